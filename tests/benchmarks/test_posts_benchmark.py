@@ -24,6 +24,7 @@ from benchmarks.posts.scoring import (
     score_claims,
     score_topics,
 )
+from tests.errors import raises
 from tests.interfaces.cli.test_evaluation import labelled_set
 
 WORDS = Words("english")
@@ -99,7 +100,7 @@ def test_the_contexts_of_a_labelled_set_are_compared(
 ) -> None:
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
     folder = labelled_set(tmp_path / "set")
-    with pytest.raises(InputError, match=r"msg_topics\.parquet is absent"):
+    with raises(InputError, "absent_file", path=folder / "msg_topics.parquet"):
         measure([str(folder)])
     pl.DataFrame({"window_id": ["set-n2-001"] * 2, "msg_no": [0, 1], "topic": ["t1", "t2"]}).write_parquet(
         folder / "msg_topics.parquet"
@@ -121,5 +122,5 @@ def test_the_contexts_of_a_labelled_set_are_compared(
     assert means["no context", "supported"] == 1.0
     measure([str(folder), "-w", root, "--windows", "1", "--group", "set-n2"])
     assert "set-n2: 1 window" in capsys.readouterr().out
-    with pytest.raises(InputError, match="no window is in the group other; set has set-n2"):
+    with raises(InputError, "unknown_group", groups=("other",)):
         measure([str(folder), "-w", root, "--group", "other"])

@@ -12,8 +12,20 @@ from typing import Any, Final
 import polars as pl
 
 from tests.hostile.inputs import TELEGRAM, Hostile, outside, parquet, slack_zip, write
-from tests.ingest.chats.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
-from tests.ingest.chats.text_samples import IRSSI, MAIL, MAILBOX, WEECHAT, ZOOM_TRANSCRIPT
+from tests.ingest.chats.chat_samples import (
+    CHATGPT,
+    CLAUDE,
+    DISCORD,
+    IRSSI,
+    MAIL,
+    MAILBOX,
+    MATRIX,
+    META,
+    SIGNAL,
+    WEECHAT,
+    ZOOM_TRANSCRIPT,
+    write_sample,
+)
 from tests.ingest.documents.office_files import make_zip
 
 TALK: Final = "".join(

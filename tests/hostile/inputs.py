@@ -14,8 +14,21 @@ from typing import Literal
 
 import polars as pl
 
-from tests.ingest.chats.chat_samples import CHATGPT, CLAUDE, DISCORD, MATRIX, META, SIGNAL, write_sample
-from tests.ingest.chats.text_samples import IRSSI, MAIL, MAILBOX, ZNC, ZOOM_CHAT, ZOOM_TRANSCRIPT
+from tests.ingest.chats.chat_samples import (
+    CHATGPT,
+    CLAUDE,
+    DISCORD,
+    IRSSI,
+    MAIL,
+    MAILBOX,
+    MATRIX,
+    META,
+    SIGNAL,
+    ZNC,
+    ZOOM_CHAT,
+    ZOOM_TRANSCRIPT,
+    write_sample,
+)
 from tests.ingest.documents.hostile_pdf_files import (
     PAGE,
     claim_pages,

@@ -23,8 +23,7 @@ from backstory.settings.inputs import ConversationSettings
 from backstory.settings.yaml_file import read_settings
 from tests.hostile.damage import damage, fuzz
 from tests.hostile.inputs import LINES, TELEGRAM
-from tests.ingest.chats.chat_samples import SAMPLES, write_sample
-from tests.ingest.chats.text_samples import TEXT_SAMPLES
+from tests.ingest.chats.chat_samples import SAMPLES, TEXT_SAMPLES, write_sample
 
 SETTINGS = ConversationSettings()
 LIMITED = ConversationSettings(read_seconds=5, read_megabytes=512)

@@ -15,8 +15,7 @@ from backstory.index.search import SearchIndex
 from backstory.index.snapshot.build import IndexBuild, build_index
 from backstory.index.snapshot.opening import open_index
 from backstory.settings.models import IndexSettings
-from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.schemas import DocumentChunks, Documents
+from tests.builders.documents import make_document_chunks, make_documents
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS = ("post", "page", "digest")
@@ -92,54 +91,37 @@ def make_corpus(document_count: int, chunks_each: int = 2, dimension: int = 24, 
     random = np.random.default_rng(seed)
     days = random.integers(0, 60, document_count).tolist()
     undated = (random.random(document_count) < 0.2).tolist()
-    documents = pl.DataFrame(
+    documents = make_documents(
         {
-            "document_id": [f"doc{number:05d}" for number in range(document_count)],
-            "revision": ["r1"] * document_count,
-            "uri": [f"posts/{number}.md" for number in range(document_count)],
-            "title": [f"Post {number}" for number in range(document_count)],
-            "slug": [f"post-{number}" for number in range(document_count)],
-            "published_at": [
-                None if bare else EPOCH + timedelta(days=day) for day, bare in zip(days, undated, strict=True)
-            ],
-            "tags": [list(random.choice(TAGS, size=random.integers(0, 3), replace=False)) for _ in days],
-            "kind": [KINDS[number % 3] for number in range(document_count)],
-            "tenant": [TENANTS[number % 2] for number in range(document_count)],
-            "format": ["markdown"] * document_count,
-            "size": [4] * document_count,
-            "encoding": ["utf-8"] * document_count,
-            "page_starts": [[]] * document_count,
-            "confidences": [[]] * document_count,
-            "chunker": ["markdown"] * document_count,
-            "text": ["text"] * document_count,
-            "content_hash": [f"h{number}" for number in range(document_count)],
-            "status": ["ok"] * document_count,
-            "error": [None] * document_count,
-            "unread": [None] * document_count,
-        },
-        schema=polars_schema(Documents),
+            "document_id": f"doc{number:05d}",
+            "uri": f"posts/{number}.md",
+            "title": f"Post {number}",
+            "slug": f"post-{number}",
+            "published_at": None if undated[number] else EPOCH + timedelta(days=day),
+            "tags": list(random.choice(TAGS, size=random.integers(0, 3), replace=False)),
+            "kind": KINDS[number % 3],
+            "tenant": TENANTS[number % 2],
+            "content_hash": f"h{number}",
+        }
+        for number, day in enumerate(days)
     )
     pairs = [(number, index) for number in range(document_count) for index in range(chunks_each)]
-    chunks = pl.DataFrame(
-        {
-            "chunk_id": [f"doc{number:05d}#rev:r1#p:0#m:t#c:{index}" for number, index in pairs],
-            "document_id": [f"doc{number:05d}" for number, _ in pairs],
-            "revision": ["r1"] * len(pairs),
-            "chunk_index": [index for _, index in pairs],
-            "page_start": [None] * len(pairs),
-            "page_end": [None] * len(pairs),
-            "line_start": [1 + index for _, index in pairs],
-            "line_end": [1 + index for _, index in pairs],
-            "char_start": [100 * index for _, index in pairs],
-            "char_end": [100 * index + 90 for _, index in pairs],
-            "heading": ["Intro"] * len(pairs),
-            "confidence": [None] * len(pairs),
-            "text": [
-                f"words about topic{number % 17} and item{number} part{index}" for number, index in pairs
-            ],
-            "token_count": [9] * len(pairs),
-        },
-        schema=polars_schema(DocumentChunks),
+    chunks = make_document_chunks(
+        (
+            {
+                "chunk_id": f"doc{number:05d}#rev:r1#p:0#m:t#c:{index}",
+                "document_id": f"doc{number:05d}",
+                "chunk_index": index,
+                "line_start": 1 + index,
+                "line_end": 1 + index,
+                "char_start": 100 * index,
+                "char_end": 100 * index + 90,
+                "text": f"words about topic{number % 17} and item{number} part{index}",
+            }
+            for number, index in pairs
+        ),
+        heading="Intro",
+        token_count=9,
     )
     centres = random.normal(size=(max(1, document_count // 10), dimension))
     noise = 0.45 * random.normal(size=(len(pairs), dimension))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
@@ -15,9 +14,10 @@ from polars.testing import assert_frame_equal
 from backstory.base.errors import InputError
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.settings.chunks import ChunkSettings
-from backstory.storage.tables.contracts import polars_schema, validate
-from backstory.storage.tables.schemas import DocumentChunks, Documents
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from tests.builders.documents import make_documents
 from tests.errors import raises
 
 BREAD = """# Bread
@@ -35,43 +35,18 @@ It rests for a night in the cellar, where nobody disturbs it.
 A hot oven forgives nearly everything else."""
 
 
-def document(
-    name: str,
-    text: str,
-    *,
-    title: str = "",
-    revision: str = "r1",
-    status: str = "ok",
-    page_starts: Sequence[int] = (),
-    confidences: Sequence[float | None] = (),
-    chunker: str = "markdown",
-) -> dict[str, object]:
-    return {
-        "document_id": name,
-        "revision": revision,
+def document(name: str, text: str, **fields: object) -> dict[str, object]:
+    stated = {
         "uri": f"{name}.md",
-        "title": title,
         "slug": name,
-        "published_at": datetime(2025, 1, 1, tzinfo=UTC),
-        "tags": [],
-        "kind": "post",
-        "tenant": "",
-        "format": "markdown",
         "size": len(text),
-        "encoding": "utf-8",
-        "page_starts": page_starts,
-        "confidences": confidences,
-        "chunker": chunker,
-        "text": text,
-        "content_hash": revision,
-        "status": status,
-        "error": None,
-        "unread": None,
+        "content_hash": fields.get("revision", "r1"),
     }
+    return {"document_id": name, "text": text, **stated, **fields}
 
 
 def documents(*rows: dict[str, object]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=polars_schema(Documents))
+    return make_documents(rows)
 
 
 def cut(

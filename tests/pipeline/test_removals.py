@@ -5,7 +5,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -20,9 +20,9 @@ from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.parquet import list_partitions, read_table
-from backstory.storage.tables.schemas import TABLES, Messages
+from backstory.storage.tables.schemas import TABLES
+from tests.builders.messages import make_messages
 from tests.errors import raises
 from tests.privileges import NOBODY
 from tests.workspaces import CHAT, SETTINGS, build_table
@@ -319,27 +319,12 @@ def message(place: int, text: str, author: str = "member-1", conversation: str =
     return {
         "message_id": f"{conversation}{place}{author}{text}",
         "conversation_id": conversation,
-        "timestamp": datetime(2025, 3, 1) + timedelta(hours=place),
+        "timestamp": datetime(2025, 3, 1, tzinfo=UTC) + timedelta(hours=place),
         "seq": place,
         "author": author,
         "text": text,
-        "kind": "message",
         "source": f"{conversation}.txt",
-        "reply_to": None,
-        "reactions": [],
-        "edited": False,
     }
-
-
-def table(*rows: dict[str, object]) -> pl.DataFrame:
-    schema = empty(Messages).schema
-    return (
-        pl.DataFrame(
-            list(rows), schema_overrides={name: schema[name] for name in ("text", "reply_to", "reactions")}
-        )
-        .select(schema.names())
-        .with_columns(pl.col("timestamp").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
-    )
 
 
 @pytest.mark.parametrize(
@@ -358,7 +343,7 @@ def table(*rows: dict[str, object]) -> pl.DataFrame:
 def test_a_message_is_missing_where_nothing_stands_for_it(
     before: list[dict[str, object]], now: list[dict[str, object]], missing: list[str]
 ) -> None:
-    assert find_missing(table(*before), table(*now))["text"].to_list() == missing
+    assert find_missing(make_messages(before), make_messages(now))["text"].to_list() == missing
 
 
 def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> None:

@@ -7,10 +7,12 @@ import polars as pl
 
 from backstory.retrieval.contexts import make_contexts, make_window_contexts
 from backstory.settings.models import ContextSettings
-from backstory.storage.tables.contracts import conform, validate
-from backstory.storage.tables.schemas import Contexts, Decisions, WindowChunks, WindowContexts, Windows
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Contexts, WindowContexts
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import HEADING
+from tests.builders.decisions import make_decisions
+from tests.builders.windows import make_window_chunks, make_windows
 
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
@@ -46,56 +48,33 @@ def chunk_rows() -> pl.DataFrame:
 
 
 def decision_rows() -> pl.DataFrame:
-    frame = pl.DataFrame(
-        {
-            "window_id": ["w1"] * 4,
-            "query_chunk_id": ["q1", "q2", "q2", "q3"],
-            "chunk_id": ["c1", "c1", "c2", "c3"],
-            "document_id": ["d1", "d1", "d2", "d3"],
-            "similarity": [0.7, 0.9, 0.8, 0.1],
-            "score": [0.7, 0.9, 0.8, 0.1],
-            "kept": [True, True, True, False],
-            "rank": [1, 1, 2, None],
-            "cause": ["kept", "kept", "kept", "below_threshold"],
-            "because_of": [None] * 4,
-            "rerank_note": [None] * 4,
-            "uncovered_topics": [["frost (message 2)"]] * 4,
-        },
-        schema_overrides={"because_of": pl.String, "rerank_note": pl.String},
-    )
-    return conform(frame, Decisions)
+    rows = [
+        {"query_chunk_id": "q1", "chunk_id": "c1", "document_id": "d1", "similarity": 0.7, "rank": 1},
+        {"query_chunk_id": "q2", "chunk_id": "c1", "document_id": "d1", "similarity": 0.9, "rank": 1},
+        {"query_chunk_id": "q2", "chunk_id": "c2", "document_id": "d2", "similarity": 0.8, "rank": 2},
+        {"query_chunk_id": "q3", "chunk_id": "c3", "document_id": "d3", "similarity": 0.1, "kept": False,
+         "cause": "below_threshold"},
+    ]  # fmt: skip
+    return make_decisions(rows, window_id="w1", uncovered_topics=["frost (message 2)"])
 
 
 def window_rows() -> pl.DataFrame:
-    frame = pl.DataFrame(
-        {
-            "window_id": ["w1", "w2"],
-            "conversation_id": ["c", "c"],
-            "partition": ["2025-01-15", "2025-01-15"],
-            "started_at": [DAY, DAY],
-            "ended_at": [DAY, DAY],
-            "message_count": [3, 1],
-            "token_count": [9, 1],
-            "message_ids": [["m1", "m2", "m3"], ["m4"]],
-        }
-    )
-    return conform(frame, Windows)
+    first = {"window_id": "w1", "message_count": 3, "token_count": 9, "message_ids": ["m1", "m2", "m3"]}
+    return make_windows([first, {"window_id": "w2", "message_ids": ["m4"]}])
 
 
 def query_chunk_rows() -> pl.DataFrame:
-    frame = pl.DataFrame(
+    rows = [
         {
-            "chunk_id": ["q1", "q2", "q3", "q4"],
-            "window_id": ["w1", "w1", "w1", "w2"],
-            "granularity": ["messages:1"] * 4,
-            "chunk_index": [0, 1, 2, 0],
-            "text": ["a", "b", "c", "d"],
-            "token_count": [1, 1, 1, 1],
-            "first_message": [0, 1, 2, 0],
-            "last_message": [0, 1, 2, 0],
+            "chunk_id": f"q{place + 1}",
+            "text": text,
+            "chunk_index": place,
+            "first_message": place,
+            "last_message": place,
         }
-    )
-    return conform(frame, WindowChunks)
+        for place, text in enumerate("abc")
+    ]
+    return make_window_chunks([*rows, {"chunk_id": "q4", "text": "d", "window_id": "w2"}], window_id="w1")
 
 
 def hit_rows() -> pl.DataFrame:

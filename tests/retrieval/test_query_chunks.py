@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,8 @@ from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import empty, polars_schema, validate
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from tests.builders.messages import make_messages
+from tests.builders.windows import make_windows
 from tests.errors import raises
 
 Message = tuple[str | None, str]
@@ -39,38 +40,20 @@ COUNTERS: list[CountTokens] = [count_words, count_characters, count_jealously, e
 
 
 def make_tables(windows: Sequence[Window]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    moment = datetime(2025, 1, 15, tzinfo=UTC)
     messages = [
-        {
-            "message_id": f"{number}/{position}",
-            "conversation_id": "team",
-            "timestamp": moment,
-            "seq": position,
-            "author": None,
-            "text": text,
-            "kind": kind,
-            "source": "chat.txt",
-        }
+        {"message_id": f"{number}/{position}", "seq": position, "text": text, "kind": kind}
         for number, window in enumerate(windows)
         for position, (text, kind) in enumerate(window)
     ]
     rows = [
         {
             "window_id": f"window-{number}",
-            "conversation_id": "team",
-            "partition": "2025-01-15",
-            "started_at": moment,
-            "ended_at": moment,
             "message_count": len(window),
-            "token_count": 0,
             "message_ids": [f"{number}/{position}" for position in range(len(window))],
         }
         for number, window in enumerate(windows)
     ]
-    return (
-        pl.DataFrame(rows, schema=polars_schema(schemas.Windows)),
-        pl.DataFrame(messages, schema=polars_schema(schemas.Messages)),
-    )
+    return make_windows(rows), make_messages(messages)
 
 
 def cut(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from backstory.base.errors import InputError
 from backstory.retrieval.windows import cut_windows
 from backstory.settings.models import WindowSettings
-from backstory.storage.tables.contracts import conform, validate
+from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.partitions import Grain, partition_keys, previous_partition
-from backstory.storage.tables.schemas import Messages, Windows
+from backstory.storage.tables.schemas import Windows
+from tests.builders.messages import make_messages
 from tests.errors import raises
 
 START = datetime(2025, 3, 4, 8, tzinfo=UTC)
@@ -35,26 +36,17 @@ def converse(
 ) -> pl.DataFrame:
     """Make the messages of a conversation; their ids are its name and their place."""
     ordered = sorted(messages, key=lambda message: message[0])
-    words = [count for _, count in ordered]
-    frame = pl.DataFrame(
+    rows = [
         {
-            "message_id": [f"{name}{place}" for place in range(len(ordered))],
-            "conversation_id": name,
-            "timestamp": [START + timedelta(minutes=minute) for minute, _ in ordered],
-            "seq": range(len(ordered)),
-            "author": "member-1",
-            "text": pl.Series(
-                [None if count is None else " ".join("w" * count) for count in words], dtype=pl.String
-            ),
-            "kind": list(kinds) or ["media" if count is None else "message" for count in words],
-            "source": "chat.txt",
-            "reply_to": None,
-            "reactions": [[]] * len(ordered),
-            "edited": False,
-        },
-        schema_overrides={"timestamp": pl.Datetime("us", "UTC")},
-    )
-    table = conform(frame, Messages)
+            "message_id": f"{name}{place}",
+            "timestamp": START + timedelta(minutes=minute),
+            "seq": place,
+            "text": None if count is None else " ".join("w" * count),
+            "kind": kinds[place] if kinds else "media" if count is None else "message",
+        }
+        for place, (minute, count) in enumerate(ordered)
+    ]
+    table = make_messages(rows, conversation_id=name, author="member-1")
     return table.with_columns(partition_keys(table["timestamp"], grain).alias("partition"))
 
 

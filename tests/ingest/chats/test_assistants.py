@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from backstory.ingest.chats.formats.chatgpt import follow_branch
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700
@@ -62,64 +59,6 @@ def talk(*messages: Any, **fields: Any) -> dict[str, Any]:
 def read(folder: Path, *conversations: Any, name: str = "conversations.json") -> pl.DataFrame:
     (folder / name).write_text(json.dumps(conversations), encoding="utf-8")
     return read_exports(folder, SETTINGS).messages
-
-
-def test_the_shown_branch_of_chatgpt_is_read(tmp_path: Path) -> None:
-    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://1"}
-    rows = read(
-        tmp_path,
-        conversation(
-            node(1, "system", "", metadata={"is_visually_hidden_from_conversation": True}),
-            node(2, "user", content_type="user_editable_context", user_profile="I bake"),
-            node(3, "user", "what is this?", picture, content_type="multimodal_text"),
-            node(4, "assistant", "a first answer"),
-            node(5, "assistant", content_type="thoughts", parent=3),
-            node(6, "assistant", recipient="web", content={"content_type": "code", "text": "search('rye')"}),
-            node(7, "tool", "a page", name="web"),
-            node(8, "assistant", "Rye \ue200cite\ue202turn0search0\ue201bread.", "Bake it."),
-            node(9, "user", {"content_type": "audio_transcription", "text": "how long?"}, create_time=None),
-            node(10, "assistant", ""),
-        ),
-    )
-
-    assert rows.select("author", "text", "kind").rows() == [
-        ("ChatGPT user", "what is this?", "media"),
-        (None, "thoughts", "system"),
-        (None, "tool web", "system"),
-        (None, "tool web", "system"),
-        ("ChatGPT assistant", "Rye bread.\nBake it.", "message"),
-        ("ChatGPT user", "how long?", "message"),
-    ]
-    assert set(rows["conversation_id"]) == {"Rye bread-c1"}
-    assert rows["timestamp"][0] == datetime(2024, 1, 15, 21, 5, 3, 250_000, tzinfo=UTC)
-    assert rows["timestamp"][5] == rows["timestamp"][4]
-    validate(assign_message_ids(rows), Messages)
-
-
-def test_what_was_said_to_and_by_claude_is_read(tmp_path: Path) -> None:
-    rows = read(
-        tmp_path,
-        talk(
-            said(1, "human", {"type": "text", "text": "read this"}, attachments=[{"file_name": "rye.pdf"}]),
-            said(2, "assistant", {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look."},
-                 {"type": "tool_use", "name": "search"}, {"type": "tool_result"}, {"type": "text", "text": "Found."}),
-            said(3, "human"),
-            said(4, "assistant", {"type": "tool_use", "name": "search"}),
-            said(5, "human", text="", files=[{"file_name": "a.jpg"}]),
-        ),
-        talk(uuid="c2", name=""),
-    )  # fmt: skip
-
-    assert rows.select("author", "text", "kind").rows() == [
-        ("Claude user", "read this", "media"),
-        ("Claude assistant", "I look.\nFound.", "message"),
-        ("Claude user", "as one", "message"),
-        (None, None, "system"),
-        ("Claude user", None, "media"),
-    ]
-    assert set(rows["conversation_id"]) == {"Rye bread-c1"}
-    assert rows["timestamp"][0] == datetime(2024, 1, 15, 21, 1, 0, 500_000, tzinfo=UTC)
-    validate(assign_message_ids(rows), Messages)
 
 
 def test_the_shown_branch_of_claude_is_read_if_the_export_tells_it(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_parts import open_parts
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.json_stream import BrokenJsonError
-from tests.ingest.chats.chat_samples import SAMPLES, write_sample
-from tests.ingest.chats.text_samples import TEXT_SAMPLES
+from tests.ingest.chats.chat_samples import SAMPLES, TEXT_SAMPLES, write_sample
 
 ODD: tuple[Any, ...] = (None, True, 7, -1e300, "", "\0", "9" * 40, [], {}, [[], {}], {"a": []})
 """Values of every type, one of which is wrong wherever it stands."""

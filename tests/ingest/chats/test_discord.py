@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 
@@ -57,52 +54,6 @@ def read(folder: Path, **files: object) -> pl.DataFrame:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
     return read_exports(folder, SETTINGS).messages
-
-
-def test_a_channel_is_read_with_all_that_its_messages_say(tmp_path: Path) -> None:
-    reactions = [
-        {"emoji": {"id": "", "name": "🍞", "code": "bread"}, "count": 3, "users": [BEN]},
-        {"emoji": {"id": "9", "name": "loaf", "code": "loaf"}, "count": 1},
-    ]
-    answered = {"type": "Default", "messageId": "1001", "channelId": "77", "guildId": "5"}
-    forwarded = {
-        "timestamp": "2024-01-14T00:00:00+00:00",
-        "content": "from elsewhere",
-        "attachments": [{"id": "1"}],
-    }
-    rows = read(
-        tmp_path / "chats",
-        bread=channel(
-            said(0, "Joined the server.", type="GuildMemberJoin"),
-            said(1, "ask <@!301> <:loaf:9>", mentions=[BEN | {"id": "301"}], reactions=reactions),
-            said(2, "done", type="Reply", reference=answered, author=BEN, timestampEdited="2024-01-15T22:00:00+01:00"),
-            said(3, "", attachments=[{"id": "1", "url": "a.jpg", "fileName": "a.jpg", "fileSizeBytes": 1}]),
-            said(4, "", stickers=[{"id": "2", "name": "wave", "format": "Png"}]),
-            said(5, "", author=person("oven", "Oven", is_bot=True),
-                 embeds=[{"title": "Timer", "description": "30 minutes"}]),
-            said(6, "", reference=answered | {"type": "Forward"}, forwardedMessage=forwarded),
-            said(7, "Pinned a message.", type="ChannelPinnedMessage", reference=answered),
-            said(8, "flour: 1 kg", type="20", author=person("oven", "Oven", is_bot=True)),
-        ),
-    )  # fmt: skip
-
-    assert rows.select("author", "text", "kind", "edited").rows() == [
-        (None, "Joined the server.", "system", False),
-        ("ann.oak", "ask @Ben the Baker :loaf:", "message", False),
-        ("ben", "done", "message", True),
-        ("ann.oak", None, "media", False),
-        ("ann.oak", None, "media", False),
-        ("oven", "Timer\n30 minutes", "message", False),
-        ("ann.oak", "from elsewhere", "media", False),
-        (None, "Pinned a message.", "system", False),
-        ("oven", "flour: 1 kg", "message", False),
-    ]
-    assert set(rows["conversation_id"]) == {"bread-77"}
-    assert rows["timestamp"][1] == datetime(2024, 1, 15, 21, 1, 0, 123_000, tzinfo=UTC)
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["reply_to"].drop_nulls().to_list() == [named["message_id"][1]]
-    assert named["reply_to"][2] == named["message_id"][1]
-    assert named["reactions"][1].to_list() == [{"emoji": "🍞", "count": 3}, {"emoji": ":loaf:", "count": 1}]
 
 
 def test_no_name_is_left_and_a_mention_is_its_author(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """IRC: what irssi, WeeChat and ZNC log."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +11,7 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from tests.ingest.chats.text_samples import IRSSI, WEECHAT, ZNC
+from tests.ingest.chats.chat_samples import IRSSI, WEECHAT, ZNC
 
 SETTINGS = ConversationSettings()
 LOGS = {
@@ -20,7 +19,6 @@ LOGS = {
     "irc.libera.#bread.weechatlog": WEECHAT,
     "libera/#bread/2024-05-01.log": ZNC,
 }
-ONLY_ONE_DAY = {"libera/#bread/2024-05-01.log"}
 
 
 def read(folder: Path, **logs: str) -> pl.DataFrame:
@@ -29,36 +27,6 @@ def read(folder: Path, **logs: str) -> pl.DataFrame:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(log, encoding="utf-8")
     return read_exports(folder, SETTINGS).messages
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_read_whatever_program_wrote_it(name: str, tmp_path: Path) -> None:
-    rows = read(tmp_path, **{name: LOGS[name]})
-
-    assert set(rows["conversation_id"]) == {"libera/#bread"}
-    said = rows.filter(kind="message").select("author", "text").rows()
-    night = [] if name in ONLY_ONE_DAY else [("ben", "good night")]
-    assert said == [
-        ("ann", "@ben: shall we bake rye?"),
-        ("ben", "/me nods"),
-        ("ann", "back soon"),
-        ("ann", "the oven is free"),
-        *night,
-    ]
-    assert rows.filter(kind="system")["text"].to_list() == [
-        "ann joined",
-        "ann is now known as ann_away",
-        "ann_away removed cleo",
-        "ann_away changed a mode",
-        "a note of the program",
-        "ben changed the topic: rye",
-        "ben left",
-    ]
-    assert rows.filter(kind="system")["author"].null_count() == 7
-    last = rows.filter(kind="message")["timestamp"][-1]
-    assert last == (
-        datetime(2024, 5, 1, 10, 8, tzinfo=UTC) if not night else datetime(2024, 5, 2, 0, 1, tzinfo=UTC)
-    )
 
 
 @pytest.mark.parametrize(
@@ -77,12 +45,6 @@ def test_a_log_is_read_whatever_program_wrote_it(name: str, tmp_path: Path) -> N
 )
 def test_a_log_is_of_the_channel_that_its_path_names(source: str, name: str) -> None:
     assert name_conversation(source) == name
-
-
-def test_the_clock_of_a_log_is_that_of_the_settings(tmp_path: Path) -> None:
-    (tmp_path / "#bread.log").write_text(IRSSI, encoding="utf-8")
-    rows = read_exports(tmp_path, ConversationSettings(timezone="Europe/Berlin")).messages
-    assert rows["timestamp"][0] == datetime(2024, 5, 1, 8, 0, tzinfo=UTC)
 
 
 def test_days_of_a_channel_are_one_conversation_and_a_grown_log_keeps_its_ids(tmp_path: Path) -> None:
@@ -112,15 +74,6 @@ def test_logs_of_two_members_in_two_programs_and_zones_merge_without_duplicates(
     assert len(rows) == 21
     assert rows["conversation_id"].n_unique() == 1
     assert rows["timestamp"].dt.hour().unique().to_list() == [10]
-
-
-def test_a_nick_that_somebody_left_can_be_taken_by_another(tmp_path: Path) -> None:
-    log = (
-        "[10:00:00] *** ann is now known as guest\n[10:01:00] <guest> one\n[10:02:00] *** Quits: guest (g@h) ()\n"
-        "[10:03:00] <guest> two\n[10:04:00] *** ben is now known as guest\n[10:05:00] <guest> three\n"
-    )
-    rows = read(tmp_path, **{"2024-05-01.log": log})
-    assert rows.filter(kind="message")["author"].to_list() == ["ann", "guest", "ben"]
 
 
 def test_a_log_without_a_day_waits_for_its_name(tmp_path: Path) -> None:
@@ -153,14 +106,6 @@ def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_pat
     found = read_exports(tmp_path, SETTINGS)
     assert found.messages["text"].to_list() == ["Brötchen", "Brötchen", "end"]
     assert found.quarantine["reason"].to_list() == ["line 3: it is longer than 1 MiB"]
-
-
-def test_the_escape_sequences_of_japanese_logs_are_read(tmp_path: Path) -> None:
-    lines = [text.encode("iso2022_jp") for text in ("[10:00:00] <ann> パンを焼く", "[10:01:00] <駅> はい")]
-    (tmp_path / "2024-05-01.log").write_bytes(b"\n".join([*lines, "[10:02:00] <ann> Grüße".encode()]))
-    rows = read_exports(tmp_path, SETTINGS).messages
-    assert rows["text"].to_list() == ["パンを焼く", "はい", "Grüße"]
-    assert rows["author"].to_list() == ["ann", "駅", "ann"]
 
 
 def test_no_nick_or_address_is_left_in_the_tables(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ import mailbox
 import os
 import tracemalloc
 import zipfile
-from datetime import UTC, datetime
-from email.message import EmailMessage
 from pathlib import Path
 from typing import IO, cast
 
@@ -26,7 +24,7 @@ from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
-from tests.ingest.chats.text_samples import MAIL, MAILBOX
+from tests.ingest.chats.chat_samples import MAIL, MAILBOX
 
 SETTINGS = ConversationSettings()
 BEGINNING = "From x@example.org Wed May 01 10:00:00 2024\n"
@@ -48,17 +46,6 @@ def mail(number: int, text: str = "hello", **headers: str) -> str:
     } | {name.replace("_", "-"): value for name, value in headers.items()}
     lines = "".join(f"{name}: {value}\n" for name, value in fields.items() if value)
     return f"{BEGINNING}{lines}\n{text}\n\n"
-
-
-def test_a_mail_is_a_message(tmp_path: Path) -> None:
-    rows = assign_message_ids(read(tmp_path, inbox=MAILBOX))
-    assert rows.select("conversation_id", "timestamp", "author", "text", "kind").rows() == [
-        ("inbox", datetime(2024, 5, 1, 8, tzinfo=UTC), "ann@example.org",
-         "Brot\n\nShall we bake?\n\nFrom now on only rye.", "message"),
-        ("inbox", datetime(2024, 5, 1, 9, tzinfo=UTC), "ben@example.org", "Yes & soon", "media"),
-        ("bakers.lists.example.org", datetime(2024, 5, 1, 10, tzinfo=UTC), "cleo@example.org", "Not me.", "message"),
-    ]  # fmt: skip
-    assert rows["reply_to"].to_list() == [None, rows["message_id"][0], None]
 
 
 def test_a_single_mail_and_an_archive_are_read_alike(tmp_path: Path) -> None:
@@ -221,22 +208,6 @@ def test_ids_do_not_depend_on_the_place_in_the_mailbox(tmp_path: Path) -> None:
     after = assign_message_ids(read(tmp_path, inbox=mail(3) + mail(2) + mail(0) + mail(1)))
     assert set(before["message_id"]) < set(after["message_id"])
     assert len(after) == 4
-
-
-def test_encodings_of_headers_and_texts(tmp_path: Path) -> None:
-    made = EmailMessage()
-    made["From"], made["Date"] = "Zoë Ørn <zoe@example.org>", "Wed, 01 May 2024 10:00:00 +0000"
-    made["Subject"] = "Brötchen"
-    made.set_content("Grüße\n", charset="iso-8859-1", cte="base64")
-    head = b"From: \xd6ak <o@example.org>\nDate: Wed, 01 May 2024 11:00:00 -0000\nSubject: =?x-none?q?a?=\n"
-    raw = head + b"\nGr\xfc\xdfe\n"
-    beginning = BEGINNING.encode()
-    found_in = beginning + made.as_bytes() + b"\n" + beginning + raw + b"\n"
-    rows = read(
-        tmp_path, inbox=found_in + mail(1, From="ann at example.org (Ann Oak)", Message_ID="").encode()
-    )
-    assert rows["text"].to_list() == ["Brötchen\n\nGrüße", "a\n\nGrüße", "Bread\n\nhello"]
-    assert rows["author"].to_list() == ["zoe@example.org", "o@example.org", "ann@example.org"]
 
 
 @pytest.mark.parametrize("stated", ["", "text/plain; charset=us-ascii"])

@@ -1,7 +1,6 @@
 """Rooms of Matrix, as Element exports them."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 ANN, BEN, ZOE = "@ann:a.example", "@ben:b.example", "@zoe:b.example"
@@ -45,20 +42,11 @@ def joined(number: int, member: str, name: str) -> dict[str, Any]:
     )
 
 
-def reacted(number: int, target: int, emoji: str = "🍞", sender: str = BEN) -> dict[str, Any]:
-    relation = {"rel_type": "m.annotation", "event_id": f"${target}", "key": emoji}
-    return event(number, "m.reaction", {"m.relates_to": relation}, sender)
-
-
 def changed(number: int, target: int, text: str, sender: str = ANN) -> dict[str, Any]:
     relation = {"rel_type": "m.replace", "event_id": f"${target}"}
     return said(
         number, f"* {text}", sender, relation, **{"m.new_content": {"msgtype": "m.text", "body": text}}
     )
-
-
-def answer(target: int) -> dict[str, Any]:
-    return {"m.in_reply_to": {"event_id": f"${target}"}}
 
 
 def room(*events: Any, **fields: Any) -> dict[str, Any]:
@@ -71,47 +59,6 @@ def read(folder: Path, **files: Any) -> pl.DataFrame:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
     return read_exports(folder, SETTINGS).messages.filter(pl.col("text") != "join")
-
-
-def test_a_room_is_read_with_all_that_its_events_say(tmp_path: Path) -> None:
-    thread = {"rel_type": "m.thread", "event_id": "$1", "is_falling_back": True, **answer(2)}
-    counted = {"m.relations": {"m.annotation": {"chunk": [{"type": "m.reaction", "key": "👍", "count": 4}]},
-                               "m.replace": {"origin_server_ts": START + 90_000}}}  # fmt: skip
-    rows = read(
-        tmp_path,
-        room=room(
-            said(1, "tpyo"),
-            said(2, "> <@ann:a.example> typo\n> more\n\nyes", BEN, answer(1)),
-            reacted(3, 1), reacted(4, 1, sender=ZOE), reacted(5, 1, "👎"),
-            event(6, "m.room.redaction", {}, BEN, redacts="$5"),
-            changed(7, 1, "typo"),
-            said(8, "in the thread", ZOE, thread),
-            said(9, "a.jpg", msgtype="m.image", url="mxc://a/1"),
-            said(10, "a loaf", msgtype="m.image", filename="a.jpg", url="mxc://a/1"),
-            event(11, "m.sticker", {"body": "wave", "url": "mxc://a/2"}),
-            event(12, "m.room.topic", {"topic": "rye"}, state_key=""),
-            event(13, "m.room.message", {}, BEN, unsigned={"redacted_because": {"type": "m.room.redaction"}}),
-            said(14) | {"unsigned": counted},
-            changed(15, 14, "what somebody else wrote", BEN),
-        ),
-    )  # fmt: skip
-
-    assert rows.select("author", "text", "kind", "edited").rows() == [
-        (ANN, "typo", "message", True),
-        (BEN, "yes", "message", False),
-        (ZOE, "in the thread", "message", False),
-        (ANN, "a loaf", "media", False),
-        (None, "topic", "system", False),
-        (ANN, "hello", "message", True),
-    ]
-    whole = read_exports(tmp_path, SETTINGS).messages
-    assert whole.filter(pl.col("text").is_null())["kind"].to_list() == ["media", "media", "system"]
-    assert set(whole["conversation_id"]) == {"Bread-!bread:a.example"}
-    assert rows["timestamp"][0] == datetime(2024, 1, 15, 21, 5, 1, tzinfo=UTC)
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["reactions"][0].to_list() == [{"emoji": "🍞", "count": 2}]
-    assert named["reactions"][5].to_list() == [{"emoji": "👍", "count": 4}]
-    assert named["reply_to"].to_list()[1:3] == [named["message_id"][0]] * 2
 
 
 def test_no_name_is_left_and_a_room_of_two_has_no_name(tmp_path: Path) -> None:
@@ -183,16 +130,6 @@ def test_a_deleted_last_message_is_deleted_whatever_the_order_of_the_exports(tmp
 
     assert named.filter(source="b.json").select("text", "kind").rows() == [(None, "system")]
     assert not named["text"].eq("secret").any()
-
-
-def test_only_the_latest_change_by_the_author_counts(tmp_path: Path) -> None:
-    late = changed(3, 1, "last") | {"origin_server_ts": START + 9000}
-    rows = read(
-        tmp_path, room=room(said(1, "old"), late, changed(4, 1, "first"), changed(5, 1, "Ben's", BEN))
-    )
-
-    assert rows.select("text", "edited").rows() == [("last", True)]
-    assert read_exports(tmp_path, SETTINGS).quarantine.is_empty()
 
 
 def test_a_deleted_message_of_an_encrypted_room_is_no_unread_one(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.merging.merged_exports import merge_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
-from tests.raw_messages import raw_messages
+from tests.builders.messages import raw_messages
 
 START = datetime(2024, 3, 4, 8, tzinfo=UTC)
 WORDS = (

@@ -10,7 +10,7 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Messages
-from tests.raw_messages import raw_messages
+from tests.builders.messages import raw_messages
 
 START = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
 

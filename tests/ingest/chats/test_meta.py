@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700_123
@@ -52,44 +49,6 @@ def read(folder: Path, **files: object) -> pl.DataFrame:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return read_exports(folder, SETTINGS).messages
-
-
-def test_a_thread_is_read_with_all_that_its_messages_say(tmp_path: Path) -> None:
-    reactions = [{"reaction": spoil("❤"), "actor": "Ben Elm"}, {"reaction": spoil("❤"), "actor": "Ann Ash"}]
-    share = {"link": "https://a.example/bread", "share_text": "somebody's post"}
-    rows = read(
-        tmp_path,
-        message_1=thread(
-            said(
-                9, "Ben Elm named the group Bäcker.", "Ben Elm", type="Subscribe", users=[{"name": "Eve Fir"}]
-            ),
-            said(8, "Ben called you.", "Ben Elm", call_duration=0),
-            said(7, "gone", is_unsent=True),
-            said(6, "Ann Ash sent an attachment.", "Ann Ash", share=share),
-            said(5, "look: https://a.example/bread", share=share),
-            said(4, "für dich", photos=[{"uri": "messages/inbox/a.jpg"}]),
-            said(3, None, sticker={"uri": "stickers/a.png"}),
-            said(2, "ja 🍞", "Ben Elm", reactions=reactions),
-            said(1, "Grüße"),
-        ),
-    )
-
-    assert rows.sort("timestamp").select("author", "text", "kind").rows() == [
-        ("Zoë Oak", "Grüße", "message"),
-        ("Ben Elm", "ja 🍞", "message"),
-        ("Zoë Oak", None, "media"),
-        ("Zoë Oak", "für dich", "media"),
-        ("Zoë Oak", "look: https://a.example/bread", "media"),
-        ("Ann Ash", "https://a.example/bread", "media"),
-        ("Zoë Oak", None, "system"),
-        (None, "Ben called you.", "system"),
-        (None, "Ben Elm named the group Bäcker.", "system"),
-    ]
-    assert set(rows["conversation_id"]) == {"Bäcker-77"}
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["timestamp"][0] == datetime(2024, 1, 15, 21, 5, 1, 123_000, tzinfo=UTC)
-    assert named["reactions"][1].to_list() == [{"emoji": "❤", "count": 2}]
-    assert read_exports(tmp_path, SETTINGS).unread_authors >= {"Ann Ash", "Eve Fir"}
 
 
 def test_the_files_of_a_thread_and_newer_exports_are_one_conversation(tmp_path: Path) -> None:

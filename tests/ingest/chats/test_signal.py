@@ -1,7 +1,6 @@
 """Signal: what signal-cli receives, and texts."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700_000
@@ -46,12 +43,6 @@ def changed(second: int, target: int, text: str, sender: str = "ann") -> dict[st
     return envelope(second, sender, editMessage=change)
 
 
-def reacted(second: int, target: int, emoji: str, sender: str, *, is_remove: bool = False) -> dict[str, Any]:
-    reaction = {"emoji": emoji, "targetAuthorUuid": "ann-uuid", "targetSentTimestamp": START + 1000 * target,
-                "isRemove": is_remove}  # fmt: skip
-    return said(second, None, sender, reaction=reaction)
-
-
 def write(path: Path, *lines: Any) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
@@ -60,44 +51,6 @@ def write(path: Path, *lines: Any) -> Path:
 def read(folder: Path, *lines: Any, name: str = "signal.jsonl") -> pl.DataFrame:
     write(folder / name, *lines)
     return read_exports(folder, SETTINGS).messages
-
-
-def test_a_group_is_read_with_all_that_its_envelopes_say(tmp_path: Path) -> None:
-    mention = {"name": "?", "number": None, "uuid": "ben-uuid", "start": 4, "length": 1}
-    rows = read(
-        tmp_path,
-        envelope(0, typingMessage={"action": "STARTED"}),
-        said(1, "tpyo"),
-        said(2, "yes", "ben", quote={"id": START + 1000, "authorUuid": "ann-uuid", "text": "tpyo"}),
-        reacted(3, 1, "🍞", "ben"), reacted(4, 1, "🍞", "zoe"), reacted(5, 1, "👎", "ben"),
-        reacted(6, 1, "👎", "ben", is_remove=True),
-        changed(7, 1, "typ"),
-        changed(8, 7, "typo"),
-        said(9, "ask \ufffc", "zoe", mentions=[mention]),
-        said(10, None, attachments=[{"contentType": "image/jpeg", "id": "a"}]),
-        said(11, "a loaf", attachments=[{"contentType": "image/jpeg", "id": "a"}]),
-        said(12, None, groupInfo=GROUP | {"type": "UPDATE"}),
-        said(13, None, pollCreate={"question": "Rye?", "options": ["yes", "no"]}),
-        said(14, "secret"),
-        said(15, None, remoteDelete={"timestamp": START + 14_000}),
-        envelope(16, receiptMessage={"isRead": True}),
-    )  # fmt: skip
-
-    assert rows.select("author", "text", "kind", "edited").rows() == [
-        ("Ann Oak", "typo", "message", True),
-        ("Ben Elm", "yes", "message", False),
-        (f"+49151123456{sum(b'zoe') % 90 + 10}", "ask @Ben Elm", "message", False),
-        ("Ann Oak", None, "media", False),
-        ("Ann Oak", "a loaf", "media", False),
-        (None, "group update", "system", False),
-        ("Ann Oak", "Rye?\n- yes\n- no", "message", False),
-        ("Ann Oak", None, "system", False),
-    ]
-    assert set(rows["conversation_id"]) == {"Bakers-Ab_c-d"}
-    assert rows["timestamp"][0] == datetime(2024, 1, 15, 21, 5, 1, tzinfo=UTC)
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["reactions"][0].to_list() == [{"emoji": "🍞", "count": 1}]
-    assert named["reply_to"][1] == named["message_id"][0]
 
 
 def test_both_sides_of_a_direct_chat_are_one_conversation_without_a_name(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 
 SETTINGS = ConversationSettings()
 USERS = [
@@ -45,49 +42,6 @@ def pack(folder: Path, path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for part in sorted(folder.rglob("*.json")):
             archive.write(part, f"acme/{part.relative_to(folder)}")
-
-
-def test_a_folder_is_one_export_with_a_conversation_per_channel(tmp_path: Path) -> None:
-    day = [
-        said(0, "<@U1> has joined the channel", subtype="channel_join"),
-        said(1, "ask <@U2> in <#C2> &amp; <#C2|bread>: <https://a.example|this>", thread_ts=said(1)["ts"]),
-        said(2, "late", "U2", thread_ts=said(1)["ts"], reactions=[{"name": "ann-oak", "users": ["U1"], "count": 1}]),
-        said(3, "see", "U2", files=[{"id": "F1"}], edited={"user": "U2", "ts": "1705352999.000000"}),
-        {"type": "message", "subtype": "bot_message", "ts": said(4)["ts"], "text": "", "username": "build",
-         "attachments": [{"pretext": "failed", "text": "at <https://b.example>", "fallback": "x"}]},
-        said(5, "This message was deleted.", subtype="tombstone"),
-        said(6, "gone"),
-        said(7, "first"),
-        said(8, subtype="message_changed", message=said(7, "last", edited={"ts": said(8)["ts"]})),
-        said(9, subtype="message_deleted", deleted_ts=said(6)["ts"]),
-    ]  # fmt: skip
-    write(tmp_path / "acme", general=day, D1=[said(0, "psst")])
-    (tmp_path / "acme" / "notes.txt").write_text("shopping list", encoding="utf-8")
-    (tmp_path / "acme" / "photo.jpg").write_bytes(b"\xff\xd8")
-
-    read = read_exports(tmp_path, SETTINGS)
-
-    rows = read.messages.filter(conversation_id="general-C1")
-    assert rows.select("author", "text", "kind", "edited").rows() == [
-        (None, "@Ann O. has joined the channel", "system", False),
-        ("Ann O.", "ask @Ben Elm in #bread & #bread: this (https://a.example)", "message", False),
-        ("Ben Elm", "late", "message", False),
-        ("Ben Elm", "see", "media", True),
-        ("build", "failed\nat https://b.example", "message", False),
-        ("Ann O.", "This message was deleted.", "system", False),
-        ("Ann O.", None, "system", False),
-        ("Ann O.", "last", "message", True),
-    ]
-    assert read.messages["conversation_id"].unique().sort().to_list() == ["D1", "general-C1"]
-    assert rows["timestamp"][1] == datetime(2024, 1, 15, 21, 5, 1, 100, tzinfo=UTC)
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["reply_to"].to_list()[:3] == [None, None, named["message_id"][1]]
-    assert read.sources.select("source", "status", "format", "rows").rows() == [
-        ("chats/acme/", "read", "slack", 9),
-        ("chats/acme/notes.txt", "unsupported", None, 0),
-        ("chats/acme/photo.jpg", "ignored", None, 0),
-    ]
-    assert read.aliases == {"Ann Oak": "Ann O.", "ann": "Ann O.", "ben": "Ben Elm"}
 
 
 def test_no_name_of_a_member_is_left(tmp_path: Path) -> None:

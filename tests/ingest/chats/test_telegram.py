@@ -1,7 +1,6 @@
 """Telegram exports: single chats and whole accounts."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from backstory.base.errors import ExportError
 from backstory.ingest.chats.exports import read_export, read_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import Messages
 from tests.errors import raises
 
 SETTINGS = ConversationSettings(timezone="Europe/Berlin")
@@ -39,60 +36,6 @@ def read(folder: Path, **files: object) -> pl.DataFrame:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return read_exports(folder, SETTINGS).messages
-
-
-def test_a_chat_is_read_with_all_that_its_messages_say(tmp_path: Path) -> None:
-    rich = [
-        "see ",
-        {"type": "text_link", "text": "this", "href": "https://a.example"},
-        {"type": "bold", "text": "!"},
-    ]
-    reactions = [{"type": "emoji", "count": 2, "emoji": "👍"}, {"type": "custom_emoji", "count": 1}]
-    asked = {"question": "Rye?", "answers": [{"text": "yes", "voters": 1}, {"text": "no", "voters": 0}]}
-    rows = read(
-        tmp_path,
-        result=chat(
-            {"id": 1, "type": "service", "date_unixtime": "1705352700", "actor": "Ann Oak", "actor_id": "user1",
-             "action": "invite_members", "members": ["Zoe Elm"], "text": ""},
-            message(2, rich, edited="2024-01-15T23:00:00", edited_unixtime="1705356000", reactions=reactions),
-            message(3, "a caption", photo="photos/a.jpg", reply_to_message_id=2),
-            message(4, "", media_type="voice_message", file="(File not included.)", forwarded_from="Somebody"),
-            message(5, ["ask ", {"type": "mention_name", "text": "Zoe Elm", "user_id": 9}]),
-            message(6, "", poll=asked, **{"from": None}),
-        ),
-    )  # fmt: skip
-
-    assert rows.select("author", "text", "kind", "edited").rows() == [
-        (None, "invite members", "system", False),
-        ("Ann Oak", "see this (https://a.example)!", "message", True),
-        ("Ann Oak", "a caption", "media", False),
-        ("Ann Oak", None, "media", False),
-        ("Ann Oak", "ask @Zoe Elm", "message", False),
-        ("user1", "Rye?\n- yes\n- no", "message", False),
-    ]
-    assert set(rows["conversation_id"]) == {"Bakers-4123"}
-    assert rows["timestamp"][1] == datetime(2024, 1, 15, 21, 7, tzinfo=UTC)
-    named = validate(assign_message_ids(rows), Messages)
-    assert named["reply_to"].to_list() == [None, None, named["message_id"][1], None, None, None]
-    counts = [{"emoji": "👍", "count": 2}, {"emoji": ":custom_emoji:", "count": 1}]
-    assert named["reactions"].to_list()[:3] == [[], counts, []]
-    assert "Zoe Elm" in read_exports(tmp_path, SETTINGS).unread_authors
-
-
-def test_an_account_holds_a_conversation_per_chat_and_no_name_of_a_person(tmp_path: Path) -> None:
-    account = {
-        "about": "Here is the data you requested.",
-        "personal_information": {"user_id": 1},
-        "chats": {
-            "about": "",
-            "list": [chat(message(1)), chat(message(1), type="personal_chat", id=7, name="Ben")],
-        },
-        "left_chats": {"list": [chat(message(9), id=8, name="  Old\nbakers ")]},
-    }
-    rows = read(tmp_path, result=account)
-
-    assert rows["conversation_id"].to_list() == ["Bakers-4123", "personal_chat-7", "Old bakers-8"]
-    assert assign_message_ids(rows)["message_id"].n_unique() == 3
 
 
 def test_a_newer_export_adds_and_updates_by_ids(tmp_path: Path) -> None:
@@ -142,14 +85,6 @@ def test_records_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path
     assert unread["line"].to_list() == [2, 3, 4, 5, 6, 8]
     assert "breaks off" in unread["reason"][-1]
     assert not unread["reason"].str.contains("soon|story").any()
-
-
-def test_times_of_old_exports_are_on_the_clock_of_the_settings(tmp_path: Path) -> None:
-    old = message(1)
-    del old["date_unixtime"]
-    rows = read(tmp_path, result=chat(old))
-
-    assert rows["timestamp"].to_list() == [datetime(2024, 1, 15, 21, 5, tzinfo=UTC)]
 
 
 def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:

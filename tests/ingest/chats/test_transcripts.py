@@ -1,6 +1,6 @@
 """Transcripts of meetings, and the chats that Zoom and Meet save."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -12,11 +12,9 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
-from tests.ingest.chats.text_samples import (
-    FORMER_ZOOM_CHAT,
+from tests.ingest.chats.chat_samples import (
     MEET_CHAT,
     RECORDED_ZOOM_CHAT,
-    TEAMS_TRANSCRIPT,
     ZOOM_CHAT,
     ZOOM_TRANSCRIPT,
 )
@@ -37,39 +35,12 @@ def said(folder: Path, settings: ConversationSettings = SETTINGS) -> list[tuple[
     return rows.filter(kind="message").select("timestamp", "author", "text").rows()
 
 
-def test_cues_of_one_speaker_are_joined_unless_there_is_a_pause(tmp_path: Path) -> None:
-    write(tmp_path, "GMT20240501-100000_Recording.transcript.vtt", ZOOM_TRANSCRIPT)
-    assert said(tmp_path) == [
-        (TEN + timedelta(seconds=2), "Ann Oak", "Shall we bake rye?"),
-        (TEN + timedelta(seconds=8), "Ben Ash", "At 10:30."),
-        (TEN + timedelta(hours=1, seconds=20), "Ben Ash", "Done."),
-    ]
-
-
 def test_a_long_speech_is_several_messages(tmp_path: Path) -> None:
     cues = "".join(
         f"\n00:00:{second:02}.000 --> 00:00:{second:02}.900\nAnn Oak: {'x' * 400}\n" for second in range(6)
     )
     write(tmp_path, "GMT20240501-100000.vtt", "WEBVTT\n" + cues)
     assert [len(text) for _, _, text in said(tmp_path)] == [801, 801, 801]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_voices_of_teams_and_a_stated_beginning(end: str, tmp_path: Path) -> None:
-    write(tmp_path, "teams.vtt", TEAMS_TRANSCRIPT.replace("\n", end))
-    assert said(tmp_path) == [
-        (TEN + timedelta(seconds=2), "Ann Oak", "Shall we bake\nrye?"),
-        (TEN + timedelta(seconds=8), "Ben Ash", "Rye & wheat."),
-        (TEN + timedelta(seconds=8), "Ann Oak", "No!"),
-    ]
-
-
-def test_lines_of_a_meet_chat_stay_apart(tmp_path: Path) -> None:
-    write(tmp_path, "abc (2024-05-01 at 03_00 GMT-7) - Chat.sbv", MEET_CHAT)
-    assert said(tmp_path) == [
-        (TEN + timedelta(seconds=5), "Ann Oak", "Shall we bake?"),
-        (TEN + timedelta(seconds=6, milliseconds=500), "Ann Oak", "Rye: two loaves"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -110,31 +81,6 @@ def test_the_nearest_date_of_a_path_counts() -> None:
     assert find_day("2024-05-01/2024-05-02.log") == datetime(2024, 5, 2).date()
     assert find_day("2024-05-01/99999999.log") == datetime(2024, 5, 1).date()
     assert find_day("version-2024-05-010.log") is None
-
-
-def test_a_saved_chat_of_zoom_goes_on_past_midnight(tmp_path: Path) -> None:
-    write(tmp_path, "2024-05-01 23.50.00 Bakers/meeting_saved_chat.txt", ZOOM_CHAT)
-    night = datetime(2024, 5, 1, 23, 58, 2, tzinfo=UTC)
-    assert said(tmp_path) == [
-        (night, "Ann Oak", "Shall we bake?\n\nRye: two loaves"),
-        (night + timedelta(seconds=58), "Ben Ash", "(to @Ann Oak only) I have none"),
-        (night + timedelta(seconds=178), "Ben Ash", "yes"),
-    ]
-    rows = read_exports(tmp_path, SETTINGS).messages
-    assert rows.filter(kind="system").select("author", "text").rows() == [(None, "a reaction")]
-    assert set(rows["conversation_id"]) == {"2024-05-01 23.50.00 Bakers"}
-
-
-def test_former_forms_of_a_zoom_chat(tmp_path: Path) -> None:
-    write(tmp_path, "2024-05-01 chat.txt", FORMER_ZOOM_CHAT)
-    write(tmp_path, "GMT20240501-100000_RecordingnewChat.txt", RECORDED_ZOOM_CHAT)
-    assert said(tmp_path, ConversationSettings(timezone="Europe/Berlin")) == [
-        (TEN - timedelta(hours=2) + timedelta(seconds=62), "Ann Oak", "Shall we bake: rye?"),
-        (TEN - timedelta(hours=2) + timedelta(seconds=120), "Ben Ash", "yes"),
-        (TEN - timedelta(hours=2) + timedelta(seconds=180), "Ben Ash", "(to @Ann Oak only) no"),
-        (TEN + timedelta(seconds=62), "Ann Oak", "Shall we bake?"),
-        (TEN + timedelta(seconds=120), "Ben Ash", "yes"),
-    ]
 
 
 def test_a_chat_that_grew_keeps_its_ids(tmp_path: Path) -> None:

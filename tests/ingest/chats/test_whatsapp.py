@@ -98,29 +98,6 @@ def test_half_days_are_counted_from_twelve(read_text: ReadText, written: str, ho
     assert messages["timestamp"].to_list() == [datetime(2024, 1, 15, hour, tzinfo=UTC)]
 
 
-def test_byte_order_mark_and_carriage_returns_are_no_part_of_a_message(read_text: ReadText) -> None:
-    messages, quarantine = read_text(
-        "\ufeff15.01.24, 21:05 - Ann: one\r\ntwo\r\n15.01.24, 21:06 - Ben: three\r\n"
-    )
-
-    assert messages["text"].to_list() == ["one\ntwo", "three"]
-    assert quarantine.is_empty()
-
-
-def test_utf16_with_byte_order_mark_is_read(read_text: ReadText) -> None:
-    messages, _ = read_text("15.01.24, 21:05 - Zoë: grüß dich\n".encode("utf-16"))
-
-    assert messages.select("author", "text").rows() == [("Zoë", "grüß dich")]
-
-
-def test_blank_lines_and_rare_line_separators_stay_inside_a_message(read_text: ReadText) -> None:
-    messages, _ = read_text(
-        "15.01.24, 21:05 - Ann: one\n\n\u2028two\x0bthree\x85\n\n15.01.24, 21:06 - Ben: four\n\n"
-    )
-
-    assert messages["text"].to_list() == ["one\n\n\u2028two\x0bthree\x85", "four"]
-
-
 @pytest.mark.parametrize(
     "line",
     [

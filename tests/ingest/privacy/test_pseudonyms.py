@@ -17,8 +17,8 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.settings.inputs import ConversationSettings
+from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
-from tests.raw_messages import raw_messages
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
@@ -86,6 +86,25 @@ def test_first_name_that_several_share_is_hashed_by_itself() -> None:
     messages = pseudonymize_messages(chat(("Ben Lee", "@Ben"), ("Ben Hill", "@ben")), SECRET)
 
     assert messages["text"].to_list() == [f"@{pseudonym('ben')}"] * 2
+
+
+def test_an_alias_has_the_pseudonym_of_its_author() -> None:
+    rows = chat(("ben.lee", "hi"), ("Ann", "ask @Ben the Baker, or Ben the Baker of Ulm"))
+
+    messages = pseudonymize_messages(rows, SECRET, aliases={"Ben the Baker": "ben.lee"})
+
+    ben = messages["author"][0]
+    assert messages["text"].to_list() == ["hi", f"ask @{ben}, or {ben} of Ulm"]
+
+
+def test_a_message_of_unknown_kind_is_read_as_written_by_a_person() -> None:
+    rows = chat(("Ann", "Ann added Zoe, says @Ann"), (None, "Ann added Zoe"))
+
+    messages = pseudonymize_messages(rows.with_columns(kind=pl.lit(None, pl.String)), SECRET)
+
+    as_message = pseudonymize_messages(rows.with_columns(kind=pl.lit("message")), SECRET)
+    assert messages["text"].to_list() == as_message["text"].to_list()
+    assert messages["text"][0] == f"Ann added Zoe, says @{pseudonym('ann')}"
 
 
 def test_conversations_and_sources_lose_names_of_authors() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.names import NameFinder, Place, normalize_name
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
+from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
-from tests.raw_messages import raw_messages
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"

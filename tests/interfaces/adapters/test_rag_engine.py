@@ -164,8 +164,10 @@ def test_another_model_of_the_same_width_is_told_apart_and_nothing_is_lost(base:
     engine.index_file("notes/bread.md")
     first = current_version(engine.library.workspace.index)
     provider, other = start(base, "two")
-    with pytest.raises(SearchIndexError, match="model=two"):
+    with raises(SearchIndexError, "embedder_mismatch") as raised:
         other.search("rye bread")
+    assert str(raised.value.values["embedder"]).endswith("model=one")
+    assert str(raised.value.values["wanted"]).endswith("model=two")
     other.index_file("notes/bread.md")
     assert "Rye bread" in provider.texts[-1]
     assert other.search("rye bread", 1)[0]["distance"] < 1

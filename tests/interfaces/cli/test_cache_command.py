@@ -4,7 +4,6 @@ import json
 import threading
 
 import numpy as np
-import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import WorkspaceError
@@ -14,6 +13,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.locks import running
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.draft import Draft
+from tests.errors import raises
 from tests.interfaces.cli.invocation import run
 from tests.models.rerankers.rerank_requests import RATED
 
@@ -65,7 +65,7 @@ def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -
 
 def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:
     store(workspace, workspace.embedder.id, "a text")
-    with pytest.raises(WorkspaceError, match="run `backstory run` first"):
+    with raises(WorkspaceError, "no_tables", path=workspace.tables):
         prune_caches(workspace)
     assert measure_caches(workspace).vectors == {workspace.embedder.id: 1}
 

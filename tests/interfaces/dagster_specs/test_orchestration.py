@@ -18,6 +18,7 @@ from backstory.storage.tables.parquet import read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
+from tests.errors import raises
 from tests.workspaces import run_job
 
 DAYS = ("2025-03-13", "2025-03-15")
@@ -60,14 +61,14 @@ def test_the_resource_reads_the_wanted_partitions(made_workspace: Workspace) -> 
 
 def test_a_folder_that_is_no_workspace_is_named_and_not_read_as_empty(tmp_path: Path) -> None:
     tables = TablesResource(root=str(tmp_path))
-    with pytest.raises(WorkspaceError, match=str(tmp_path)):
+    with raises(WorkspaceError, "no_workspace", path=tmp_path):
         tables.read("windows")
-    with pytest.raises(WorkspaceError, match=str(tmp_path)):
+    with raises(WorkspaceError, "no_workspace", path=tmp_path):
         tables.connect()
 
 
 def test_a_table_that_does_not_exist_is_named(workspace: Workspace) -> None:
-    with pytest.raises(InputError, match="window_context"):
+    with raises(InputError, "unknown_table", table="window_context"):
         TablesResource(root=str(workspace.root)).read("window_context")
 
 

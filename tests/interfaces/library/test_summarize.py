@@ -12,6 +12,7 @@ from backstory.interfaces.library.results import Summary
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.run.cache_use import prune_caches
 from backstory.pipeline.workspace import open_workspace
+from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
 from tests.interfaces.library.conftest import SETTINGS
 from tests.models.services.chat_server import ChatServer, complete, run_chat_server
@@ -150,6 +151,6 @@ def test_calls_count_against_the_budget_of_the_day(
     library = make_library(SETTINGS + MODEL % chat.url + "costs: {day: {calls: 1}}\n")
     library.index()
     library.summarize("sourdough.md", "brief")
-    with pytest.raises(BudgetExhaustedError, match=r"costs\.day\.calls"):
+    with raises(BudgetExhaustedError, setting="costs.day.calls", limit=1, used=1):
         library.summarize("sourdough.md", "bullets")
     assert len(chat.requests) == 1

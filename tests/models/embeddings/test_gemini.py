@@ -15,6 +15,7 @@ from backstory.base.errors import (
 from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.services.gemini import GeminiAccess
 from backstory.settings.embedding import EmbeddingSettings
+from tests.errors import raises
 from tests.models.services import gemini_server
 from tests.models.services.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
 from tests.models.services.instant_time import InstantTime
@@ -189,7 +190,7 @@ def test_a_given_client_is_used_within_the_same_time_out(server: GeminiServer, a
 def test_a_blank_text_is_refused_before_anything_is_sent(
     server: GeminiServer, connect: Connect, text: str
 ) -> None:
-    with pytest.raises(EmbeddingInputError, match="text 1 is blank"):
+    with raises(EmbeddingInputError, "blank_text", text=1):
         connect().embed(["soup", text], task="document")
 
     assert server.requests == []

@@ -9,6 +9,7 @@ import pytest
 from backstory.base.errors import AuthenticationError, EmbeddingError
 from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
+from tests.errors import raises
 from tests.models.services import gemini_server
 from tests.models.services.gemini_server import Behaviour, GeminiServer
 
@@ -85,7 +86,7 @@ def test_the_key_named_first_is_the_one_that_is_sent(
 def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
     settings = EmbeddingSettings(provider="gemini", base_url=server.url)
 
-    with pytest.raises(AuthenticationError, match="GEMINI_API_KEY"):
+    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         GeminiEmbedder(settings).embed(["soup"], task="query")
 
     assert server.requests == []

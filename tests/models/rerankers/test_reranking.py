@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 from backstory.base.errors import RerankError
 from backstory.ingest.privacy.leaks import find_naming_texts
@@ -19,8 +18,10 @@ from backstory.models.rerankers.reranking import Reranking
 from backstory.retrieval.selection.decisions import select_hits
 from backstory.retrieval.selection.strategies import VectorSources
 from backstory.settings.models import RAGSettings, RerankSettings
-from backstory.storage.tables.contracts import conform, validate
-from backstory.storage.tables.schemas import Decisions, Hits, WindowChunks
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Decisions
+from tests.builders.hits import make_hits, ten_tokens
+from tests.builders.windows import make_window_chunks
 
 QUERY_TEXTS = {"q1": "the night train", "q2": "the bean soup", "q3": "the border"}
 Hit = tuple[str, str, str, float]  # window, query chunk, chunk, similarity
@@ -79,31 +80,16 @@ SOUP_BEST: Ratings = {"soup": {"c": 5}, "trains": {"b": 5, "a": 3}}
 
 
 def hits_of(rows: Sequence[Hit]) -> pl.DataFrame:
-    frame = pl.DataFrame(
-        rows, schema=["window_id", "query_chunk_id", "chunk_id", "similarity"], orient="row"
-    ).with_columns(
-        document_id=pl.col("chunk_id").str.to_uppercase(),
-        keyword_score=pl.lit(None, dtype=pl.Float64),
-        score="similarity",
-        rank=pl.int_range(1, pl.len() + 1).over("query_chunk_id"),
-        engine=pl.lit("exact"),
-        index_version=pl.lit("v"),
-    )
-    return conform(frame, Hits)
+    names = ("window_id", "query_chunk_id", "chunk_id", "similarity")
+    named = (dict(zip(names, row, strict=True)) for row in rows)
+    return make_hits({**row, "document_id": str(row["chunk_id"]).upper()} for row in named)
 
 
 def window_chunks_of(
     texts: dict[str, str], granularity: str = "messages:1", window: str = "w"
 ) -> pl.DataFrame:
-    frame = pl.DataFrame({"chunk_id": list(texts), "text": list(texts.values())}).with_columns(
-        window_id=pl.lit(window),
-        granularity=pl.lit(granularity),
-        chunk_index=pl.int_range(pl.len()),
-        token_count=pl.lit(1),
-        first_message=pl.lit(0),
-        last_message=pl.lit(0),
-    )
-    return conform(frame, WindowChunks)
+    rows = [{"chunk_id": key, "text": texts[key], "chunk_index": place} for place, key in enumerate(texts)]
+    return make_window_chunks(rows, window_id=window, granularity=granularity)
 
 
 CHUNKS = pl.concat([window_chunks_of(QUERY_TEXTS), window_chunks_of({"q4": "alone"}, window="v")])
@@ -117,10 +103,6 @@ def describe(chunk_ids: Sequence[str]) -> pl.DataFrame:
 
 def same_direction(chunk_ids: Sequence[str]) -> Vectors:
     return np.eye(len(chunk_ids), 8, dtype=np.float32)
-
-
-def ten_tokens(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
-    return np.full(len(chunk_ids), 10, np.int64)
 
 
 def judge(

@@ -48,7 +48,27 @@ def test_only_the_first_five_cover_and_the_first_ten_count() -> None:
     late = scores_of(["v", "w", "x", "y", "u", "a"])
     assert late["coverage@5"] == 0
     assert late["recall@10"] == pytest.approx(1 / 3)
-    assert scores_of([str(n) for n in range(10)] + ["a"])["recall@10"] == 0
+    fillers = [str(n) for n in range(10)]
+    tenth, eleventh = scores_of([*fillers[:9], "a"]), scores_of([*fillers, "a"])
+    assert tenth["recall@10"] == pytest.approx(1 / 3)
+    ideal = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
+    assert tenth["ndcg@10"] == pytest.approx(2 / math.log2(11) / ideal)
+    assert eleventh["recall@10"] == eleventh["ndcg@10"] == 0
+
+
+def test_ten_relevant_documents_in_ten_places_are_the_ideal() -> None:
+    documents = list("abcdefghijk")
+    qrels = pl.DataFrame({"window_id": ["w"] * 11, "doc_id": documents, "rel": [1] * 11, "topic": ["t"] * 11})
+    score = score_runs(runs(documents[:10], window="w"), qrels, name="set").row(0, named=True)
+    assert score["ndcg@10"] == pytest.approx(1)
+
+
+def test_the_highest_label_of_a_document_is_its_gain() -> None:
+    qrels = pl.DataFrame(
+        {"window_id": ["w"] * 3, "doc_id": ["a", "a", "b"], "rel": [1, 3, 2], "topic": ["t1", "t2", "t1"]}
+    )
+    score = score_runs(runs(["b", "a"], window="w"), qrels, name="set").row(0, named=True)
+    assert score["ndcg@10"] == pytest.approx((2 + 3 / math.log2(3)) / (3 + 2 / math.log2(3)))
 
 
 def test_covered_topics_are_measured_against_what_five_places_can_cover() -> None:
@@ -89,3 +109,11 @@ def test_methods_are_compared_over_the_same_windows() -> None:
     assert base["gain"] == pytest.approx(own["mean"] - base["mean"])
     assert base["gain_low"] <= base["gain"] <= base["gain_high"]
     assert table.equals(compare_methods(score_runs(both, QRELS, name="set"), of="own"))
+
+
+def test_the_interval_holds_the_mean_of_19_in_20_resamples() -> None:
+    scores = pl.DataFrame({"method": ["own"] * 100, "group": ["set"] * 100, "window_id": map(str, range(100)),
+                           "ncov@5": [0.0, 1.0] * 50})  # fmt: skip
+    row = compare_methods(scores, of="own", metrics=["ncov@5"]).row(0, named=True)
+    # The quantiles of a binomial distribution of 100 throws of a coin; those of 9 in 10 are 42 and 58.
+    assert (row["low"], row["high"]) == (pytest.approx(0.40, abs=0.005), pytest.approx(0.60, abs=0.005))

@@ -8,37 +8,22 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from backstory import deduplicate_by_document
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.selection.decisions import select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.settings.models import RAGSettings
-from backstory.storage.tables.contracts import conform, validate
-from backstory.storage.tables.schemas import Decisions, Hits
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Decisions
+from tests.builders.hits import make_hits, ten_tokens
 
 Hit = tuple[str, str, str, float]  # query chunk, chunk, document, similarity
 
 
 def hits_of(rows: Sequence[Hit], window: str = "w") -> pl.DataFrame:
-    frame = pl.DataFrame(
-        {
-            "window_id": [window] * len(rows),
-            "query_chunk_id": [row[0] for row in rows],
-            "chunk_id": [row[1] for row in rows],
-            "document_id": [row[2] for row in rows],
-            "similarity": [row[3] for row in rows],
-        },
-        schema_overrides={"similarity": pl.Float64},
-    ).with_columns(
-        keyword_score=pl.lit(None, dtype=pl.Float64),
-        score="similarity",
-        rank=pl.int_range(1, pl.len() + 1).over("query_chunk_id"),
-        engine=pl.lit("exact"),
-        index_version=pl.lit("v"),
-    )
-    return conform(frame, Hits)
+    names = ("query_chunk_id", "chunk_id", "document_id", "similarity")
+    return make_hits((dict(zip(names, row, strict=True)) for row in rows), window_id=window)
 
 
 def one_hot(chunk_ids: Sequence[str]) -> Vectors:
@@ -52,10 +37,6 @@ def one_hot(chunk_ids: Sequence[str]) -> Vectors:
 def far_apart(query_chunk_ids: Sequence[str]) -> Vectors:
     """Give each query chunk a direction of its own."""
     return np.eye(max(len(query_chunk_ids), 1), dtype=np.float32)[: len(query_chunk_ids)]
-
-
-def ten_tokens(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
-    return np.full(len(chunk_ids), 10, dtype=np.int64)
 
 
 def judge(

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -24,6 +23,7 @@ from backstory.storage.tables.parquet import list_partitions, read_table, scan_t
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.views import DOCUMENT_CATALOG, VIEWS_FILE, connect, write_views
 from backstory.storage.tables.writer_inputs import WRITER_INPUTS
+from tests.builders.windows import make_windows
 from tests.errors import raises
 
 TABLE = "quarantine"
@@ -37,18 +37,7 @@ def make_rows(*lines: int, source: str = "chat.txt") -> pl.DataFrame:
 
 
 def make_window(window_id: str) -> pl.DataFrame:
-    moment = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
-    row = {
-        "window_id": window_id,
-        "conversation_id": "team",
-        "partition": "2025-01-15",
-        "started_at": moment,
-        "ended_at": moment,
-        "message_count": 1,
-        "token_count": 3,
-        "message_ids": ["m1"],
-    }
-    return pl.DataFrame([row], schema=polars_schema(schemas.Windows))
+    return make_windows([{"window_id": window_id}])
 
 
 def test_a_partition_is_read_back_as_written(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The quick query of a contract says of each table what pandera says."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -10,22 +9,10 @@ from pandera.errors import SchemaErrors
 from backstory.base.errors import ContractError
 from backstory.storage.tables.contracts import keeps_contract, polars_schema, validate
 from backstory.storage.tables.schemas import SERVED_TABLES, Messages, WindowContexts
+from tests.builders.messages import make_messages
 from tests.errors import raises
 
-ROW = {
-    "message_id": "m",
-    "conversation_id": "c",
-    "timestamp": datetime(2025, 1, 1, tzinfo=UTC),
-    "seq": 1,
-    "author": None,
-    "text": None,
-    "kind": "message",
-    "source": "chat.txt",
-    "reply_to": None,
-    "reactions": [],
-    "edited": False,
-}
-MESSAGES = pl.DataFrame([ROW, {**ROW, "message_id": "n"}], schema=polars_schema(Messages))
+MESSAGES = make_messages([{"message_id": "m"}, {"message_id": "n"}])
 
 
 @pytest.mark.parametrize("table", SERVED_TABLES)
