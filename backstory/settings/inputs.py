@@ -63,7 +63,7 @@ class ConversationSettings(SettingsGroup):
         return _check_timezone(value)
 
     def override(self, *names: str) -> ConversationSettings:
-        """Give the settings of one file.
+        """Return the settings of one file.
 
         Args:
             names: Keys under which ``overrides`` may list the file; the first key found counts.

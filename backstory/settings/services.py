@@ -67,7 +67,7 @@ class MisplacedSettingsError(ValueError):
 def fill_from_services(
     given: Mapping[str, Any], groups: Mapping[str, type[ServiceSettings]]
 ) -> dict[str, Any]:
-    """Give settings in which each group holds what the table says of its service.
+    """Return settings in which each group holds what the table says of its service.
 
     Args:
         given: Settings as a file holds them.

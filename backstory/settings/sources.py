@@ -127,7 +127,7 @@ class SourceSettings(SettingsGroup):
 
 
 def find_credential(address: str) -> str | None:
-    """Say which part of an address may be a key or a password; None if none is."""
+    """Return which part of an address may be a key or a password; None if none is."""
     parts = urlsplit(address.rpartition("::")[2])
     if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss"):
         return "a user or a password"

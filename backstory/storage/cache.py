@@ -127,7 +127,7 @@ class CacheFile:
         return self.look(lambda session: int(session.execute(query).fetchone()[0]))
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every row is read.
+        """Return what is wrong with the file, or None; every row is read.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
@@ -216,7 +216,7 @@ class KeptAnswers:
         self._owner = owner
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every row is read.
+        """Return what is wrong with the file, or None; every row is read.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.

@@ -132,7 +132,7 @@ class Words:
         return list(chain.from_iterable(map(self._terms.__getitem__, find_words(text))))
 
     def find_term(self, part: str) -> str | None:
-        """Give the term of a word or part of :func:`list_parts`; None for a stop word."""
+        """Return the term of a word or part of :func:`list_parts`; None for a stop word."""
         if part in self._stop_words:
             return None
         if self._stemmer is None or _IDENTIFYING.search(part):

@@ -41,7 +41,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 
 def is_of_full_disk(error: BaseException, folder: Path) -> bool:
-    """Say whether an error means that a disk is full, or a quota or limit is reached."""
+    """Return whether an error means that a disk is full, or a quota or limit is reached."""
     if isinstance(error, OSError) and error.errno in _ERRORS:
         return True
     if isinstance(error, sqlite3.Error):

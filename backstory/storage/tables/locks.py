@@ -63,7 +63,7 @@ def running_if_free(root: Path, by: str) -> Iterator[bool]:
 
 
 def is_running(root: Path) -> bool:
-    """Say whether a run over the tables of a workspace is under way.
+    """Return whether a run over the tables of a workspace is under way.
 
     Args:
         root: Folder of the tables.
@@ -95,7 +95,7 @@ def _open_lock(path: Path) -> IO[bytes]:
 
 @contextmanager
 def _naming_holder(file: IO[bytes], by: str) -> Iterator[None]:
-    """Say in the file of a lock who holds it. A killed holder leaves its name, but not the lock."""
+    """Record the holder in the file of a lock. A killed holder leaves its name, but not the lock."""
     since = datetime.now(UTC).isoformat(" ", "seconds")
     holder = {"by": by, "run_id": current_run(), "process": os.getpid(), "since": since}
     file.truncate(0)

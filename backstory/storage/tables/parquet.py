@@ -380,7 +380,7 @@ def hash_rows(frame: pl.DataFrame) -> str:
 
 
 def encode_rows(frame: pl.DataFrame) -> bytes:
-    """Give the content of the file that :func:`replace_file` writes of rows."""
+    """Return the content of the file that :func:`replace_file` writes of rows."""
     file = BytesIO()
     _write_rows(frame, file)
     return file.getvalue()

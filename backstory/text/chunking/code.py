@@ -262,7 +262,7 @@ def _cut_statements(
 
 
 def _is_deep(text: str, language: CodeLanguage) -> bool:
-    """Say whether code is nested so deeply that the splitter, which tries every level, takes long."""
+    """Return whether code is nested so deeply that the splitter, which tries every level, takes long."""
     cursor = _parse(text.encode("utf-8", "surrogatepass"), language).walk()
     depth = 0
     while depth <= _MOST_LEVELS:
