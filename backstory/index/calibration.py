@@ -62,8 +62,8 @@ class Calibration(BaseModel):
 
     def overridden_by(self, settings: RAGSettings) -> Self:
         """Replace the constants that settings name."""
-        given = {name: value for name in CONSTANTS if (value := getattr(settings, name)) is not None}
-        return self.model_copy(update=given)
+        overrides = {name: value for name in CONSTANTS if (value := getattr(settings, name)) is not None}
+        return self.model_copy(update=overrides)
 
 
 _MEASURED: Final[Mapping[str, Calibration]] = MappingProxyType(
@@ -98,7 +98,7 @@ def calibrate(
     vectors: Vectors,
     embed_queries: EmbedQueries,
 ) -> Calibration:
-    """Give the constants of the embedder's space.
+    """Return the constants of the embedder's space.
 
     Only documents that people wrote count: else the hits of a window would depend on posts that are written later.
     The same documents give the same constants, whatever was indexed before.
@@ -136,7 +136,7 @@ def calibrate(
 
 
 def find_threshold(settings: RAGSettings, embedder: Embedder, calibration: Calibration) -> float:
-    """Give the threshold, the cosine below which a hit is no evidence.
+    """Return the threshold, the cosine below which a hit is no evidence.
 
     It is that of the settings, or else of the calibration, or else of the embedder.
     """
