@@ -1,4 +1,4 @@
-"""Which stemmer and stop words a text gets, by its language."""
+"""Stemmer and stop words by language."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import Stemmer
 from backstory.base.errors import SettingsError
 from backstory.text.stemmers import NO_LANGUAGE, list_stop_words
 
-# Scripts that put no space between words, and Korean, whose words carry particles. Script extensions are asked, since
+# Scripts that put no space between words, and Korean, whose words carry particles. Script extensions count, since
 # the Japanese sign for a long vowel belongs to two scripts.
 _UNSPACED = (
     r"[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}"

@@ -63,7 +63,7 @@ _WRAPPERS: Final = frozenset(
 """Nodes that hold one definition, and little else."""
 
 _BESIDE: Final = _COMMENTS | {"template_parameter_list"}
-"""Nodes in a wrapper beside its definition."""
+"""Nodes in a wrapper next to its definition."""
 
 _TRANSPARENT: Final = frozenset(
     {"linkage_specification", "preproc_elif", "preproc_else", "preproc_if", "preproc_ifdef"}
