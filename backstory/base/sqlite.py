@@ -1,4 +1,4 @@
-"""One way to use a SQLite file: how it is made, opened, locked, shared and found damaged.
+"""SQLite files: creating, opening, locking and sharing them, and detecting damage.
 
 A :class:`Database` takes SQL with ``?`` for each parameter, in transactions. No caller imports ``sqlite3`` or catches
 its errors, so that another database can stand behind the same calls.
@@ -188,7 +188,7 @@ class Database:
         return self._keepers > 0
 
     def mend(self, act: Callable[[], Result]) -> Result:
-        """Do what uses the file; if the file is damaged or of another format, set it aside and do it again.
+        """Run a function that uses the file; if the file is damaged or of another format, set it aside and retry.
 
         Args:
             act: What to do, in transactions of this object.
@@ -250,7 +250,7 @@ class Database:
         return aside
 
     def compact(self) -> None:
-        """Leave nothing of deleted rows on the disk, nor a file that was set aside."""
+        """Remove deleted rows and files that were set aside from the disk."""
         if self.path.exists():
             with self._naming_errors(), self._connected(writes=True) as connection:
                 connection.execute("VACUUM")

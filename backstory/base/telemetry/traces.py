@@ -22,7 +22,7 @@ _PREFIX: Final = "backstory."
 
 
 class _Export:
-    """The tracer of this process while spans are exported, and whether its absence was told."""
+    """The tracer of this process while spans are exported, and whether its absence was reported."""
 
     tracer: Tracer | None = None
     was_reported: bool = False
