@@ -53,7 +53,7 @@ SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "
 
 
 class MisplacedSettingsError(ValueError):
-    """Settings that stand in the wrong place.
+    """Settings in the wrong group.
 
     Attributes:
         problems: The location of each, and what to do.

@@ -20,7 +20,7 @@ class WriterSettings(LanguageModelSettings):
     folder: str = "written"
     """Folder of the written posts, relative to the workspace."""
     without_context: Literal["write", "skip"] = "write"
-    """Whether windows that were given no document get a post, too."""
+    """Whether windows without a document in their context get a post, too."""
     min_characters: int = Field(default=20, ge=0)
     """Fewest characters of a post; a shorter draft is rejected."""
     max_characters: int = Field(default=20_000, ge=200)
@@ -32,7 +32,7 @@ class WriterSettings(LanguageModelSettings):
     max_output_tokens: int = Field(default=8192, ge=64)
     """Most tokens that the model may write for a post, its thoughts included."""
     max_attempts_per_window: int = Field(default=3, ge=1)
-    """Most drafts of the same window, context and prompt; after a rejected one, the next is asked for at once."""
+    """Most drafts of the same window, context and prompt; after a rejected one, the next is requested at once."""
     threads: int = Field(default=4, ge=1)
     """Most calls at once; with `feedback: on`, windows are written one after the other."""
 
@@ -65,7 +65,7 @@ class WriterSettings(LanguageModelSettings):
 
 
 MAX_WORDS: Final = 20_000
-"""Most words of a document that are summarized at once, unless told otherwise."""
+"""Default limit of the words of a document that are summarized at once."""
 
 
 class SummarySettings(LanguageModelSettings):
