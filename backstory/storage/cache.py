@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class CacheKind:
-    """What one cache holds, and what becomes of it.
+    """Description of one kind of cache: its rows, and the remedy for damage.
 
     Attributes:
         name: What messages call it, such as ``embedding cache``.
@@ -197,7 +197,7 @@ class CacheFile:
 
 
 class KeptAnswers:
-    """A cache of answers, of which each belongs to something that may be forgotten.
+    """A cache of answers, each of which belongs to something that may be forgotten.
 
     Attributes:
         path: The SQLite file.

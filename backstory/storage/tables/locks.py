@@ -26,7 +26,7 @@ def running(
     by: str,
     while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> Iterator[None]:
-    """Let one run over all tables of a workspace go on at a time; the others wait, and say for whom.
+    """Allow one run over all tables of a workspace at a time; the others wait, and log for whom.
 
     Two runs over the same days would find each other's tables half replaced, and their checks would fail.
 
@@ -38,7 +38,7 @@ def running(
     with _open_lock(root / _RUN) as file:
         if not lock(file, wait=False):
             holder = _read_holder(file)
-            logger.warning("waiting for %s: one run of a workspace goes on at a time", holder)
+            logger.warning("waiting for %s: a workspace allows one run at a time", holder)
             with while_waiting(holder):
                 lock(file)
             logger.info("the wait for %s has ended", holder)
@@ -48,7 +48,7 @@ def running(
 
 @contextmanager
 def running_if_free(root: Path, by: str) -> Iterator[bool]:
-    """Do what :func:`running` does if no run is under way; give whether that is so.
+    """Do what :func:`running` does if no run is under way; yield whether that is so.
 
     Args:
         root: Folder of the tables; made if absent.

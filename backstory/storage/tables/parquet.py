@@ -308,7 +308,7 @@ def find_damaged_partitions(root: Path, table: str) -> dict[str, str]:
             file.close()
             if key not in recorded and key not in Ledger(root / LEDGER_FILE).read(table):
                 path = _partition_path(root, table, key)
-                found[key] = f"{path} is not recorded: its run is not done, or was killed; {_REMEDY}"
+                found[key] = f"{path} is not recorded: its run has not finished, or was killed; {_REMEDY}"
     return found
 
 
