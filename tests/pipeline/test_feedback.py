@@ -293,7 +293,7 @@ def test_an_edited_post_stays_a_document_of_its_editor_when_its_window_goes(
     text = edited.read_bytes()
     leave_out_day(workspace, 0)
     notice = str(run(workspace)["posts"].counts["notice"])
-    assert f"{edited.name} in written/ stays though its window is gone" in notice
+    assert f"{edited.name} in written/ stays after its window is gone" in notice
     assert edited.read_bytes() == text
     served = read_table(workspace.tables, "documents").filter(status="ok")["uri"]
     assert [uri for uri in served if "2025-01-01" in uri] == [f"{WRITTEN_PREFIX}written/{edited.name}"]

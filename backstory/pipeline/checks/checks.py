@@ -1,4 +1,4 @@
-"""The checks of a run: what each looks for in which table, whether it fails the run, and its message.
+"""The checks of a run: what each finds in which table, whether it fails the run, and its message.
 
 A check is named for the cases that it looks for, so that the name fits both a passed and a failed check.
 """
@@ -37,7 +37,7 @@ _EXAMPLE_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of case that is looked for after a table was built.
+    """One kind of case to find after a table was built.
 
     Attributes:
         table: The table, or ``search_index``.
@@ -197,7 +197,7 @@ CHECKS: Final = (
         name="unknown_messages",
         blocking=True,
         find=integrity.find_unknown_messages,
-        what="messages that a window names and that are not stored",
+        what="messages of a window that are not stored",
         example="message {message_id} of window {window_id}",
         remedy="Delete data/windows and run `backstory run`.",
     ),
@@ -252,7 +252,7 @@ CHECKS: Final = (
         name="insufficient_contexts",
         blocking=False,
         find=integrity.find_insufficient_windows,
-        what="windows of which probably less than half is covered by their context",
+        what="windows whose context probably covers less than half of them",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
         share_of_rows=True,
@@ -290,7 +290,7 @@ CHECKS: Final = (
         name="unknown_citations",
         blocking=True,
         find=post_integrity.find_unknown_citations,
-        what="documents that a post cites and that are not stored",
+        what="cited documents that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy="Delete data/posts and run `backstory run`.",
     ),
@@ -319,9 +319,9 @@ CHECKS: Final = (
         name="drafts_to_merge",
         blocking=False,
         find=post_integrity.find_drafts_to_merge,
-        what="posts that a person has edited and beside which a later draft lies",
+        what="posts that a person has edited and that have a later draft",
         example="{path} of window {window_id}",
-        remedy="Take over what you want of the file that ends in .draft.md, and delete it.",
+        remedy="Copy what you want from the file that ends in .draft.md, and delete that file.",
         share_of_rows=True,
     ),
 )

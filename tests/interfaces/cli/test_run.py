@@ -153,7 +153,7 @@ def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(
     export.write_text("".join(lines[-3:]), encoding="utf-8")
     stopped = call("-w", str(workspace.root))
     assert stopped.returncode == 1
-    assert "failed: messages: nothing was written, since 9 messages would be removed" in stopped.stdout
+    assert "failed: messages: the run wrote nothing, since it would remove 9 messages" in stopped.stdout
     assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds" in stopped.stdout
     accepted = call("-w", str(workspace.root), "--accept-removals")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr

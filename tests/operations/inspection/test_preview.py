@@ -336,9 +336,7 @@ def test_without_posts_it_says_what_that_means(workspace: Workspace) -> None:
         post.unlink()
     preview = preview_run([workspace.root])
     assert preview.complete
-    assert (
-        "posts/ holds no document that can be served, so that windows are given no context" in preview.notes
-    )
+    assert "posts/ holds no document that can be served, so windows get no context" in preview.notes
 
 
 def test_a_language_that_the_model_does_not_know_is_noted(elsewhere: Path) -> None:
