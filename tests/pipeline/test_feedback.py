@@ -192,7 +192,7 @@ def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: P
     assert read_table(workspace.tables, "posts").is_empty()
     settings.write_text(SETTINGS.replace('feedback: "on"', "folder: digests"), encoding="utf-8")
     notice = str(run(workspace)["posts"].counts["notice"])
-    assert f"{len(files)} files in written/, which writers.folder named before" in notice
+    assert f"{len(files)} files in written/, the former writers.folder, are no longer posts" in notice
     assert read_files(workspace) == files
     assert len(read_files(open_workspace(workspace.root))) == len(files)
 

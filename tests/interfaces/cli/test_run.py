@@ -67,7 +67,7 @@ def test_without_chats_a_run_stops_before_it_makes_anything(
     done = call(*days, "-w", str(workspace.root))
     assert done.returncode == 2
     assert (
-        f"{workspace.chats_dir} does not exist; make the folder and put chat exports into it, or read"
+        f"{workspace.chats_dir} does not exist; create the folder and put chat exports into it"
         in done.stderr
     )
     assert done.stdout == f"Reading {workspace.root}\n"
