@@ -11,7 +11,7 @@ OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 
 
 def clean_address(value: str | None) -> str | None:
-    """Give an address without a slash at its end.
+    """Return an address without a slash at its end.
 
     Raises:
         ValueError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
@@ -38,12 +38,12 @@ def require_protected(address: str | None, *, allow_http: bool, sent: str) -> No
 
 
 def is_openai(address: str) -> bool:
-    """Say whether an address is OpenAI's own."""
+    """Return whether an address is OpenAI's own."""
     return urlsplit(address).hostname == urlsplit(OPENAI_ADDRESS).hostname
 
 
 def name_service(address: str) -> str:
-    """Give what tells a service from others: host, port and path, since a gateway has several services."""
+    """Return what tells a service from others: host, port and path, since a gateway has several services."""
     parts = urlsplit(address)
     return f"{parts.netloc}{parts.path}"
 

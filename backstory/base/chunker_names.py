@@ -8,5 +8,5 @@ ChunkerName: TypeAlias = Literal[
     "markdown", "sentence", "character", "rows", "page", "python",
     "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
 ]  # fmt: skip
-"""How a text is cut: by its Markdown, by sentences, by characters, by rows, so that no chunk holds text of two pages,
+"""Chunkers: by Markdown, by sentences, by characters, by rows, by pages (no chunk holds text of two pages),
 or by the definitions of a programming language; see :mod:`backstory.text.chunking.chunkers`."""

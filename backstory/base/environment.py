@@ -48,11 +48,11 @@ _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
 
 
-def find_workspace(given: Path | None = None) -> Path:
+def find_workspace(path: Path | None = None) -> Path:
     """Find the folder of the workspace.
 
     Args:
-        given: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+        path: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
 
     Returns:
         The absolute path of a folder that holds ``backstory.yaml``.
@@ -61,7 +61,7 @@ def find_workspace(given: Path | None = None) -> Path:
         WorkspaceError: The folder is not a workspace.
     """
     named = os.environ.get(WORKSPACE_VARIABLE)
-    folder = (given or (Path(named) if named else Path.cwd())).expanduser().resolve()
+    folder = (path or (Path(named) if named else Path.cwd())).expanduser().resolve()
     if not (folder / SETTINGS_FILE).is_file():
         raise WorkspaceError(
             f"{folder} holds no {SETTINGS_FILE}; name a workspace with --workspace or {WORKSPACE_VARIABLE}, "
@@ -199,7 +199,7 @@ def read_log_format() -> str | None:
 
 
 def names_collector() -> bool:
-    """Say whether the environment names a collector of OpenTelemetry; the exporter itself reads the address."""
+    """Return whether the environment names a collector of OpenTelemetry; the exporter itself reads the address."""
     return bool(os.environ.get(COLLECTOR_VARIABLE, "").strip())
 
 
@@ -208,9 +208,9 @@ def reader_environment() -> dict[str, str]:
 
     Every thread reserves address space, which counts towards the memory limit.
     """
-    kept = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
+    variables = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
     threads = str(min(_READER_THREADS, os.cpu_count() or 1))
-    return kept | {
+    return variables | {
         "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": threads,

@@ -172,7 +172,7 @@ class EmbedderMismatchError(SearchIndexError, ValueError):
 
 
 class RemoteSearchError(BackstoryError, RuntimeError):
-    """The search tool of a remote server cannot be asked, or gave no usable answer; the message names the server."""
+    """The search tool of a remote server cannot be called, or gave no usable answer; the message names the server."""
 
 
 class AlertError(BackstoryError, RuntimeError):

@@ -48,7 +48,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
 
 
 def is_installed(extra: Extra) -> bool:
-    """Say whether every module of an extra can be imported, without loading any."""
+    """Return whether every module of an extra can be imported, without loading any."""
     return not _absent_modules(extra)
 
 

@@ -30,7 +30,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def announce(label: str, done: int, total: int) -> None:
-    """Tell the listener of this thread, if there is one, how far a step is."""
+    """Report to the listener of this thread, if there is one, how far a step is."""
     listener = _listener.get()
     if listener is not None:
         listener(label, done, total)

@@ -1,4 +1,4 @@
-"""How long calls of a service wait before a retry: as long as the service asks, else longer with each attempt."""
+"""Retry delays of service calls: as long as the service asks, else longer with each attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TransientError(ModelError):
     """A call failed, and a retry may succeed.
 
     Attributes:
-        delay: Seconds that the server asked to wait before a retry, or None.
+        delay: Seconds that the server requests to wait before a retry, or None.
     """
 
     def __init__(self, message: str, delay: float | None = None) -> None:

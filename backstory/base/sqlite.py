@@ -1,4 +1,4 @@
-"""One way to use a SQLite file: how it is made, opened, locked, shared and found damaged.
+"""SQLite files: creating, opening, locking and sharing them, and detecting damage.
 
 A :class:`Database` takes SQL with ``?`` for each parameter, in transactions. No caller imports ``sqlite3`` or catches
 its errors, so that another database can stand behind the same calls.
@@ -132,8 +132,8 @@ class Database:
         self._replaces_bad_text = replaces_bad_text
         self._using = threading.RLock()
         self._keepers = 0
-        self._kept: sqlite3.Connection | None = None
-        self._kept_writes = False
+        self._shared: sqlite3.Connection | None = None
+        self._shared_writes = False
         self._file: tuple[int, int] | None = None
         with _registering:
             _all.add(self)
@@ -180,15 +180,15 @@ class Database:
             with self._using:
                 self._keepers -= 1
                 if not self._keepers:
-                    self._close_kept()
+                    self._close_shared()
 
     @property
-    def is_kept_open(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether one connection is used for all transactions."""
         return self._keepers > 0
 
     def mend(self, act: Callable[[], Result]) -> Result:
-        """Do what uses the file; if the file is damaged or of another format, set it aside and do it again.
+        """Run a function that uses the file; if the file is damaged or of another format, set it aside and retry.
 
         Args:
             act: What to do, in transactions of this object.
@@ -244,13 +244,13 @@ class Database:
             if damage is None:
                 return None
             with self._using:
-                self._close_kept()
+                self._close_shared()
             aside = set_aside(self.path)
         logger.warning("%s. It was moved to %s.", damage, aside.name)
         return aside
 
     def compact(self) -> None:
-        """Leave nothing of deleted rows on the disk, nor a file that was set aside."""
+        """Remove deleted rows and files that were set aside from the disk."""
         if self.path.exists():
             with self._naming_errors(), self._connected(writes=True) as connection:
                 connection.execute("VACUUM")
@@ -258,7 +258,7 @@ class Database:
         name_aside(self.path).unlink(missing_ok=True)
 
     def describe(self, state: str) -> str:
-        """Say in which state the file is, and what is done about that.
+        """Describe the state of the file, and what is done about that.
 
         Args:
             state: Such as ``damaged (a row differs from its checksum)``.
@@ -294,32 +294,32 @@ class Database:
 
     @contextmanager
     def _connected(self, *, writes: bool) -> Iterator[sqlite3.Connection]:
-        """Give a connection. If what uses it fails, the connection is closed, with whatever was begun in it."""
+        """Provide a connection. If what uses it fails, the connection is closed, with whatever was begun in it."""
         with self._using:
             if self._keepers:
                 with ExitStack() as failed:
-                    failed.callback(self._close_kept)
-                    yield self._take_kept(writes=writes)
+                    failed.callback(self._close_shared)
+                    yield self._open_shared(writes=writes)
                     failed.pop_all()
                 return
         with closing(self._connect(writes=writes)) as connection:
             yield connection
 
-    def _take_kept(self, *, writes: bool) -> sqlite3.Connection:
+    def _open_shared(self, *, writes: bool) -> sqlite3.Connection:
         if writes:
             self._make_if_absent()
         found = self._identify_file()
-        if found != self._file or (writes and not self._kept_writes):
-            self._close_kept()
-        if self._kept is None:
-            self._kept_writes = writes or (found is not None and self._is_writable())
-            self._kept, self._file = self._connect(writes=self._kept_writes), found
-        return self._kept
+        if found != self._file or (writes and not self._shared_writes):
+            self._close_shared()
+        if self._shared is None:
+            self._shared_writes = writes or (found is not None and self._is_writable())
+            self._shared, self._file = self._connect(writes=self._shared_writes), found
+        return self._shared
 
-    def _close_kept(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+    def _close_shared(self) -> None:
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
 
     def _identify_file(self) -> tuple[int, int] | None:
         try:
@@ -443,7 +443,7 @@ class Database:
     def before_fork(self) -> None:
         """Close the kept connection, since SQLite must not be forked with one, and let no thread make another."""
         self._using.acquire()
-        self._close_kept()
+        self._close_shared()
 
     def after_fork(self) -> None:
         """Let transactions connect again."""
@@ -480,7 +480,7 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 def is_database(path: Path) -> bool:
-    """Say whether a file is one on which SQLite may hold locks, by its name: a database of ours or of Dagster's.
+    """Return whether a file is one on which SQLite may hold locks, by its name: a database of ours or of Dagster's.
 
     A log holds none. The memory that processes share beside a log does; see :func:`is_shared_memory`.
     """
@@ -488,7 +488,7 @@ def is_database(path: Path) -> bool:
 
 
 def is_shared_memory(path: Path) -> bool:
-    """Say whether a file is the index that processes share of a database's log, by its name; it holds no text."""
+    """Return whether a file is the index that processes share of a database's log, by its name; it holds no text."""
     return path.name.endswith(tuple(f"{suffix}{_SHARED_SUFFIX}" for suffix in _SUFFIXES))
 
 
@@ -563,7 +563,7 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def name_aside(path: Path) -> Path:
-    """Give the path to which :func:`set_aside` moves a file."""
+    """Return the path to which :func:`set_aside` moves a file."""
     return path.with_name(path.name + DAMAGED_SUFFIX)
 
 

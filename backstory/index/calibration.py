@@ -91,7 +91,7 @@ def calibrate(
     vectors: Vectors,
     embed_queries: EmbedQueries,
 ) -> Calibration:
-    """Give the constants of the embedder's space.
+    """Return the constants of the embedder's space.
 
     Only documents that people wrote count: else the hits of a window would depend on posts that are written later.
     The same documents give the same constants, whatever was indexed before.
@@ -129,7 +129,7 @@ def calibrate(
 
 
 def find_threshold(settings: RAGSettings, embedder: Embedder, calibration: Calibration) -> float:
-    """Give the threshold, the cosine below which a hit is no evidence.
+    """Return the threshold, the cosine below which a hit is no evidence.
 
     It is that of the settings, or else of the calibration, or else of the embedder.
     """

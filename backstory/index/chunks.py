@@ -89,11 +89,11 @@ def cut_document_chunks(
         _name_source(row, chunkers[name], counter_id)
         for name, row in zip(names, current.iter_rows(named=True), strict=True)
     ]
-    kept = _take_over(previous, sources)
-    known = set(kept.select(_KEY).unique().iter_rows())
+    reused = _take_over(previous, sources)
+    known = set(reused.select(_KEY).unique().iter_rows())
     pending = [source for source in sources if (source.document_id, source.revision) not in known]
     spans = cut_titled_texts([source.titled for source in pending], count_tokens) if pending else []
-    chunks = pl.concat([kept, _make_rows(pending, spans)])
+    chunks = pl.concat([reused, _make_rows(pending, spans)])
     order = current.select(_KEY).with_row_index("document")
     table = (
         chunks.join(order, on=_KEY, how="left", maintain_order="left")

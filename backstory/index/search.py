@@ -181,7 +181,7 @@ class SearchIndex:
             chunk_ids: Any chunks of this snapshot, without repeats.
 
         Returns:
-            One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the asked
+            One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the requested
             one), ``char_start`` and ``text`` of the chunk itself or of one beside it.
 
         Raises:
@@ -233,9 +233,9 @@ class SearchIndex:
         Raises:
             InputError: A chunk is not in this snapshot.
         """
-        asked = list(chunk_ids)
-        by_people = self._is_row_by_people[self._rows_of(asked)].tolist()
-        return [chunk_id for chunk_id, is_by_people in zip(asked, by_people, strict=True) if not is_by_people]
+        ids = list(chunk_ids)
+        by_people = self._is_row_by_people[self._rows_of(ids)].tolist()
+        return [chunk_id for chunk_id, is_by_people in zip(ids, by_people, strict=True) if not is_by_people]
 
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:
@@ -284,7 +284,7 @@ class SearchIndex:
         return scope_of(filters, documents, self._row_documents, query_count, on_pages=on_pages)
 
     def _find_rows_on(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Say for each row whether it holds text of a range of pages."""
+        """Return for each row whether it holds text of a range of pages."""
         on_pages = (pl.col("page_start") <= last) & (pl.col("page_end") >= first)
         found: NDArray[np.bool_] = self._pages.select(on_pages.fill_null(value=False)).to_series().to_numpy()
         return found
@@ -296,7 +296,7 @@ class SearchIndex:
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches]:
-        """Give the engine, its reason, and the pairs with their similarity if dense, else their keyword score."""
+        """Return the engine, its reason, and the pairs with their similarity if dense, else their keyword score."""
         if request.ranking == "dense":
             engine, reason, near = self._approximate(queries, request, scope)
             if near is None:

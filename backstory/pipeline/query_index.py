@@ -70,6 +70,6 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
         raise mismatch
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
     index = open_last_good(workspace.index, embedder_id=former.embedder.id, list_documents=list_documents)
-    told = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
-    warnings.warn(told, StaleIndexWarning, stacklevel=2)
-    return QueryIndex(index, former, told)
+    reason = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
+    warnings.warn(reason, StaleIndexWarning, stacklevel=2)
+    return QueryIndex(index, former, reason)

@@ -211,11 +211,11 @@ class Workspace(WorkspacePaths):
         )
 
 
-def open_workspace(given: Path | None = None, *, accept_removals: bool = False) -> Workspace:
+def open_workspace(path: Path | None = None, *, accept_removals: bool = False) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
     Args:
-        given: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
+        path: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
 
     Returns:
@@ -225,7 +225,7 @@ def open_workspace(given: Path | None = None, *, accept_removals: bool = False) 
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
     """
-    root = find_workspace(given)
+    root = find_workspace(path)
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
     _require_folders_apart(workspace)

@@ -200,7 +200,7 @@ class Retrieval:
     def _find_named_titles(
         self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame
     ) -> pl.Series | None:
-        """Say for each hit whether its title is named, if the strategy asks."""
+        """Return for each hit whether its title is named, if the strategy asks."""
         if self.rag.strategy != "coverage":
             return None
         return match_titles(hits, window_chunks, found, self.index.terms_of)

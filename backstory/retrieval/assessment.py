@@ -104,7 +104,7 @@ def evaluate_retrieval(
 
 
 def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
-    """Give the probability that at least half of a window's topics are covered.
+    """Return the probability that at least half of a window's topics are covered.
 
     Args:
         margin: The score margin, in cosine.
@@ -127,17 +127,17 @@ def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None
 
 
 def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
-    """Give the queries of each window: its chunks, the whole window, or both."""
-    asked = decisions.select(_KEYS).unique(maintain_order=True)
-    whole = asked.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
+    """Return the queries of each window: its chunks, the whole window, or both."""
+    queries = decisions.select(_KEYS).unique(maintain_order=True)
+    whole = queries.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
     chunks = window_chunks.select("window_id", query_chunk_id="chunk_id")
-    asked_chunks = asked.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
-    only_whole = whole.join(asked_chunks, on="window_id", how="anti")
+    chunked = queries.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
+    only_whole = whole.join(chunked, on="window_id", how="anti")
     return pl.concat([chunks.join(only_whole, on="window_id", how="anti"), whole])
 
 
 def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Say for each part what it found, and which of it the context shows.
+    """Return for each part what it found, and which of it the context shows.
 
     Another chunk of a shown document counts, and so does a near-duplicate of a shown chunk.
     """
@@ -171,15 +171,15 @@ def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: f
 
 
 def _list_terms(window_chunks: pl.DataFrame, contexts: pl.DataFrame, terms_of: TermsOf) -> pl.DataFrame:
-    """Give the known words of query chunks, each once per chunk, and whether the window's context holds them."""
-    asked = window_chunks.select("window_id", "chunk_id").with_row_index("text")
-    terms = asked.join(terms_of(window_chunks["text"].to_list()), on="text")
-    given = contexts.select("window_id").with_row_index("text")
+    """Return the known words of query chunks, each once per chunk, and whether the window's context holds them."""
+    chunks = window_chunks.select("window_id", "chunk_id").with_row_index("text")
+    terms = chunks.join(terms_of(window_chunks["text"].to_list()), on="text")
+    windows = contexts.select("window_id").with_row_index("text")
     texts = contexts.select(pl.concat_str("title", "content", separator="\n")).to_series()
-    held = given.join(terms_of(texts.to_list()), on="text").select(
+    shown = windows.join(terms_of(texts.to_list()), on="text").select(
         "window_id", "term", held=pl.lit(value=True)
     )
-    return terms.join(held.unique(), on=["window_id", "term"], how="left").with_columns(
+    return terms.join(shown.unique(), on=["window_id", "term"], how="left").with_columns(
         pl.col("held").fill_null(value=False)
     )
 

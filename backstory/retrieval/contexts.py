@@ -201,7 +201,7 @@ def make_window_contexts(
 
 
 def add_budget_of_posts(settings: ContextSettings) -> ContextSettings:
-    """Give the settings of a context in which posts that Backstory wrote stand beside what people wrote."""
+    """Return the settings of a context that holds posts by Backstory in addition to what people wrote."""
     return settings.model_copy(update={"max_tokens": settings.max_tokens + settings.posts_max_tokens})
 
 

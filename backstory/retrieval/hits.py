@@ -37,7 +37,7 @@ class Queries:
     vectors: Vectors
 
     def vectors_of(self, query_chunk_ids: Sequence[str]) -> Vectors:
-        """Give the vectors of queries in the order of their ids, shape ``(len(ids), dimension)``.
+        """Return the vectors of queries in the order of their ids, shape ``(len(ids), dimension)``.
 
         Raises:
             InputError: An id belongs to no query of this plan.
@@ -94,26 +94,26 @@ def plan_queries(
     """
     chunks = window_chunks.select("chunk_id", "window_id", "text").with_row_index("row")
     starts = windows.select("window_id", "started_at", "message_count")
-    asked = chunks.join(starts, on="window_id", how="inner", maintain_order="left")
+    queried = chunks.join(starts, on="window_id", how="inner", maintain_order="left")
     if settings.plan == "chunked":
-        return _queries(asked, vectors)
-    whole, whole_vectors = _whole_windows(asked, vectors)
+        return _queries(queried, vectors)
+    whole, whole_vectors = _whole_windows(queried, vectors)
     if settings.plan == "adaptive":
         small = pl.col("message_count") <= settings.adaptive_max_messages
         whole_rows = whole.with_row_index("row")
         kept = whole_rows.filter(small)
         whole, whole_vectors = kept.drop("row"), whole_vectors[kept["row"].to_numpy()]
-        asked = asked.filter(~small)
-    parts = [_queries(asked, vectors), Queries(_columns(whole), whole_vectors)]
+        queried = queried.filter(~small)
+    parts = [_queries(queried, vectors), Queries(_columns(whole), whole_vectors)]
     return Queries(pl.concat([part.frame for part in parts]), np.vstack([part.vectors for part in parts]))
 
 
-def _queries(asked: pl.DataFrame, vectors: Vectors) -> Queries:
-    return Queries(_columns(asked), vectors[asked["row"].to_numpy()])
+def _queries(queried: pl.DataFrame, vectors: Vectors) -> Queries:
+    return Queries(_columns(queried), vectors[queried["row"].to_numpy()])
 
 
-def _columns(asked: pl.DataFrame) -> pl.DataFrame:
-    return asked.select("window_id", "text", query_chunk_id="chunk_id", as_of="started_at")
+def _columns(queried: pl.DataFrame) -> pl.DataFrame:
+    return queried.select("window_id", "text", query_chunk_id="chunk_id", as_of="started_at")
 
 
 def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]:
@@ -137,13 +137,13 @@ def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]
     return distinct, np.divide(sums, lengths, out=sums, where=lengths > 0)
 
 
-def _whole_windows(asked: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame, Vectors]:
+def _whole_windows(queried: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame, Vectors]:
     frame = (
-        asked.group_by("window_id", "started_at", "message_count", maintain_order=True)
+        queried.group_by("window_id", "started_at", "message_count", maintain_order=True)
         .agg(text=pl.col("text").str.join("\n\n"))
         .with_columns(chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}")
     )
-    return frame, mean_vectors(asked["window_id"], vectors[asked["row"].to_numpy()])[1]
+    return frame, mean_vectors(queried["window_id"], vectors[queried["row"].to_numpy()])[1]
 
 
 def find_hits(
@@ -181,8 +181,8 @@ def find_hits(
     found = result.hits
     if separate_posts and settings.posts_top_k:
         found = _append(found, search(by_people=False).hits)
-    asked = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
-    hits = asked.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
+    queried = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
+    hits = queried.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
         engine=pl.lit(result.engine), index_version=pl.lit(index.version)
     )
     logger.info(
@@ -203,7 +203,7 @@ def _append(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def _keyword_texts(queries: pl.DataFrame, settings: RAGSettings) -> list[str]:
-    """Give the texts for the keyword search.
+    """Return the texts for the keyword search.
 
     BM25 grows with the number of words, so a whole window would beat its own chunks by length alone. In ``hybrid``
     ranking, a whole window is therefore compared by its vector only.

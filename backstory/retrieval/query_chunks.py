@@ -120,8 +120,8 @@ class _Pieces:
                 .join(parts, on="number")
                 .with_columns(whole=pl.lit(value=False))
             )
-            kept = frame.filter(pl.col("tokens") <= max_tokens)
-            frame = pl.concat([kept, cut.select(kept.columns)]).sort("window", "position", "part")
+            fitting = frame.filter(pl.col("tokens") <= max_tokens)
+            frame = pl.concat([fitting, cut.select(fitting.columns)]).sort("window", "position", "part")
         joint = max(0, blank - empty, double + empty - 2 * single)
         return cls(frame, max_tokens, empty, joint, count_tokens)
 
@@ -142,7 +142,7 @@ class _Pieces:
         ).with_columns(chunk_index=pl.int_range(pl.len()).over("window"))
 
     def _pack(self, granularity: int, min_tokens: int) -> Rows:
-        """Give the bounds of runs as long as granularity and ceiling allow, by sums of token counts.
+        """Return the bounds of runs as long as granularity and ceiling allow, by sums of token counts.
 
         A run extends beyond its granularity until it has ``min_tokens``. The last run of a window is merged into
         the previous run if it has fewer, and if the ceiling allows.
@@ -168,7 +168,7 @@ class _Pieces:
         return np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
 
     def _segment_ends(self) -> list[int]:
-        """Give the rows where a run must end: after each window, and before and after each part of a message."""
+        """Return the rows where a run must end: after each window, and before and after each part of a message."""
         window, whole = self.frame["window"].to_numpy(), self.frame["whole"].to_numpy()
         breaks = (window[1:] != window[:-1]) | ~whole[1:] | ~whole[:-1]
         ends: list[int] = (np.flatnonzero(breaks) + 1).tolist()
@@ -199,7 +199,7 @@ class _Pieces:
 
 
 def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """Give window (its row), position (in the window) and text of every message that can be part of a query."""
+    """Return window (its row), position (in the window) and text of every message that can be part of a query."""
     if messages["message_id"].n_unique() != len(messages):
         raise ContractError(
             "messages: message_id is not unique; materialize messages again",

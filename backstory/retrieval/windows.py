@@ -74,8 +74,8 @@ def cut_windows(
     started = time.perf_counter()
     before = {key: previous_partition(key, grain) for key in partitions}
     needed = {*before, *before.values()} if settings.overlap else set(before)
-    kept = pl.col("partition").is_in(sorted(needed))
-    rows = messages.filter(kept, pl.col("kind").is_in(WINDOW_KINDS)).sort(_ORDER)
+    is_needed = pl.col("partition").is_in(sorted(needed))
+    rows = messages.filter(is_needed, pl.col("kind").is_in(WINDOW_KINDS)).sort(_ORDER)
     _check_partitions(rows, grain)
     tokens = _count_messages(rows["text"], count_tokens)
     if settings.unit == "day":
@@ -207,7 +207,7 @@ def _find_limits(rows: pl.DataFrame, tokens: Rows, settings: WindowSettings) -> 
 
 
 def _find_gaps(rows: pl.DataFrame, longest: int) -> Rows:
-    """Give the microseconds before each row, capped at ``longest``, the value between two conversations."""
+    """Return the microseconds before each row, capped at ``longest``, the value between two conversations."""
     gaps = rows["timestamp"].diff().dt.total_microseconds().fill_null(0).to_numpy()
     other = (rows["conversation_id"] != rows["conversation_id"].shift()).fill_null(value=False)
     return np.where(other.to_numpy(), longest, np.minimum(gaps, longest)).astype(np.int64)

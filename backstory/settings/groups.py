@@ -53,7 +53,7 @@ class ServiceSettings(SettingsGroup):
     """
 
     default_models: ClassVar[Mapping[str, str]]
-    """Models that are asked if the settings name none, by provider."""
+    """Default models if the settings name none, by provider."""
     example_model: ClassVar[str]
     """A model of `provider: openai`, for the error that asks for one."""
     sent: ClassVar[str] = "chats, documents and key"
@@ -76,7 +76,7 @@ class ServiceSettings(SettingsGroup):
 
     @property
     def paid_model(self) -> str | None:
-        """The model of a service that is asked: that of the settings, else the default; None without a service."""
+        """The model that calls of the service name: that of the settings, else the default; None without a service."""
         if self.provider not in SERVICES:
             return None
         return self.model or self.default_models.get(self.provider)

@@ -25,7 +25,7 @@ class ConversationOverride(SettingsGroup):
     date_order: DateOrderSetting | None = None
     """Order of day, month and year in its exports; null takes the order of all conversations."""
     removals: RemovalSetting | None = None
-    """What becomes of messages that its exports no longer hold; null takes that of all conversations."""
+    """What a run does with messages that its exports no longer hold; null takes that of all conversations."""
 
     @field_validator("timezone")
     @classmethod
@@ -43,7 +43,7 @@ class ConversationSettings(SettingsGroup):
     date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
     removals: RemovalSetting = "ask"
-    """Messages that exports hold no more: `ask` stops the run, `mirror` drops them, `keep` archives and keeps them."""
+    """Messages that exports no longer hold: `ask` stops the run, `mirror` drops them, `keep` archives them."""
     overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
     """The three settings above of single conversations or files, such as `{family: {date_order: dmy}}`."""
     timestamp_column: str = "timestamp"
@@ -63,7 +63,7 @@ class ConversationSettings(SettingsGroup):
         return _check_timezone(value)
 
     def override(self, *names: str) -> ConversationSettings:
-        """Give the settings of one file.
+        """Return the settings of one file.
 
         Args:
             names: Keys under which ``overrides`` may list the file; the first key found counts.

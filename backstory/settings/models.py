@@ -22,7 +22,7 @@ SECRET_SETTINGS: Final = ("alerts.webhook",)
 
 
 class PrivacySettings(SettingsGroup):
-    """What of people in chats no table holds: names, all that somebody wrote, contact and bank data."""
+    """What the tables leave out about people in chats: names, all messages of a person, contact and bank data."""
 
     pseudonyms: bool = True
     """Whether authors, and mentions of them, become pseudonyms keyed by the secret of the workspace."""
@@ -59,9 +59,9 @@ class PartitionSettings(SettingsGroup):
     start: str | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
     look_back: int = Field(default=3, ge=0)
-    """Partitions that count as recent beside the latest: for the schedule, and for `after_posts: recent`."""
+    """Partitions that count as recent in addition to the latest: for the schedule, and for `after_posts: recent`."""
     after_posts: Literal["none", "recent", "all"] = "recent"
-    """Which partitions the sensor and the schedule search again after changed posts; the others keep their contexts."""
+    """Which partitions the sensor and the schedule search again after changed posts; others keep their contexts."""
     allow_timestamp_outliers: bool = False
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)
@@ -163,7 +163,7 @@ class RAGSettings(SettingsGroup):
     top_k: int = Field(default=5, ge=1)
     """Most chunks in a context; one per document by default."""
     posts_top_k: int = Field(default=2, ge=0)
-    """Most chunks of earlier posts in a context, beside those of `top_k`; read where `writers.feedback` is on."""
+    """Most chunks of earlier posts in a context, in addition to `top_k`; read where `writers.feedback` is on."""
     mode: Literal["ann", "exact"] = "ann"
     """`ann` allows approximate search; `exact` does not, and neither does `writers.feedback: on` for windows."""
     nprobe: int | None = Field(default=None, ge=1)
@@ -234,7 +234,7 @@ class ContextSettings(SettingsGroup):
     max_tokens: int = Field(default=4000, ge=1)
     """Most tokens of a context; the passages of `contexts` are chosen to fill it."""
     posts_max_tokens: int = Field(default=1600, ge=1)
-    """Most tokens of earlier posts in a context, beside those of `max_tokens`; read where `writers.feedback` is on."""
+    """Most tokens of earlier posts in a context, in addition to `max_tokens`; read where `writers.feedback` is on."""
     excerpt: Literal["head", "passage"] = "passage"
     """Part of a chunk that the prompt text shows: the passage that serves the window, or its beginning (`head`)."""
     snippet_characters: int = Field(default=400, ge=1)
@@ -242,16 +242,16 @@ class ContextSettings(SettingsGroup):
 
 
 class AlertSettings(SettingsGroup):
-    """Whom a run tells about failures, checks with cases and files that were not read."""
+    """Where a run sends alerts about failures, checks with cases and files that were not read."""
 
     command: tuple[str, ...] | None = None
     """Program and arguments, such as `[bin/alert, --loud]`; it gets the alert as JSON on standard input."""
     webhook: SecretStr | None = None
     """Address that gets the alert as JSON by POST; `BACKSTORY_ALERT_WEBHOOK` is used instead where it is set."""
     on: tuple[Literal["failure", "warning", "set_aside"], ...] = ("failure", "warning", "set_aside")
-    """What is told: `failure` of a run or a blocking check, `warning` of any other check, files `set_aside`."""
+    """Which events alert: `failure` of a run or a blocking check, `warning` of any other check, files `set_aside`."""
     repeat_hours: int = Field(default=24, ge=0)
-    """Hours after which open problems are told again, at the end of a run; 0 for never."""
+    """Hours after which the end of a run alerts again about open problems; 0 for never."""
     timeout_seconds: float = Field(default=10.0, gt=0)
     """Most seconds of the command, and of one attempt to reach the webhook."""
 
@@ -281,7 +281,7 @@ def require_address(address: SecretStr) -> None:
 
 
 class AgentSettings(SettingsGroup):
-    """What the tools of agents may reach beside the documents of the workspace."""
+    """What the tools of agents may reach besides the documents of the workspace."""
 
     roots: tuple[str, ...] = ()
     """Folders from which tools may index files, and into which they may write; `~` is the home folder."""

@@ -49,7 +49,7 @@ class WorkspacePaths:
 
     @property
     def fetches(self) -> bool:
-        """Whether sources that lie elsewhere are asked for changes."""
+        """Whether a run fetches changes of sources that lie elsewhere."""
         return True
 
     @property

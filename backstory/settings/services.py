@@ -55,7 +55,7 @@ SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "
 def fill_from_services(
     given: Mapping[str, Any], groups: Mapping[str, type[ServiceSettings]]
 ) -> dict[str, Any]:
-    """Give settings in which each group holds what the table says of its service.
+    """Return settings in which each group holds what the table says of its service.
 
     Args:
         given: Settings as a file holds them.

@@ -40,7 +40,7 @@ class DriveSettings(SettingsGroup):
 
 
 class SourceSettings(SettingsGroup):
-    """One further source of documents beside the folder of documents."""
+    """One source of documents in addition to the folder of documents."""
 
     path: str | None = None
     """A file or folder, absolute or relative to the workspace; `~` is the home folder."""
@@ -111,7 +111,7 @@ class SourceSettings(SettingsGroup):
 
     @property
     def origin(self) -> str:
-        """What tells the place from others: its path or addresses."""
+        """The identity of the place: its path or addresses."""
         place = self.path or self.url
         return place or ("web" if self.drive is None else f"drive {self.drive.folder or ''}")
 
@@ -127,7 +127,7 @@ class SourceSettings(SettingsGroup):
 
 
 def find_credential(address: str) -> str | None:
-    """Say which part of an address may be a key or a password; None if none is."""
+    """Return which part of an address may be a key or a password; None if none is."""
     parts = urlsplit(address.rpartition("::")[2])
     if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss"):
         return "a user or a password"

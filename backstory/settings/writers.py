@@ -26,7 +26,7 @@ class WriterSettings(LanguageModelSettings):
     folder: str = "written"
     """Folder of the written posts, relative to the workspace."""
     without_context: Literal["write", "skip"] = "write"
-    """Whether windows that were given no document get a post, too."""
+    """Whether windows without a document in their context get a post, too."""
     min_characters: int = Field(default=20, ge=0)
     """Fewest characters of a post; a shorter draft is rejected."""
     max_characters: int = Field(default=20_000, ge=200)
@@ -69,7 +69,7 @@ class WriterSettings(LanguageModelSettings):
 
 
 MAX_WORDS: Final = 20_000
-"""Most words of a document that are summarized at once, unless told otherwise."""
+"""Default limit of the words of a document that are summarized at once."""
 
 
 class SummarySettings(LanguageModelSettings):

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class CacheKind:
-    """What one cache holds, and what becomes of it.
+    """Description of one kind of cache: its rows, and the remedy for damage.
 
     Attributes:
         name: What messages call it, such as ``embedding cache``.
@@ -127,7 +127,7 @@ class CacheFile:
         return self.look(lambda session: int(session.execute(query).fetchone()[0]))
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every row is read.
+        """Return what is wrong with the file, or None; every row is read.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
@@ -197,7 +197,7 @@ class CacheFile:
 
 
 class KeptAnswers:
-    """A cache of answers, of which each belongs to something that may be forgotten.
+    """A cache of answers, each of which belongs to something that may be forgotten.
 
     Attributes:
         path: The SQLite file.
@@ -216,7 +216,7 @@ class KeptAnswers:
         self._owner = owner
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every row is read.
+        """Return what is wrong with the file, or None; every row is read.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.

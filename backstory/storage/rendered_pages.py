@@ -1,4 +1,4 @@
-"""Where the pages lie that show texts of a workspace, so that they can be removed when such a text must go."""
+"""Locations of rendered pages that show texts of a workspace; they are removed when such a text must go."""
 
 from __future__ import annotations
 

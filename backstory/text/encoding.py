@@ -62,7 +62,7 @@ def find_iso_2022(content: bytes) -> str | None:
 
 
 def _is_valid(content: bytes, encoding: str) -> bool:
-    """Say whether bytes are text in an encoding, or its beginning."""
+    """Return whether bytes are text in an encoding, or its beginning."""
     try:
         codecs.getincrementaldecoder(encoding)().decode(content)
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def _decode_run(units: bytes) -> str | None:
 
 
 def _is_unlikely(letter: str) -> bool:
-    """Say whether UTF-7 leaves a letter as it is, or no text holds it."""
+    """Return whether UTF-7 leaves a letter as it is, or no text holds it."""
     return (letter.isascii() and letter.isalnum()) or unicodedata.category(letter) in ("Cn", "Co", "Cs", "Cc")
 
 
@@ -185,7 +185,7 @@ def find_encoding(content: bytes) -> str:
 
 
 def describe_encoding(encoding: str | None) -> str | None:
-    """Say that a file is in an encoding other than Unicode's, and what to do if that is wrong.
+    """Describe that a file is in an encoding other than Unicode's, and what to do if that is wrong.
 
     Args:
         encoding: From :func:`find_encoding`, or None for a binary file.

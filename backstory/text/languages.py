@@ -121,7 +121,7 @@ def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.D
 
 
 def is_known(language: str | None, known: Collection[str] | None) -> bool:
-    """Say whether a model knows a language.
+    """Return whether a model knows a language.
 
     Args:
         language: ISO 639-1 code, or None if the language could not be detected.
@@ -135,7 +135,7 @@ def is_known(language: str | None, known: Collection[str] | None) -> bool:
 
 
 def name_language(code: str) -> str:
-    """Give the English name of a language, or the code itself if the name is not known."""
+    """Return the English name of a language, or the code itself if the name is not known."""
     return LANGUAGE_NAMES.get(code, code)
 
 
@@ -145,7 +145,7 @@ def name_languages(codes: Collection[str]) -> str:
 
 
 def english_name(code: pl.Expr) -> pl.Expr:
-    """Give the English names of a column of codes; null for an unknown code."""
+    """Return the English names of a column of codes; null for an unknown code."""
     return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)
 
 
@@ -160,7 +160,7 @@ def _load_detector() -> LanguageIdentifier:
 
 
 def _alike(code: str) -> frozenset[str]:
-    """Give the group of similar languages that this language belongs to, itself included."""
+    """Return the group of similar languages that this language belongs to, itself included."""
     return next((group for group in _ALIKE if code in group), frozenset({code}))
 
 

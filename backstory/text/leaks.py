@@ -1,4 +1,4 @@
-"""The check that a text which a model wrote holds no real name, as a function that callers hand in."""
+"""The check for real names in texts that a model wrote, as a function that callers pass."""
 
 from __future__ import annotations
 

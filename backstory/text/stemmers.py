@@ -1,4 +1,4 @@
-"""Which stemmer and stop words a text gets, by its language."""
+"""Stemmer and stop words by language."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STOP_WORDS: Final = MappingProxyType(
 
 
 def find_stemmer(language: str | None) -> str:
-    """Give the name of the Snowball stemmer of a language, ISO 639-1; ``none`` if there is none or for None."""
+    """Return the name of the Snowball stemmer of a language, ISO 639-1; ``none`` if there is none or for None."""
     return _STEMMERS.get(language or "", NO_LANGUAGE)
 
 

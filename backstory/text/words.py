@@ -18,7 +18,7 @@ import Stemmer
 from backstory.base.errors import SettingsError
 from backstory.text.stemmers import NO_LANGUAGE, list_stop_words
 
-# Scripts that put no space between words, and Korean, whose words carry particles. Script extensions are asked, since
+# Scripts that put no space between words, and Korean, whose words carry particles. Script extensions count, since
 # the Japanese sign for a long vowel belongs to two scripts.
 _UNSPACED = (
     r"[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}"
@@ -132,7 +132,7 @@ class Words:
         return list(chain.from_iterable(map(self._terms.__getitem__, find_words(text))))
 
     def find_term(self, part: str) -> str | None:
-        """Give the term of a word or part of :func:`list_parts`; None for a stop word."""
+        """Return the term of a word or part of :func:`list_parts`; None for a stop word."""
         if part in self._stop_words:
             return None
         if self._stemmer is None or _IDENTIFYING.search(part):

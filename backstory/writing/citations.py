@@ -232,7 +232,7 @@ class _Linker:
 
 
 def _name_targets(context: ContextMaterial) -> Mapping[str, Citation]:
-    """Give every name under which a document may be cited: number, path and slug."""
+    """Return every name under which a document may be cited: number, path and slug."""
     targets: dict[str, Citation] = {}
     for citation in context.citations:
         for name in (str(citation.number), citation.path, citation.slug):
@@ -250,13 +250,12 @@ def _list_addresses(window: WindowMaterial, context: ContextMaterial) -> frozens
 
 def _trim(address: str) -> tuple[str, str]:
     """Part an address from the punctuation after it."""
-    kept = address
-    while kept and (
-        kept[-1] in _TRAILING
-        or (kept[-1] in _CLOSING and kept.count(kept[-1]) > kept.count(_CLOSING[kept[-1]]))
+    url = address
+    while url and (
+        url[-1] in _TRAILING or (url[-1] in _CLOSING and url.count(url[-1]) > url.count(_CLOSING[url[-1]]))
     ):
-        kept = kept[:-1]
-    return kept, address[len(kept) :]
+        url = url[:-1]
+    return url, address[len(url) :]
 
 
 def _fold(label: str) -> str:

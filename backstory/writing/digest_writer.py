@@ -113,10 +113,10 @@ class _Digest:
         passages = [_join(self._passages[citation.number]) for citation in citations]
         rarity = weigh_terms(terms)
         topics = find_topics(self._window.messages, terms, citations, passages)
-        telling = [topic for topic in topics if topic.citations or _tells(topic, terms)] or topics
-        kept = sorted(telling, key=lambda topic: (not topic.citations, -len(topic.places), topic.places))
+        telling = [topic for topic in topics if topic.citations or _is_substantial(topic, terms)] or topics
+        ranked = sorted(telling, key=lambda topic: (not topic.citations, -len(topic.places), topic.places))
         apart = weigh_terms([frozenset[str]().union(*(terms[at] for at in topic.places)) for topic in topics])
-        sections = [self._open_section(topic, terms, rarity, apart) for topic in kept[:_TOPICS]]
+        sections = [self._open_section(topic, terms, rarity, apart) for topic in ranked[:_TOPICS]]
         sections.sort(key=lambda section: section.topic.places)
         return sections, len(terms) - sum(len(section.topic.places) for section in sections)
 
@@ -135,11 +135,11 @@ class _Digest:
             self._introducers,
             _NAMES,
         )
-        held = Counter(term for place in topic.places for term in terms[place])
+        counts = Counter(term for place in topic.places for term in terms[place])
         shared = frozenset[str]().union(*(_join(self._passages[one.number]) for one in topic.citations))
         weights = {
             term: rarity[term] * math.log(1 + count) * (_SHARED_FACTOR if term in shared else 1)
-            for term, count in held.items()
+            for term, count in counts.items()
         }
         return _Section(topic, phrases, weights)
 
@@ -206,8 +206,8 @@ class _Digest:
             return None
         return self._sentences[place][-1] if self._sentences[place][-1].asks else None
 
-    def _reply(self, asked: int, answered: int) -> bool:
-        before, after = self._window.messages[asked], self._window.messages[answered]
+    def _reply(self, question: int, answer: int) -> bool:
+        before, after = self._window.messages[question], self._window.messages[answer]
         return before.author != after.author and after.sent_at - before.sent_at <= _ANSWER_WITHIN
 
     def _write_quote(self, message: WindowMessage, sentences: Sequence[Sentence]) -> str:
@@ -256,8 +256,8 @@ def _choose_tags(citations: Sequence[Citation]) -> tuple[str, ...]:
     return tuple(tag for tag, count in served.most_common(_TAGS) if count)
 
 
-def _tells(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:
-    """Say whether a topic that no document serves is more than an aside."""
+def _is_substantial(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:
+    """Return whether a topic that no document serves is more than an aside."""
     return len(topic.places) > 1 and len(frozenset[str]().union(*(terms[at] for at in topic.places))) > 3
 
 

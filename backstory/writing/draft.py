@@ -1,4 +1,4 @@
-"""What a writer returns, and the interface that every writer has."""
+"""The draft that a writer returns, and the interface of writers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Writer(Protocol):
             context: The documents that may be cited.
 
         Raises:
-            ModelError: The model could not be asked, or gave no usable answer.
+            ModelError: The model could not be called, or gave no usable answer.
         """
 
 
@@ -70,4 +70,4 @@ class RecordedWriter(Writer, Protocol):
     """A writer whose drafts are kept, since asking again costs something or gives another draft."""
 
     def hash_request(self, window: WindowMaterial, context: ContextMaterial) -> str:
-        """Hash everything that decides the draft; the same hash is not asked for again."""
+        """Hash everything that decides the draft; the same hash is not requested again."""

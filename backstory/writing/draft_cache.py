@@ -1,4 +1,4 @@
-"""The drafts that writers have made: one database, so that nothing is paid for twice, whatever else is lost.
+"""Cache of the drafts of writers: one database, so no call is paid for twice, whatever else is lost.
 
 Each draft is written as soon as it is there, so a killed process loses at most the drafts under way.
 """
@@ -20,7 +20,7 @@ DRAFTS: Final = CacheKind(
     key="number",
     hashed=("request", "draft"),
     separator=b"\0",
-    again="asked for again",
+    again="requested again",
     paid=True,
     application_id=0x42534452,  # "BSDR" in the file's header
     format=1,
@@ -38,7 +38,7 @@ CREATE INDEX drafts_of_request ON drafts (request);
 
 
 class DraftCache(KeptAnswers):
-    """Stores drafts by the hash of what was asked. What is damaged is asked for again.
+    """Stores drafts by the hash of the request. Damaged ones are requested again.
 
     A draft belongs to what its writer was shown, :func:`backstory.writing.material.hash_material`.
 
@@ -72,7 +72,7 @@ class DraftCache(KeptAnswers):
         """Store one more draft of a request.
 
         Args:
-            request: Hash of what was asked.
+            request: Hash of the request.
             context_hash: Hash of what the writer was shown, :func:`backstory.writing.material.hash_material`.
             draft: The draft.
 

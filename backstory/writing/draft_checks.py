@@ -62,7 +62,7 @@ def find_fault(draft: Draft, settings: WriterSettings, language: str | None) -> 
 
 
 def find_refusal(text: str) -> str | None:
-    """Return that a text is an apology in place of what was asked for, or None."""
+    """Describe a text that is an apology in place of a post; None for any other text."""
     return f"refused: {_fold(text)}" if len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text) else None
 
 

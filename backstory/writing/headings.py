@@ -26,7 +26,7 @@ _MOST_WORDS: Final = 3
 _TITLE_FACTOR: Final = 2.0
 """How much more a word counts that the title of the topic's document holds, too."""
 _DESCRIBED: Final = 0.5
-"""What a place counts in which a word may describe a noun, beside 1 for one in which it must be a noun."""
+"""Weight of a place in which a word may describe a noun; a place in which it must be a noun counts 1."""
 _NOUN_SHARE: Final = 0.3
 """Share of a word's places that are those of nouns, from which on it is taken for one."""
 _LESS_LONELY: Final = 2
@@ -123,7 +123,7 @@ def capitalize(text: str) -> str:
 
 
 def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Word]:
-    """Give the words of a sentence that have terms."""
+    """Return the words of a sentence that have terms."""
     plain = _ELISION.sub(r"\1 ", _RUN.sub(_hide_address, sentence))
     found: list[_Word] = []
     before: regex.Match[str] | None = None
@@ -149,17 +149,17 @@ def _hide_address(run: regex.Match[str]) -> str:
 
 
 def _share_of_nouns(split: Sequence[Sequence[_Word]]) -> dict[frozenset[str], float]:
-    """Give the share of the places of each word in which it must be, or may be, a noun."""
-    held: Counter[frozenset[str]] = Counter()
+    """Return the share of the places of each word in which it must be, or may be, a noun."""
+    places: Counter[frozenset[str]] = Counter()
     nouns: dict[frozenset[str], float] = {}
     for sentence in split:
         for place, word in enumerate(sentence):
-            held[word.terms] += 1
+            places[word.terms] += 1
             goes_on = place + 1 < len(sentence) and sentence[place + 1].joined
             alone = not word.joined and not goes_on
             value = 1.0 if word.is_name or (word.introduced and alone) else _DESCRIBED * word.introduced
             nouns[word.terms] = nouns.get(word.terms, 0.0) + value
-    return {terms: value / held[terms] for terms, value in nouns.items()}
+    return {terms: value / places[terms] for terms, value in nouns.items()}
 
 
 def _count_runs(

@@ -1,4 +1,4 @@
-"""What a writer is shown of one window: its messages, and the documents of its context with their citation numbers."""
+"""Material of a writer for one window: its messages, and the documents of its context with citation numbers."""
 
 from __future__ import annotations
 
@@ -171,18 +171,18 @@ def gather_context(
         status,
         tuple(
             Citation(
-                number=kept[0]["citation"],
+                number=rows[0]["citation"],
                 document_id=document_id,
-                title=kept[0]["title"],
-                slug=kept[0]["slug"],
-                path=kept[0]["path"],
-                published_at=kept[0]["published_at"],
-                tags=tuple(kept[0]["tags"]),
-                passage="\n…\n".join(row["passage"] for row in kept),
-                messages=tuple(sorted({place for row in kept for place in served.get(row["chunk_id"], ())})),
-                is_post=is_written(kept[0]["uri"]),
+                title=rows[0]["title"],
+                slug=rows[0]["slug"],
+                path=rows[0]["path"],
+                published_at=rows[0]["published_at"],
+                tags=tuple(rows[0]["tags"]),
+                passage="\n…\n".join(row["passage"] for row in rows),
+                messages=tuple(sorted({place for row in rows for place in served.get(row["chunk_id"], ())})),
+                is_post=is_written(rows[0]["uri"]),
             )
-            for document_id, kept in chunks.items()
+            for document_id, rows in chunks.items()
         ),
     )
 

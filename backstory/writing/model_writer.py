@@ -15,7 +15,7 @@ class ModelWriter:
     """Asks a model for each window, from any thread."""
 
     def __init__(self, model: ChatModel, form: AnswerForm, prompt: Prompt, *, max_characters: int) -> None:
-        """Set what is asked.
+        """Set the model and its prompt.
 
         Args:
             model: The model.

@@ -70,7 +70,7 @@ def render_post(post: Post) -> bytes:
 
 
 def inspect_file(path: Path) -> FileState:
-    """Say whether a file of a post is absent, as it was written, or edited by a person."""
+    """Return whether a file of a post is absent, as it was written, or edited by a person."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def hash_file(path: Path) -> str:
 
 
 def draft_path(path: Path) -> Path:
-    """Give the file of the draft beside a post that a person has edited."""
+    """Return the file of the draft beside a post that a person has edited."""
     return path.with_name(f"{path.stem}.draft{path.suffix}")
 
 

@@ -37,7 +37,7 @@ def tabulate(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 def make_wait(
     window: WindowMaterial, context: ContextMaterial, writer: Writer, settings: WriterSettings, reason: str
 ) -> dict[str, Any]:
-    """Make the row of a window that the writer is not asked about yet."""
+    """Make the row of a window that waits for the writer."""
     return _start_row(window, context, writer, settings) | {"status": "waiting", "reason": reason}
 
 
@@ -72,7 +72,7 @@ def write_posts(
         settings: Folder of the posts and limits.
         find_leaks: Finds the texts that hold a real name, which no post may hold.
         drafts: Drafts of earlier runs.
-        calls: What the run asks. At its end, no further window is asked about.
+        calls: Counter of the calls. At its end, the writer is called for no further window.
 
     Returns:
         The rows of table ``posts`` by window, in the order of the windows.
@@ -101,7 +101,7 @@ def write_post(
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
-    After a draft that a check rejects, the writer is asked again at once, up to :data:`MOST_DRAFTS` in
+    After a draft that a check rejects, the writer is called again at once, up to :data:`MOST_DRAFTS` in
     all. So what becomes of a window depends on its inputs, and not on how many runs there were.
 
     Args:

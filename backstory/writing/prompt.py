@@ -157,7 +157,7 @@ def load_prompt(path: Path | None) -> Prompt:
 
 
 def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-    """Give the values that a template can name, with every text escaped, so that none reads as structure."""
+    """Return the values that a template can name, with every text escaped, so that none reads as structure."""
     return {
         "language_name": f"in {name_language(window.language)}" if window.language else None,
         "context_status": context.status,

@@ -53,7 +53,7 @@ class Sentence:
 
 
 def choose_words(language: str | None) -> Words:
-    """Give the splitter of a language, ISO 639-1; without stems and stop words where there are none for it."""
+    """Return the splitter of a language, ISO 639-1; without stems and stop words where there are none for it."""
     return Words(find_stemmer(language))
 
 
@@ -70,8 +70,8 @@ def split_passage(passage: str, words: Words) -> list[Sentence]:
 
 def weigh_terms(groups: Sequence[Collection[str]]) -> dict[str, float]:
     """Weigh each term by its rarity among groups of terms, such as messages."""
-    held = Counter(term for group in groups for term in set(group))
-    return {term: math.log(1 + len(groups) / count) for term, count in held.items()}
+    counts = Counter(term for group in groups for term in set(group))
+    return {term: math.log(1 + len(groups) / count) for term, count in counts.items()}
 
 
 def sum_weights(terms: Iterable[str], weights: Mapping[str, float]) -> float:

@@ -30,7 +30,7 @@ _FEW_TERMS: Final = 4
 
 @dataclass(frozen=True)
 class Topic:
-    """What a part of a window is about.
+    """Topic of a part of a window.
 
     Attributes:
         places: Positions of its messages, ascending.
@@ -60,17 +60,17 @@ def find_topics(
     """
     weights = weigh_terms(terms)
     groups = _join_documents(citations)
-    held = [frozenset[str]().union(*(passages[at] for at in group)) for group in groups]
-    labels = _label_served(len(messages), groups, citations, terms, held, weights)
-    _drop_strays(labels, messages, terms, held)
+    passage_terms = [frozenset[str]().union(*(passages[at] for at in group)) for group in groups]
+    labels = _label_served(len(messages), groups, citations, terms, passage_terms, weights)
+    _drop_strays(labels, messages, terms, passage_terms)
     _label_rest(labels, messages, terms, weights, len(groups))
     places: dict[int, list[int]] = {}
     for place, label in enumerate(labels):
         if label is not None:
             places.setdefault(label, []).append(place)
     return [
-        Topic(tuple(held), tuple(citations[at] for at in groups[label]) if label < len(groups) else ())
-        for label, held in places.items()
+        Topic(tuple(members), tuple(citations[at] for at in groups[label]) if label < len(groups) else ())
+        for label, members in places.items()
     ]
 
 
@@ -101,16 +101,16 @@ def _label_served(
     groups: Sequence[Sequence[int]],
     citations: Sequence[Citation],
     terms: Sequence[frozenset[str]],
-    held: Sequence[frozenset[str]],
+    passage_terms: Sequence[frozenset[str]],
     weights: Mapping[str, float],
 ) -> list[int | None]:
-    """Give each served message to the group of documents with most of its words; without such words, to the best."""
+    """Assign each served message to the group of documents with most of its words; without such words, to the best."""
     serving: list[list[int]] = [[] for _ in range(count)]
     for label, group in enumerate(groups):
         for place in sorted({place for at in group for place in citations[at].messages}):
             serving[place].append(label)
     return [
-        max(choice, key=lambda label: (sum_weights(terms[place] & held[label], weights), -label))
+        max(choice, key=lambda label: (sum_weights(terms[place] & passage_terms[label], weights), -label))
         if (choice := serving[place])
         else None
         for place in range(count)
@@ -121,12 +121,12 @@ def _drop_strays(
     labels: list[int | None],
     messages: Sequence[WindowMessage],
     terms: Sequence[frozenset[str]],
-    held: Sequence[frozenset[str]],
+    passage_terms: Sequence[frozenset[str]],
 ) -> None:
     """Take the label from messages that share no word with their document, and are far from others of that label."""
     known = list(labels)
     for place, label in enumerate(known):
-        if label is None or terms[place] & held[label]:
+        if label is None or terms[place] & passage_terms[label]:
             continue
         near = (
             other
@@ -156,20 +156,20 @@ def _label_rest(
     weights: Mapping[str, float],
     groups: int,
 ) -> None:
-    """Give each stretch that no document serves to the topic whose words it shares, or make it a topic of its own."""
-    held: dict[int, Counter[str]] = {}
+    """Assign each stretch that no document serves to the topic whose words it shares, or make it a topic of its own."""
+    terms_by_label: dict[int, Counter[str]] = {}
     for place, label in enumerate(labels):
         if label is not None:
-            held.setdefault(label, Counter()).update(terms[place])
+            terms_by_label.setdefault(label, Counter()).update(terms[place])
     for stretch in _find_stretches(labels, messages, terms, weights):
         mine = Counter(term for place in stretch for term in terms[place])
         neighbour = _find_neighbour(stretch, labels, messages)
-        label = _find_kindred(mine, held, weights, neighbour)
+        label = _find_kindred(mine, terms_by_label, weights, neighbour)
         if label is None and (len(stretch) < _FEW_MESSAGES or len(mine) < _FEW_TERMS):
             label = neighbour
         if label is None:
-            label = max([groups - 1, *held]) + 1
-        held.setdefault(label, Counter()).update(mine)
+            label = max([groups - 1, *terms_by_label]) + 1
+        terms_by_label.setdefault(label, Counter()).update(mine)
         for place in stretch:
             labels[place] = label
 
@@ -235,14 +235,17 @@ def _compare(
 
 
 def _find_kindred(
-    terms: Counter[str], held: Mapping[int, Counter[str]], weights: Mapping[str, float], neighbour: int | None
+    terms: Counter[str],
+    terms_by_label: Mapping[int, Counter[str]],
+    weights: Mapping[str, float],
+    neighbour: int | None,
 ) -> int | None:
-    """Find the topic that holds most of the weight of a stretch's terms; of the neighbour less is asked."""
+    """Find the topic that holds most of the weight of a stretch's terms; the neighbour needs less."""
     whole = sum_weights(terms, weights)
     shares = {
         label: sum_weights(terms.keys() & others.keys(), weights)
         / (_SAME_WORDS_NEXT if label == neighbour else _SAME_WORDS)
-        for label, others in held.items()
+        for label, others in terms_by_label.items()
     }
     best = max(shares, key=lambda label: (shares[label], -label), default=None)
     return best if best is not None and shares[best] >= whole > 0 else None

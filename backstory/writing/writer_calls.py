@@ -1,4 +1,4 @@
-"""What a run asks of its writer: how often, and when it stops because a budget is used up or a service is down."""
+"""Calls of a run's writer: their number, and when they stop because a budget is used up or a service is down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WriterCalls:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Drafts that the writer was asked for, and windows whose drafts were kept from before."""
+        """Drafts that were requested, and windows whose drafts were cached."""
         with self._lock:
             return dict(self._counts)
 
@@ -37,11 +37,11 @@ class WriterCalls:
 
     @property
     def end(self) -> str | None:
-        """Why no further window is asked about; None as long as asking goes on."""
+        """Reason why the run calls the writer no more; None while it continues."""
         return self._limit or self._silence
 
     def note_found(self) -> None:
-        """Note that a draft of a window was kept from before."""
+        """Note that a draft of a window was cached."""
         with self._lock:
             self._counts["writing_found"] += 1
 

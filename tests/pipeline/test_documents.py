@@ -86,7 +86,7 @@ def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(
     ("leave", "state"),
-    [(True, "posts/ holds no document that can be served"), (False, "posts/ is not there")],
+    [(True, "posts/ holds no document that can be served"), (False, "posts/ does not exist")],
 )
 def test_without_posts_a_run_goes_on_and_says_so(
     made_workspace: Workspace, caplog: pytest.LogCaptureFixture, leave: bool, state: str
@@ -99,7 +99,7 @@ def test_without_posts_a_run_goes_on_and_says_so(
         for report in run_pipeline(open_workspace(made_workspace.root, accept_removals=True))
     }
     notice = reports["documents"].counts["notice"]
-    assert str(notice).startswith(f"{state}, so that windows are given no context; put documents into it")
+    assert str(notice).startswith(f"{state}, so windows get no context; put documents into it")
     assert str(notice) in caplog.text
     contexts = read_table(made_workspace.tables, "window_contexts")
     assert set(contexts.select("status", "verdict", "confidence").rows()) == {
@@ -185,5 +185,5 @@ def test_a_history_that_cannot_be_read_is_said_to_be_lost(workspace: Workspace) 
     replace_recorded(workspace, "documents", "all", former)
     (workspace.documents_dir / "moths.md").write_text("Text", encoding="utf-8")
     report = build_table(open_workspace(workspace.root), "documents")
-    assert "without earlier revisions and deleted documents" in str(report.counts["notice"])
+    assert "lacks earlier revisions and deleted documents" in str(report.counts["notice"])
     assert "notice" not in build_table(open_workspace(workspace.root), "documents").counts

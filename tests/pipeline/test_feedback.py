@@ -192,7 +192,7 @@ def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: P
     assert read_table(workspace.tables, "posts").is_empty()
     settings.write_text(SETTINGS.replace('feedback: "on"', "folder: digests"), encoding="utf-8")
     notice = str(run(workspace)["posts"].counts["notice"])
-    assert f"{len(files)} files in written/, which writers.folder named before" in notice
+    assert f"{len(files)} files in written/, the former writers.folder, are no longer posts" in notice
     assert read_files(workspace) == files
     assert len(read_files(open_workspace(workspace.root))) == len(files)
 
@@ -293,7 +293,7 @@ def test_an_edited_post_stays_a_document_of_its_editor_when_its_window_goes(
     text = edited.read_bytes()
     leave_out_day(workspace, 0)
     notice = str(run(workspace)["posts"].counts["notice"])
-    assert f"{edited.name} in written/ stays though its window is gone" in notice
+    assert f"{edited.name} in written/ stays after its window is gone" in notice
     assert edited.read_bytes() == text
     served = read_table(workspace.tables, "documents").filter(status="ok")["uri"]
     assert [uri for uri in served if "2025-01-01" in uri] == [f"{WRITTEN_PREFIX}written/{edited.name}"]

@@ -129,7 +129,7 @@ def test_a_name_under_which_nobody_wrote_is_warned_about(
 ) -> None:
     read(configure(made, "{exclude: [Ben Okri, Nobody Known]}"))
 
-    assert "privacy.exclude: under the name of entry 2 nobody wrote" in caplog.text
+    assert "privacy.exclude: nobody wrote under the name of entry 2" in caplog.text
     assert "Nobody Known" not in caplog.text
 
 

@@ -80,7 +80,7 @@ def test_a_shorter_export_stops_the_run_before_it_writes_and_names_what_would_go
     with pytest.raises(RemovalError) as caught:
         rerun_all(workspace)
     told = str(caught.value)
-    assert "9 messages would be removed" in told
+    assert "would remove 9 messages" in told
     assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds 9 of them" in told
     assert "--accept-removals" in told
     assert all(read_all(workspace)[table].equals(before[table]) for table in TABLES)

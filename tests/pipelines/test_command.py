@@ -260,7 +260,7 @@ def test_removals_stop_a_dagster_run_until_they_are_accepted(workspace: Workspac
         "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
     )
     stopped = run_job(open_workspace(workspace.root), days)
-    assert [failure for failure in stopped.failures if "9 messages would be removed" in failure]
+    assert [failure for failure in stopped.failures if "would remove 9 messages" in failure]
     assert len(read_table(workspace.tables, "messages")) == 12
     accepted = run_job(open_workspace(workspace.root, accept_removals=True), days)
     assert not accepted.failures

@@ -16,7 +16,7 @@ from typing import IO
 
 
 def temporary_path(path: Path) -> Path:
-    """Give the hidden path, in the same folder, to which a file's next content is written."""
+    """Return the hidden path, in the same folder, to which a file's next content is written."""
     return path.with_name(f".{path.name}.tmp")
 
 

@@ -1,4 +1,4 @@
-"""Recognises that a disk is full, which every library reports in its own way, and says so in one sentence."""
+"""Recognises a full disk, which every library reports in its own way, and describes it in one sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 
 def is_of_full_disk(error: BaseException, folder: Path) -> bool:
-    """Say whether an error means that a disk is full, or a quota or limit is reached."""
+    """Return whether an error means that a disk is full, or a quota or limit is reached."""
     if isinstance(error, OSError) and error.errno in _ERRORS:
         return True
     if isinstance(error, sqlite3.Error):
@@ -54,11 +54,11 @@ def is_of_full_disk(error: BaseException, folder: Path) -> bool:
 def _describe(error: Exception, folder: Path) -> str:
     free = _count_free(folder)
     name = getattr(error, "filename", None)
-    where = f" while {os.fsdecode(name)} was written" if isinstance(name, str | bytes | os.PathLike) else ""
+    where = f" while writing {os.fsdecode(name)}" if isinstance(name, str | bytes | os.PathLike) else ""
     return (
         f"the disk of {folder} is full{where}: {free / 1e6:,.1f} MB are free (or a quota or a limit of file sizes is "
-        "reached). Whatever was finished is kept, and nothing is left half written; free some space and give the "
-        "command again, which continues from there"
+        "reached). Finished work is kept, and no file is left half written. Free some space, and run the same command "
+        "again to resume"
     )
 
 

@@ -88,7 +88,7 @@ def _join(lines: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Say whether a path matches a glob.
+    """Return whether a path matches a glob.
 
     Args:
         parts: The names in the path.

@@ -1,4 +1,4 @@
-"""Reading a file so that all that was read of it is of one content, whose hash is known.
+"""Reading a file such that all bytes belong to one content, whose hash is known.
 
 A file may be written anew while it is read, and put back afterwards. A hash that is made before or after the reading
 then belongs to another content than the one that was parsed.
@@ -19,7 +19,7 @@ BLOCK_BYTES: Final = 1 << 20
 
 
 class ChangedFileError(OSError):
-    """A file was written while it was read."""
+    """A file changed while it was read."""
 
     def __init__(self) -> None:
         """State it in the way of the system's own errors."""

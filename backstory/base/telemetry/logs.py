@@ -28,7 +28,7 @@ PRINTED: Final = {"printed": True}
 
 _LOGGERS: Final = ("backstory", "pipelines", "opentelemetry")
 _SERVING: Final = ("mcp", "uvicorn")
-"""Libraries of servers, of which only warnings are shown."""
+"""Libraries of servers whose warnings alone are shown."""
 _PLACEHOLDER = re.compile(r"%%|(?:(\w+)=)?%[-+ #0]*\d*(?:\.\d+)?[sdrfgexi]")
 _SENTENCE: Final = "message"
 
@@ -109,7 +109,7 @@ class _TextLines(logging.Formatter):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what is standard error at that moment, which may be another stream than at the start."""
+    """Writes to the present standard error, which may be another stream than at the start."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

@@ -22,10 +22,10 @@ _PREFIX: Final = "backstory."
 
 
 class _Export:
-    """The tracer of this process while spans are exported, and whether its absence was told."""
+    """The tracer of this process while spans are exported, and whether its absence was reported."""
 
     tracer: Tracer | None = None
-    was_told: bool = False
+    was_reported: bool = False
 
 
 @contextmanager
@@ -51,9 +51,9 @@ def _is_installed() -> bool:
     try:
         require_extra("otel", f"Exporting traces, which {COLLECTOR_VARIABLE} asks for,", "unset the variable")
     except MissingExtraError as error:
-        if not _Export.was_told:
+        if not _Export.was_reported:
             logger.warning("%s", error)
-        _Export.was_told = True
+        _Export.was_reported = True
         return False
     return True
 

@@ -198,7 +198,7 @@ class _Pool:
             self._merge()
 
     def finish(self) -> Matches:
-        """Give the best candidates with their true similarities."""
+        """Return the best candidates with their true similarities."""
         self._merge()
         best = self._settle()
         if self._min_similarity is not None:
@@ -206,7 +206,7 @@ class _Pool:
         return Matches(best.query + self._first, self._rows.original(best.row), best.score)
 
     def _above_bar(self, scores: Scores, runs: Scores, peaks: Scores) -> tuple[Positions, Positions, Scores]:
-        """Give query, row within the block, and value of every score above the bar."""
+        """Return query, row within the block, and value of every score above the bar."""
         bar = self._bar[: len(scores), None]
         query, run = (peaks > bar).nonzero()
         looked_at = runs[query, run]
@@ -239,8 +239,8 @@ class _Pool:
         last = rank == self._limit - 1
         bar = self._bar
         bar[query[last]] = np.maximum(bar[query[last]], score[last] - np.float32(SLACK))
-        kept = score > bar[query]
-        self._query, self._row, self._score = query[kept], row[kept], score[kept]
+        above = score > bar[query]
+        self._query, self._row, self._score = query[above], row[above], score[above]
         if len(self._query) > 4 * self._limit * len(bar) + SAMPLED_SCORES:
             # Repeated rows pile up at the bar, where single precision cannot rank them: compute true similarities.
             self._settle()

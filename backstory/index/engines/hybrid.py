@@ -59,7 +59,7 @@ class HybridEngine:
         return Matches.joined(found)
 
     def _compare(self, arguments: _Arguments, group: slice, rows: slice) -> Matches:
-        """Give the rows of a block that may be among the best for a group of queries, with their keyword scores."""
+        """Return the rows of a block that may be among the best for a group of queries, with their keyword scores."""
         request = arguments.request
         words = self._keywords.score(arguments.terms, group.start, group.stop, rows.start, rows.stop)
         fused = multiply(arguments.queries[group], self._vectors[rows])

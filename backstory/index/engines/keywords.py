@@ -68,8 +68,8 @@ class KeywordIndex:
         self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
         self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
         self._scores = _plain(ranker, "data", np.empty(0, np.float32))
-        held = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
-        self._rarity = _measure_rarity(held, languages)
+        counts = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
+        self._rarity = _measure_rarity(counts, languages)
         numbers = {} if ranker is None else ranker.vocab_dict
         self._found = FoundTerms(numbers, languages, self._rarity)
 
@@ -91,8 +91,8 @@ class KeywordIndex:
         query, term, home = self._look_up(texts)
         width = max(1, len(self._bounds))
         if most is not None:
-            kept = self._take_rarest(np.unique(query * width + home), most)
-            chosen = np.isin(query * width + home, kept)
+            rarest = self._take_rarest(np.unique(query * width + home), most)
+            chosen = np.isin(query * width + home, rarest)
             query, term = query[chosen], term[chosen]
             home = home[chosen]
         # A score is by the rarity of its term. So that a word weighs the same everywhere, that of its home replaces it.
@@ -107,7 +107,7 @@ class KeywordIndex:
     def _look_up(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Give the query, the term, and the term's home of every word of the queries; see :class:`FoundTerms`."""
+        """Return the query, the term, and the term's home of every word of the queries; see :class:`FoundTerms`."""
         found = self._found
         pairs = [
             list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts
@@ -180,10 +180,10 @@ class KeywordIndex:
             pairs = Matches(query + first, row, scores[query, row].astype(np.float64))
             found.append(take_best(pairs, request.candidates))
             begin, end = np.searchsorted(others.query, [first, last])
-            asked = others.where(slice(begin, end))
-            asked = asked.where(asked.row < row_count)
-            score = scores[asked.query - first, asked.row].astype(np.float64)
-            pairs = Matches(asked.query, asked.row, score)
+            group = others.where(slice(begin, end))
+            group = group.where(group.row < row_count)
+            score = scores[group.query - first, group.row].astype(np.float64)
+            pairs = Matches(group.query, group.row, score)
             scored.append(pairs.where(score > 0))
         return Matches.joined([*found, *scored])
 
@@ -221,7 +221,7 @@ def _measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTe
 
 
 def _weigh(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    """Give the inverse document frequency of BM25, in the form of bm25s that is called "lucene"."""
+    """Return the inverse document frequency of BM25, in the form of bm25s that is called "lucene"."""
     weights: NDArray[np.float64] = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
     return weights
 

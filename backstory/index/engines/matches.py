@@ -124,8 +124,8 @@ def take_best(matches: Matches, limit: int) -> Matches:
         The kept pairs in order.
     """
     order = np.lexsort((matches.row, -matches.score, matches.query))
-    kept = order[rank_within(matches.query[order]) < limit]
-    return Matches(matches.query[kept], matches.row[kept], matches.score[kept])
+    best = order[rank_within(matches.query[order]) < limit]
+    return Matches(matches.query[best], matches.row[best], matches.score[best])
 
 
 def order_best(

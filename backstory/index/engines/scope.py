@@ -59,11 +59,11 @@ class Scope:
             first = last
 
     def reordered(self, order: NDArray[np.int64]) -> Scope:
-        """Give the scope of the same queries in another order."""
+        """Return the scope of the same queries in another order."""
         return replace(self, stop=self.stop[order], allowed=self.allowed[order])
 
     def narrowed(self, rows: NDArray[np.int64]) -> Scope:
-        """Give the scope of a subset of the rows, numbered from 0.
+        """Return the scope of a subset of the rows, numbered from 0.
 
         Args:
             rows: All rows that the mask admits, ascending.
@@ -92,7 +92,7 @@ class Scope:
         return None if self.mask is None else np.where(self.mask, np.float32(0), np.float32(-np.inf))
 
     def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say for each pair whether the query may see the row."""
+        """Return for each pair whether the query may see the row."""
         admitted = row < self.stop[query]
         return admitted if self.mask is None else admitted & self.mask[row]
 

@@ -74,7 +74,7 @@ class VssEngine:
         return take_best(matches, limit)
 
     def starves(self, limit: int, scope: Scope) -> str | None:
-        """Say why the index would find too few of the rows that filters leave, or None if it finds enough."""
+        """Return why the index would find too few of the rows that filters leave, or None if it finds enough."""
         reachable = max(limit, MOST_FETCHED)
         fewest = int(scope.allowed[scope.allowed > 0].min(initial=scope.row_count))
         if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:

@@ -188,7 +188,7 @@ class Database:
             rows: Positions of rows of the index, without repeats.
 
         Returns:
-            ``chunk_id`` of the asked chunk, ``char_start`` and ``text`` of the chunk or of one beside it on its
+            ``chunk_id`` of the requested chunk, ``char_start`` and ``text`` of the chunk or of one beside it on its
             pages.
         """
         return self._read(

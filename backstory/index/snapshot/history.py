@@ -92,9 +92,9 @@ def add_publication(folder: Path, version: str, manifest: str, building: Path) -
 def drop_publications(folder: Path, versions: Collection[str], building: Path) -> None:
     """Take snapshots out of the history. The caller holds the lock of the folder."""
     known = read_history(folder)
-    kept = [line for line in known if line.version not in versions]
-    if len(kept) < len(known):
-        _write(folder, kept, building)
+    remaining = [line for line in known if line.version not in versions]
+    if len(remaining) < len(known):
+        _write(folder, remaining, building)
 
 
 def _write(folder: Path, history: list[Publication], building: Path) -> None:

@@ -103,7 +103,7 @@ def _hash_once(path: Path, *_state: int) -> str:
 
 
 def hash_manifest(folder: Path) -> str:
-    """Give the SHA-256 of a snapshot's manifest.
+    """Return the SHA-256 of a snapshot's manifest.
 
     Raises:
         OSError: The manifest is absent or cannot be read.

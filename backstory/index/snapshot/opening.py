@@ -74,14 +74,14 @@ def open_last_good(folder: Path, *, embedder_id: str, list_documents: Callable[[
     for published in reversed(read_history(folder)):
         snapshot = _open_good(folder, published, embedder_id, documents)
         if snapshot is not None:
-            told = (
+            reason = (
                 f"{damage}. Until then, answers come from snapshot {published.version}, {_describe_age(published)}: "
                 "they lack what was published or changed since"
             )
-            warnings.warn(told, StaleIndexWarning, stacklevel=2)
-            return SearchIndex(snapshot, degraded=told)
+            warnings.warn(reason, StaleIndexWarning, stacklevel=2)
+            return SearchIndex(snapshot, degraded=reason)
     raise SearchIndexError(
-        f"{damage}. There is no earlier snapshot that could be served instead",
+        f"{damage}. No earlier snapshot can answer instead",
         code="no_good_snapshot",
         **damage.values,
     ) from damage
@@ -118,7 +118,7 @@ def _open_good(
 
 
 def _describe_age(published: Publication) -> str:
-    """Say when a snapshot was published, and how long ago that is unless the clock was set back since."""
+    """Describe when a snapshot was published, and how long ago that is unless the clock was set back since."""
     if published.moment is None:
         return "published at an unknown time"
     hours = (datetime.now(UTC) - published.moment).total_seconds() / 3600

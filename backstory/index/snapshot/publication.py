@@ -57,7 +57,7 @@ def publishing(folder: Path) -> Iterator[None]:
 
 
 def current_version(folder: Path) -> str:
-    """Give the version of the current snapshot, or an empty string if nothing is published.
+    """Return the version of the current snapshot, or an empty string if nothing is published.
 
     A pointer that is damaged points to nothing, as one that is gone: the next build publishes its snapshot again.
     """
@@ -70,12 +70,12 @@ def current_version(folder: Path) -> str:
 
 
 def has_pointer(folder: Path) -> bool:
-    """Say whether anything was ever published into a folder, whether or not it can be opened."""
+    """Return whether anything was ever published into a folder, whether or not it can be opened."""
     return (folder / CURRENT_FILE).exists() or bool(read_history(folder))
 
 
 def require_current(folder: Path) -> str:
-    """Give the version of the current snapshot.
+    """Return the version of the current snapshot.
 
     Raises:
         NoIndexError: Nothing is published.
@@ -112,7 +112,7 @@ def require_listed_manifest(folder: Path, version: str) -> None:
 
 
 def find_history_damage(folder: Path) -> str | None:
-    """Say what is wrong with the list of publications, and what to do; None if it lists the current snapshot."""
+    """Return what is wrong with the list of publications, and what to do; None if it lists the current snapshot."""
     version, path = current_version(folder), folder / HISTORY_FILE
     if (number := find_bad_line(folder)) is not None:
         return (
@@ -174,14 +174,14 @@ def prune(folder: Path, keep: int) -> list[str]:
     return _drop_unused(folder, snapshots[keep:])
 
 
-def prune_documents(folder: Path, held: pl.DataFrame) -> list[str]:
+def prune_documents(folder: Path, revisions: pl.DataFrame) -> list[str]:
     """Delete the snapshots that hold what was deleted since; never the current one, nor one that is open.
 
     One that is open is no longer listed, so that it is not served again.
 
     Args:
         folder: The folder of the index.
-        held: ``document_id`` and ``revision`` of all that a snapshot may hold.
+        revisions: ``document_id`` and ``revision`` of all that a snapshot may hold.
 
     Returns:
         Versions of the deleted snapshots.
@@ -190,7 +190,7 @@ def prune_documents(folder: Path, held: pl.DataFrame) -> list[str]:
     if not old:
         return []
     with publishing(folder):
-        holding = [path for path in old if path.is_dir() and _may_hold_others(path, held)]
+        holding = [path for path in old if path.is_dir() and _may_hold_others(path, revisions)]
         return _drop_unused(folder, holding) if holding else []
 
 
@@ -200,11 +200,11 @@ def _list_snapshots(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
-def _may_hold_others(snapshot: Path, held: pl.DataFrame) -> bool:
-    """Say whether a snapshot holds any other revision; true if its list of documents is lost, damaged or older."""
+def _may_hold_others(snapshot: Path, revisions: pl.DataFrame) -> bool:
+    """Return whether a snapshot holds any other revision; true if its list of documents is lost, damaged or older."""
     try:
-        listed = read_documents(snapshot).select(held.columns)
-        return not listed.join(held, on=held.columns, how="anti").is_empty()
+        listed = read_documents(snapshot).select(revisions.columns)
+        return not listed.join(revisions, on=revisions.columns, how="anti").is_empty()
     except (OSError, pl.exceptions.ColumnNotFoundError, SearchIndexError):
         return True
 

@@ -71,7 +71,7 @@ def make_queries(vectors: Vectors, count: int) -> Vectors:
 
 
 def share_found(found: Matches | str, exact: Matches) -> float:
-    """Give the share of the exact best matches that was found.
+    """Return the share of the exact best matches that was found.
 
     A found row counts if it is as similar as the last exact match, so a repeated row counts as well.
 

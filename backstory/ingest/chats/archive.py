@@ -34,21 +34,21 @@ def read_archive(folder: Path) -> pl.DataFrame:
             frames.append(pl.read_parquet(path).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA))
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(
-                f"{path} is damaged; restore it from a backup, or delete it to lose the messages that only it holds",
+                f"{path} is damaged; restore it from a backup, or delete it and lose the messages that only it holds",
                 code="damaged_record",
                 path=path,
             ) from error
     return pl.concat(frames)
 
 
-def write_archive(folder: Path, kept: pl.DataFrame) -> None:
+def write_archive(folder: Path, archived: pl.DataFrame) -> None:
     """Replace the files of the given conversations only.
 
     Args:
         folder: The folder of the archive, created if absent.
-        kept: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
+        archived: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
     """
-    for (conversation,), rows in kept.group_by("conversation_id", maintain_order=True):
+    for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
         path = _path_of(folder, str(conversation))
         replace_file(path, rows)
         path.chmod(0o600)

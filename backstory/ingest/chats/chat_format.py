@@ -1,4 +1,4 @@
-"""What a reader of one chat platform is, and the items that it reads from an export."""
+"""Interface of the reader of one chat platform, and the items that it reads from an export."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A message of an export was deleted on the platform: it is served no more, wherever the export holds it."""
+    """A message of an export was deleted on the platform: no table holds it, wherever the export does."""
 
     chat: str | None
     key: str

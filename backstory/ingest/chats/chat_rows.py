@@ -54,7 +54,7 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
 
 
 def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
-    """Tell further names of one person from those of several people, which say nothing about who is meant.
+    """Separate further names of one person from those of several people, which say nothing about who is meant.
 
     Args:
         claimed: The people's names as authors, by their further names.
@@ -155,12 +155,12 @@ class _Collected:
 
 
 def _count(reactions: Iterable[tuple[str, int]]) -> list[dict[str, str | int]]:
-    """Give the reactions with a number of people that can be one."""
+    """Return the reactions with a number of people that can be one."""
     return [{"emoji": emoji, "count": count} for emoji, count in reactions if 0 < count <= _MOST_PEOPLE]
 
 
 def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Give a time that states its zone first, any other second."""
+    """Return a time that states its zone first, any other second."""
     return (moment, None) if moment is None or moment.tzinfo else (None, moment)
 
 

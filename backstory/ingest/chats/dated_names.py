@@ -1,4 +1,4 @@
-"""Day and time in the path of an export whose lines tell neither."""
+"""Day and time in the path of an export whose lines have neither."""
 
 from __future__ import annotations
 

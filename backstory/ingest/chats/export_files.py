@@ -147,7 +147,7 @@ def require_exports(folder: Path) -> None:
     """
     if not folder.is_dir():
         raise WorkspaceError(
-            f"{folder} does not exist; make the folder and put chat exports into it, or read documents alone by "
+            f"{folder} does not exist; create the folder and put chat exports into it, or index only documents by "
             "`backstory add`",
             code="absent_folder",
             path=folder,

@@ -74,7 +74,7 @@ def conversation_of(source: str) -> str:
 
 @contextmanager
 def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
-    """Give the parts of a file: the JSON files and mailboxes of a ZIP archive, else the file itself.
+    """Return the parts of a file: the JSON files and mailboxes of a ZIP archive, else the file itself.
 
     Args:
         opened: The file, at its beginning; it stays open.
@@ -119,7 +119,7 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
 
 
 def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportParts:
-    """Give the parts of a folder that is one export; see :func:`is_export_folder`.
+    """Yield the parts of a folder that is one export; see :func:`is_export_folder`.
 
     Args:
         folder: The folder.

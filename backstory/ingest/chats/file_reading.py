@@ -122,7 +122,7 @@ class ReadFile:
         return 0 in self.unread["line"]
 
 
-_TOLD: Final = tuple(
+_RECORDED_FIELDS: Final = tuple(
     each.name for each in fields(ReadFile) if each.name not in ("unread", "messages", "authors")
 )
 
@@ -396,10 +396,10 @@ def _encode(read: ReadFile) -> bytes:
     """Encode the result as two compressed tables (Arrow streams), a line of JSON, and the line's length."""
     answer = io.BytesIO()
     read.messages.write_ipc_stream(answer, compression="zstd")
-    told: dict[str, object] = {name: getattr(read, name) for name in _TOLD}
-    told |= {"authors": sorted(read.authors), "messages_size": answer.tell()}
+    record: dict[str, object] = {name: getattr(read, name) for name in _RECORDED_FIELDS}
+    record |= {"authors": sorted(read.authors), "messages_size": answer.tell()}
     read.unread.write_ipc_stream(answer, compression="zstd")
-    line = json.dumps(told).encode()
+    line = json.dumps(record).encode()
     answer.write(line + len(line).to_bytes(_LENGTH_BYTES))
     return answer.getvalue()
 
@@ -407,11 +407,11 @@ def _encode(read: ReadFile) -> bytes:
 def _decode(answer: bytes) -> ReadFile:
     end = len(answer) - _LENGTH_BYTES
     begin = end - int.from_bytes(answer[end:])
-    told = json.loads(answer[begin:end])
-    authors, size = frozenset(told.pop("authors")), told.pop("messages_size")
+    record = json.loads(answer[begin:end])
+    authors, size = frozenset(record.pop("authors")), record.pop("messages_size")
     tables = memoryview(answer)
     return ReadFile(
-        **told,
+        **record,
         authors=authors,
         messages=pl.read_ipc_stream(io.BytesIO(tables[:size])),
         unread=pl.read_ipc_stream(io.BytesIO(tables[size:begin])),

@@ -25,7 +25,7 @@ _HEAD_BYTES: Final = 1 << 16
 
 
 class BrokenJsonError(ExportError):
-    """A file is not JSON from some place on; everything before it was given."""
+    """A file is not JSON from some place on; everything before it was yielded."""
 
 
 def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
@@ -86,7 +86,7 @@ def read_head(file: IO[bytes]) -> bytes:
 
 
 def _read_events(file: IO[bytes]) -> Events:
-    """Give the events of the parser; its errors become one that can be shown without quoting the file."""
+    """Yield the events of the parser; its errors become one that can be shown without quoting the file."""
     try:
         # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
         yield from ijson.basic_parse(_without_mark(file), buf_size=_BUFFER_BYTES, use_float=True)
@@ -167,7 +167,7 @@ def find_marked(
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
-    """Give an object; an empty one for any other value."""
+    """Return an object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -177,7 +177,7 @@ def list_objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def first_text(*values: Any) -> str | None:
-    """Give the first text that is not blank; None if there is none.
+    """Return the first text that is not blank; None if there is none.
 
     Raises:
         ValueError: It is not valid Unicode.
@@ -193,7 +193,7 @@ def first_text(*values: Any) -> str | None:
 
 
 def read_content(record: Mapping[str, Any], field: str) -> str:
-    """Give the text under a key; an empty one if there is none.
+    """Return the text under a key; an empty one if there is none.
 
     Raises:
         ValueError: The value is a list, an object, a number or a truth value.

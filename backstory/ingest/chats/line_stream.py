@@ -16,7 +16,7 @@ _WINDOWS: Final = "cp1252"
 
 
 def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
-    """Give number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
+    """Yield number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
     number = 0
     while line := file.readline(MOST_LINE_BYTES):
         number += 1
@@ -28,7 +28,7 @@ def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
 
 
 def read_first_lines(file: IO[bytes]) -> list[str]:
-    """Give the lines within the first 64 KiB; none for a binary file."""
+    """Return the lines within the first 64 KiB; none for a binary file."""
     head = file.read(_HEAD_BYTES)
     if b"\0" in head:
         return []

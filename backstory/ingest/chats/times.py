@@ -321,7 +321,7 @@ class _Scale:
         )
 
     def find_gregorian_year(self, reading: _Reading) -> int:
-        """Give the Gregorian year of the first date that the reading can read."""
+        """Return the Gregorian year of the first date that the reading can read."""
         year, _, _ = _split_parts(self._first_possible(reading), reading.order)
         return reading.calendar.gregorian_year(year)
 

@@ -101,7 +101,7 @@ class FileHashes:
         return content
 
     def save(self) -> None:
-        """Remember what was hashed, and forget the files that were not asked for.
+        """Store the new hashes, and drop those of files that were not requested.
 
         Raises:
             LedgerError: The ledger is damaged.

@@ -1,4 +1,4 @@
-"""Which files of a folder are left out: by patterns of the settings, and by files ``.backstoryignore``."""
+"""Rules that leave files of a folder out: patterns of the settings, and files ``.backstoryignore``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FileRules:
     name: str = "documents"
 
     def explain_secret(self, path: str) -> str | None:
-        """Say which pattern of secrets a file or folder matches; None if none does."""
+        """Return which pattern of secrets a file or folder matches; None if none does."""
         found = self.secrets.find(path.lower())
         return describe_secret(f"its name is one of `{found[1]}`") if found and found[0] else None
 
@@ -48,12 +48,12 @@ class FileRules:
         return found is not None and not found[0]
 
     def explain_folder(self, path: str) -> str | None:
-        """Say which pattern leaves a folder out; None if none does. Its path ends with ``/``."""
+        """Return which pattern leaves a folder out; None if none does. Its path ends with ``/``."""
         found = self.exclude.find(path)
         return f"`exclude: {found[1]}` of {self.name} leaves it out" if found and found[0] else None
 
     def explain_file(self, path: str) -> str | None:
-        """Say which pattern leaves a file out; None if none does."""
+        """Return which pattern leaves a file out; None if none does."""
         reason = self.explain_folder(path)
         if reason is None and self.include.lines:
             found = self.include.find(path)
@@ -124,7 +124,7 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
 
 
 def explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
-    """Say which file of patterns leaves a path out; None if none does. The file nearest to it decides.
+    """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides.
 
     Args:
         path: Relative to the root, with ``/``; that of a folder ends with one.

@@ -225,7 +225,7 @@ def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
 
 
 def explain_path(path: str, rules: FileRules) -> str | None:
-    """Say which rule leaves out a file that does not exist yet; None if none does.
+    """Return which rule leaves out a file that does not exist yet; None if none does.
 
     Args:
         path: Its path below the root, with ``/``.
@@ -297,7 +297,7 @@ class _Choice:
         self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
 
     def rule_for_member(self, uri: str, archive: str) -> str | None:
-        """Say why a member of an archive is left out, as a file or for one of its folders; None if it is not."""
+        """Return why a member of an archive is left out, as a file or for one of its folders; None if it is not."""
         folders = [uri[: place + 1] for place in range(len(archive), len(uri)) if uri[place] == "/"]
         for folder in folders:
             reason = self._rules.explain_secret(folder) or self._rules.explain_folder(folder)
@@ -318,7 +318,7 @@ class _Choice:
         return ("ignored", reason) if isinstance(reason, str) else reason
 
     def rule_for_file(self, path: Path, *, is_member: bool = False) -> str | None:
-        """Say why a file is left out. Of an archive, which is like a folder, the members are chosen."""
+        """Return why a file is left out. Of an archive, which is like a folder, the members are chosen."""
         uri = _uri(path)
         reason = self._rules.explain_secret(uri)
         if reason is None and path.name.startswith("."):

@@ -185,7 +185,7 @@ def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] =
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
-    """Give the settings of a file: its source may have defaults of its own."""
+    """Return the settings of a file: its source may have defaults of its own."""
     own = {"kind": file.kind, "tenant": file.tenant}
     return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
 

@@ -70,7 +70,7 @@ _SIGNS: Final = tuple(
 
 
 def list_secret_names(further: Sequence[str] = ()) -> Patterns:
-    """Give the patterns of the names of files that hold secrets, in small letters.
+    """Return the patterns of the names of files that hold secrets, in small letters.
 
     Args:
         further: Patterns of the settings; one that begins with ``!`` lets a file be read.
@@ -79,7 +79,7 @@ def list_secret_names(further: Sequence[str] = ()) -> Patterns:
 
 
 def explain_secret(content: bytes) -> str | None:
-    """Say what secret a file seems to hold, and where, without quoting it; None if it seems to hold none."""
+    """Return what secret a file seems to hold, and where, without quoting it; None if it seems to hold none."""
     found = [
         (match.start(), sign.what)
         for sign in _SIGNS

@@ -47,7 +47,7 @@ def is_of_source(uri: str) -> bool:
 
 
 def locate(uri: str, folder: str) -> str:
-    """Give the path of a document relative to the workspace; one of a further source has its name as first folder.
+    """Return the path of a document relative to the workspace; one of a further source has its name as first folder.
 
     Args:
         uri: Its uri.

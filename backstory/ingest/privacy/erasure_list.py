@@ -83,9 +83,9 @@ class Forgotten:
         """Return the list with the texts of messages added, but those that others hold at nearly the same time."""
         known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
         added = sign_messages(gone, known.key)
-        held = sign_messages(others.filter(find_signed(others, added, known.key)), known.key)
-        is_held = find_signed(gone, held, known.key).to_numpy()
-        return replace(known, messages=pack(np.concatenate([unpack(known.messages), added[~is_held]])))
+        remaining = sign_messages(others.filter(find_signed(others, added, known.key)), known.key)
+        is_remaining = find_signed(gone, remaining, known.key).to_numpy()
+        return replace(known, messages=pack(np.concatenate([unpack(known.messages), added[~is_remaining]])))
 
     def add_documents(self, gone: pl.Series, others: pl.Series) -> Forgotten:
         """Return the list with the texts of documents added, but those that other documents hold, too."""
@@ -127,8 +127,8 @@ def read_forgotten(path: Path) -> Forgotten:
         return Forgotten()
     except (ValueError, KeyError, TypeError) as error:
         raise WorkspaceError(
-            f"{path} is damaged, and with it the list of what must not be read; restore it from a backup, or "
-            "delete it and run `backstory forget` again for everything that was forgotten",
+            f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
+            "run `backstory forget` again for everything that was forgotten",
             code="damaged_record",
             path=path,
         ) from error
@@ -141,8 +141,8 @@ def _read_key(path: Path) -> bytes:
         return bytes.fromhex(file.read_text(encoding="ascii").strip())
     except (FileNotFoundError, ValueError) as error:
         raise WorkspaceError(
-            f"{file} is gone or damaged, without which the texts that were forgotten are not recognised; restore it "
-            f"from a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten",
+            f"{file} is missing or damaged, and Backstory cannot recognise forgotten texts without it. Restore it from "
+            f"a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten",
             code="damaged_record",
             path=file,
         ) from error
@@ -212,9 +212,9 @@ def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPa
     is_known = find_known_messages(read.messages, unpack(forgotten.messages), forgotten.key)
     if not is_known.any():
         return read
-    dropped, kept = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
+    dropped, remaining = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
     counts = dict(dropped.value_counts().iter_rows())
-    gone = counts.keys() - set(kept["source"])
+    gone = counts.keys() - set(remaining["source"])
     names = {f"{prefix / file}{'/' if file.endswith('/') else ''}": file for file in counts}
     sources = _ignore(read.sources, [name for name, file in names.items() if file in gone], _REASON_BY_TEXT)
     count = pl.col("source").replace_strict(
@@ -227,7 +227,7 @@ def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPa
     noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
     return replace(
         read,
-        messages=kept,
+        messages=remaining,
         quarantine=read.quarantine.filter(~pl.col("source").is_in(list(gone))),
         sources=sources.with_columns(
             pl.when(count.is_not_null()).then(noted).otherwise("reason").alias("reason")
@@ -287,12 +287,12 @@ def hide_members(
     """
     if not forgotten.hashes:
         return frame
-    held = {name: forgotten.token(name) for name in _list_held_pseudonyms(frame, columns, forgotten)}
+    present = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}
     named = {
         name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
         for name in members
     }
-    tokens = held | named
+    tokens = present | named
     if not tokens:
         return frame
     return frame.with_columns(
@@ -305,7 +305,7 @@ def hide_members(
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
     """Drop the messages of forgotten members of whom only the pseudonym is known."""
-    pseudonyms = _list_held_pseudonyms(messages, ("author",), forgotten)
+    pseudonyms = _list_present_pseudonyms(messages, ("author",), forgotten)
     return (
         messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
         if pseudonyms
@@ -313,7 +313,7 @@ def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
     )
 
 
-def _list_held_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
+def _list_present_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
     if not forgotten.hashes:
         return []
     texts = pl.concat([frame[name].rename("text") for name in columns])
@@ -325,14 +325,14 @@ def _ignore(sources: pl.DataFrame, paths: Sequence[str], reason: str = _REASON) 
     """Mark files as skipped, and remove all facts about their content."""
     is_passed = pl.col("source").is_in(paths)
     said = {"status": pl.lit("ignored"), "reason": pl.lit(reason), "rows": pl.lit(0), "unread": pl.lit(0)}
-    kept = ("source", "folder", *said)
+    retained = ("source", "folder", *said)
     return sources.with_columns(
         pl.when(is_passed)
         .then((said[name] if name in said else pl.lit(None)).cast(dtype))
         .otherwise(pl.col(name))
         .alias(name)
         for name, dtype in sources.schema.items()
-        if name in said or name not in kept
+        if name in said or name not in retained
     )
 
 

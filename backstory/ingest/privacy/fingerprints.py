@@ -43,7 +43,7 @@ def sign_documents(texts: pl.Series, key: bytes) -> Prints:
 
 
 def find_signed(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
-    """Say of each message whether its fingerprint is known, or would be a day earlier or later.
+    """Return for each message whether its fingerprint is known, or would be a day earlier or later.
 
     Args:
         messages: ``timestamp``, ``author`` and ``text``, with real names.
@@ -54,7 +54,7 @@ def find_signed(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
 
 
 def find_known_messages(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
-    """Say of each message whether it is recognised.
+    """Return for each message whether it is recognised.
 
     Args:
         messages: ``conversation_id``, ``timestamp``, ``author``, ``kind`` and ``text``, with real names.
@@ -76,13 +76,13 @@ def find_known_messages(messages: pl.DataFrame, known: Prints, key: bytes) -> pl
 
 
 def find_known_documents(texts: pl.Series, known: Prints, key: bytes) -> pl.Series:
-    """Say of each text of a document whether it is recognised."""
+    """Return for each text of a document whether it is recognised."""
     plain = _plain(texts)
     return pl.Series("known", np.isin(_hash(plain, key), known)) & (plain.str.len_chars() >= LONG)
 
 
 def pack(prints: Prints) -> bytes:
-    """Give the bytes of distinct fingerprints, in their order, for :func:`unpack`."""
+    """Return the bytes of distinct fingerprints, in their order, for :func:`unpack`."""
     return np.unique(prints).astype(_STORED).tobytes()
 
 

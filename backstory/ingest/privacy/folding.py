@@ -72,7 +72,7 @@ def find_words(text: str) -> list[Word]:
 
 
 def places_of_letters(word: Word) -> list[tuple[int, int]]:
-    """Give the start and end in the text of each folded letter of a word."""
+    """Return the start and end in the text of each folded letter of a word."""
     start, _, written = word
     return [
         (start + match.start(), start + match.end())
@@ -82,7 +82,7 @@ def places_of_letters(word: Word) -> list[tuple[int, int]]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Say whether a text is written wholly in scripts that put no spaces between words."""
+    """Return whether a text is written wholly in scripts that put no spaces between words."""
     return regex.fullmatch(rf"[{UNSPACED}]+", text) is not None
 
 
@@ -104,14 +104,14 @@ class _Letters(dict[int, str]):
         if unicodedata.category(character) == "So" and len(spelled) > 1:
             return character
         cased = spelled if self._keep_case else unicodedata.normalize("NFKD", spelled.casefold())
-        return "".join(_PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_kept(part))
+        return "".join(_PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_significant(part))
 
 
 def _digit(character: str) -> str:
     return str(unicodedata.decimal(character, character))
 
 
-def _is_kept(character: str) -> bool:
+def _is_significant(character: str) -> bool:
     category = unicodedata.category(character)
     if category in ("Mn", "Mc"):  # vowel signs of Indic and Thai scripts are letters, accents are not
         return not unicodedata.combining(character) and not _is_invisible(character)

@@ -85,7 +85,7 @@ class Written:
     ends: frozenset[int]
 
     def meets(self, condition: Condition) -> bool:
-        """Say whether a condition holds."""
+        """Return whether a condition holds."""
         start, end = self.places[0][0], self.places[-1][1]
         written = self.text[start:end]
         return (
@@ -103,7 +103,7 @@ class Written:
         )
 
     def _follows(self, count: int) -> str:
-        """Give the text between a number of letters and the next letter, or what follows the last letter."""
+        """Return the text between a number of letters and the next letter, or what follows the last letter."""
         start = self.places[count - 1][1]
         return self.text[start : self.places[count][0]] if count < len(self.places) else self._next(start)
 
@@ -123,7 +123,7 @@ Form = tuple[str, Condition]
 
 
 def spell(name: str, *, keep_case: bool = False, contracted: bool = False) -> set[str]:
-    """Give the folded spellings of a name.
+    """Return the folded spellings of a name.
 
     Args:
         name: A name, without or with the ``@`` of a mention.
@@ -138,7 +138,7 @@ def spell(name: str, *, keep_case: bool = False, contracted: bool = False) -> se
 
 
 def list_forms_of_word(name: str, *, keep_case: bool = False) -> Iterator[Form]:
-    """Give the spellings of a name that is found where a name must stand, as in a mention."""
+    """Yield the spellings of a name that is found where a name must stand, as in a mention."""
     usual = spell(name, keep_case=keep_case)
     for letters in sorted(usual):
         yield letters, Condition()
@@ -166,7 +166,7 @@ def list_forms(name: str) -> tuple[Form, ...]:
 
 
 def is_full_name(name: str) -> bool:
-    """Say whether a name has several words, so that it is not an ordinary word."""
+    """Return whether a name has several words, so that it is not an ordinary word."""
     if is_phone(name):
         return False
     if _FULL_NAME.fullmatch(name):
@@ -176,7 +176,7 @@ def is_full_name(name: str) -> bool:
 
 
 def is_phone(name: str) -> bool:
-    """Say whether a normalized name is a phone number."""
+    """Return whether a normalized name is a phone number."""
     return name.startswith("+") and name[1:].isdigit()
 
 
@@ -192,7 +192,7 @@ def _spell_words(
 
 
 def _spell_letters(word: str, *, keep_case: bool, contracted: bool) -> Iterator[tuple[str, ...]]:
-    """Give the short and the long spelling of each letter that has two, and all others as they are."""
+    """Yield the short and the long spelling of each letter that has two, and all others as they are."""
     if word.isascii() and not (contracted and _DIGRAPH.search(word)):
         yield (fold(word, keep_case=keep_case),)
         return

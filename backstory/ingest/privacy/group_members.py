@@ -78,7 +78,7 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
 
 
 def _match(line: str, phrase: Phrase) -> tuple[str, str] | None:
-    """Give the name before the phrase and the text between verb and ending, or None if the line has another form."""
+    """Return the name before the phrase and the text between verb and ending, or None if the line has another form."""
     ending = next((ending for ending in phrase.endings if line.endswith(ending)), None)
     if ending is None:
         return None

@@ -71,8 +71,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         table = messages.with_columns(message_id=pl.lit(None, pl.String))
     breaches = [pl.DataFrame(schema=_BREACH_SCHEMA)]
 
-    def report(column: str, rows: pl.DataFrame, held: pl.Series) -> None:
-        breaches.append(rows.filter(held).select(pl.lit(column).alias("column"), "message_id"))
+    def report(column: str, rows: pl.DataFrame, is_breach: pl.Series) -> None:
+        breaches.append(rows.filter(is_breach).select(pl.lit(column).alias("column"), "message_id"))
 
     if "author" in table.columns:
         # An author that is not a pseudonym is a name, even if it is not in ``names``.
@@ -97,11 +97,13 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 
 
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
-    """Say for each text whether it holds a name."""
+    """Return for each text whether it holds a name."""
     # Pseudonyms are removed first, because their letters could be somebody's name.
     views, rows = spread_views(texts.str.replace_all(SHOWN_PSEUDONYM, BLANK))
-    held = {row for row, is_held in zip(rows, _search_views(views, finder, place), strict=True) if is_held}
-    return pl.Series([row in held for row in range(len(texts))], dtype=pl.Boolean)
+    matching = {
+        row for row, has_name in zip(rows, _search_views(views, finder, place), strict=True) if has_name
+    }
+    return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
 
 
 def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
@@ -115,18 +117,18 @@ def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Seri
     if place == "identifier" and finder.buried:
         rows.update(row for row, _ in _hits(texts, finder.buried))
     certain = f"{ISOLATED_MENTION}|{NUMBER_MENTION}" + (f"|{ANY_PHONE}" if place == "app line" else "")
-    held = pl.Series([row in rows for row in range(len(texts))], dtype=pl.Boolean)
+    has_name = pl.Series([row in rows for row in range(len(texts))], dtype=pl.Boolean)
     if place != "identifier":
-        held |= texts.str.contains(certain).fill_null(value=False)
+        has_name |= texts.str.contains(certain).fill_null(value=False)
     numbers = finder.phones.may_hold(texts)
-    return held | pl.Series(
-        [bool(may and finder.phones.is_held(text)) for text, may in zip(texts, numbers, strict=True)],
+    return has_name | pl.Series(
+        [bool(may and finder.phones.occurs_in(text)) for text, may in zip(texts, numbers, strict=True)],
         dtype=pl.Boolean,
     )
 
 
 def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Give each text in which the letters of names follow each other, and these names."""
+    """Yield each text in which the letters of names follow each other, and these names."""
     folded = [None if text is None else fold(text) for text in texts]
     found = (
         pl.Series(folded, dtype=pl.String)
@@ -154,7 +156,7 @@ class _SpelledOut:
         self._letters, self._places = "".join(letters), places
 
     def holds(self, letters: str, conditions: Collection[Condition]) -> bool:
-        """Say whether the text holds the letters of a name in one of these conditions."""
+        """Return whether the text holds the letters of a name in one of these conditions."""
         pattern, start = _pattern(letters), 0
         while found := pattern.search(self._letters, start):
             if Condition() in conditions:

@@ -94,7 +94,7 @@ class NameFinder:
         self.phones = PhoneFinder(filter(is_phone, self._names))
 
     def person(self, written: str) -> str:
-        """Give the person of a name.
+        """Return the person of a name.
 
         Args:
             written: An author, or a name as found in a text.
@@ -152,8 +152,8 @@ class NameFinder:
         """
         views, rows = spread_views(texts)
         in_views = self._may_view_hold(views, place)
-        held = {row for row, may_hold in zip(rows, in_views, strict=True) if may_hold}
-        return pl.Series([row in held for row in range(len(texts))], dtype=pl.Boolean)
+        matching = {row for row, may_hold in zip(rows, in_views, strict=True) if may_hold}
+        return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
 
     def _may_view_hold(self, texts: pl.Series, place: Place) -> pl.Series:
         names = sorted(self.vocabulary(place).names)
@@ -210,15 +210,20 @@ class NameFinder:
         # Text beside a replaced name now stands alone, so it may be a name itself.
         hidden = [BLANK] * text.count(BLANK)
         while found := self.find(text, place):
-            parts, kept, done, seen = list[str](), list[str](), 0, 0
+            parts, retained, done, seen = list[str](), list[str](), 0, 0
             for start, end, person, is_mention in found:
                 opening, closing = ("", "") if place == "identifier" else find_open_marks(text, start, end)
                 before = text[done:start] + opening + "@" * is_mention
                 passed = seen + text.count(BLANK, done, start)
-                kept += [*hidden[seen:passed], *_list_blanks(opening), write(person), *_list_blanks(closing)]
+                retained += [
+                    *hidden[seen:passed],
+                    *_list_blanks(opening),
+                    write(person),
+                    *_list_blanks(closing),
+                ]
                 parts += [before, BLANK, closing]
                 seen, done = passed + text.count(BLANK, start, end), end
-            text, hidden = "".join([*parts, text[done:]]), [*kept, *hidden[seen:]]
+            text, hidden = "".join([*parts, text[done:]]), [*retained, *hidden[seen:]]
         pieces = text.split(BLANK)
         return "".join(itertools.chain.from_iterable(zip(pieces, [*hidden, ""], strict=True)))
 
@@ -335,7 +340,7 @@ def _list_blanks(text: str) -> list[str]:
 
 
 def _unambiguous(people: Mapping[str, str], spell: Callable[[str], Iterable[str]]) -> dict[str, str]:
-    """Give people by those spellings of their names that only one person has."""
+    """Return people by those spellings of their names that only one person has."""
     owners: dict[str, set[str]] = defaultdict(set)
     for name, person in people.items():
         for letters in spell(name):

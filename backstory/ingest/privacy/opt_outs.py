@@ -76,8 +76,8 @@ def read_opt_outs(path: Path) -> OptOutRecord:
         return OptOutRecord()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WorkspaceError(
-            f"{path} is damaged, and with it the list of who opted out in a chat; restore it from a backup, or delete "
-            "it, which lets those opt-outs end whose command `#backstory off` no export holds any more",
+            f"{path} is damaged, and it lists who opted out in a chat. Restore it from a backup, or delete it. "
+            "Deleting it ends every opt-out whose command `#backstory off` no export holds any more",
             code="damaged_record",
             path=path,
         ) from error
@@ -200,12 +200,12 @@ class People:
         self._people = {self.identify(name) for name in read.names}
 
     def identify(self, written: str) -> str:
-        """Give the person that a name stands for."""
+        """Return the person that a name stands for."""
         person = self._finder.person(written)
         return self._aliases.get(person, person)
 
     def find(self, name: str, secret: bytes | None) -> str | None:
-        """Give the person of a name or pseudonym; None if there is no such person."""
+        """Return the person of a name or pseudonym; None if there is no such person."""
         if secret is not None:
             for person in self._people:
                 if make_pseudonym(person, secret) == name:

@@ -71,7 +71,7 @@ def _scrub_text(text: str, kinds: Sequence[DataKind], region: str | None) -> str
 
 
 def _fold_characters(text: str) -> tuple[str, Sequence[int]]:
-    """Give a text with ASCII digits and letters of usual width, and the place of each of its characters in the text.
+    """Return a text with ASCII digits and letters of usual width, and the place of each of its characters in the text.
 
     Invisible characters are left out.
     """
@@ -102,7 +102,7 @@ def _find_ibans(text: str, _: str | None) -> Iterator[Span]:
 
 
 def _is_iban(written: str) -> bool:
-    """Say whether check digits are right (ISO 7064, modulo 97)."""
+    """Return whether check digits are right (ISO 7064, modulo 97)."""
     rotated = written[4:] + written[:4]
     return int("".join(str(int(character, 36)) for character in rotated)) % 97 == 1
 
@@ -120,7 +120,7 @@ def _find_cards(text: str, _: str | None) -> Iterator[Span]:
 
 
 def _has_right_check_digit(digits: Sequence[int]) -> bool:
-    """Say whether the last digit is the check digit of the others (Luhn)."""
+    """Return whether the last digit is the check digit of the others (Luhn)."""
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 

@@ -35,7 +35,7 @@ class PhoneFinder:
         self._lengths = sorted({len(core) for core in self._by_core}, reverse=True)
 
     def owner(self, digits: str) -> str | None:
-        """Give the known number that equals the given digits except for its country code."""
+        """Return the known number that equals the given digits except for its country code."""
         for length in self._lengths:
             if numbers := self._by_core.get(digits[-length:]):
                 return max(numbers, key=lambda number: _shared_ending(number, digits))
@@ -72,8 +72,8 @@ class PhoneFinder:
             return pl.repeat(value=False, n=len(texts), eager=True)
         return texts.str.contains(r"\d(?:" + _GAP + r"{0,3}\d){6}").fill_null(value=False)
 
-    def is_held(self, text: str) -> bool:
-        """Say whether a text holds the digits of a known number, by a different method than :meth:`find`."""
+    def occurs_in(self, text: str) -> bool:
+        """Return whether a text holds the digits of a known number, by a different method than :meth:`find`."""
         digits = _decimal(_BETWEEN_DIGITS.sub("", text))
         return any(core in digits for core in self._by_core)
 

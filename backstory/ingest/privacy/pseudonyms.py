@@ -124,7 +124,7 @@ def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: byte
 
 
 def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, write: Callable[[str], str]) -> pl.Series:
-    """Give the texts with pseudonyms, in the order of the frame."""
+    """Return the texts with pseudonyms, in the order of the frame."""
     by_app = (frame["kind"] == "system").fill_null(value=False)
     texts = frame["text"]
     in_messages = finder.replace(texts.set(by_app, None), "message", write)

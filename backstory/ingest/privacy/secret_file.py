@@ -82,7 +82,7 @@ def _remedy(path: Path, tables: Path) -> str:
 
 
 def _hold_pseudonyms(tables: Path) -> bool:
-    """Say whether stored messages hold pseudonyms, for workspaces whose ledger has no fingerprint."""
+    """Return whether stored messages hold pseudonyms, for workspaces whose ledger has no fingerprint."""
     return any(
         bool(read_table(tables, "messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
         for key in list_partitions(tables, "messages")

@@ -54,7 +54,7 @@ class View:
     """Start and end of each replaced piece, in this view and in the one below."""
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Give start and end in the text as written of a part of the view that is not empty."""
+        """Return start and end in the text as written of a part of the view that is not empty."""
         if self._below is None:
             return start, end
         return self._below.place(self._descend(start)[0], self._descend(end - 1)[1])
@@ -67,7 +67,7 @@ class View:
         return (first, last) if place < end else (last + place - end, last + place - end + 1)
 
     def see_through(self, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> View | None:
-        """Give the view with other characters for each match; None if that changes nothing."""
+        """Return the view with other characters for each match; None if that changes nothing."""
         parts: list[str] = []
         pieces: list[tuple[int, int, int, int]] = []
         done = length = 0
@@ -100,7 +100,7 @@ def list_views(text: str) -> list[View]:
 
 
 def spread_views(texts: pl.Series) -> tuple[pl.Series, list[int]]:
-    """Give texts or nulls, then their other views, and for each of all these the number of its text."""
+    """Return texts or nulls, then their other views, and for each of all these the number of its text."""
     disguised = texts.str.contains(_DISGUISE).fill_null(value=False).arg_true()
     others = [(row, view.text) for row in disguised for view in list_views(texts[row])[1:]]
     spread = pl.concat([texts, pl.Series(texts.name, [text for _, text in others], dtype=pl.String)])

@@ -1,1 +1,1 @@
-"""Further sources of documents beside the folder of documents: which there are, and what they hold."""
+"""Sources of documents in addition to the folder of documents: their list, and their files."""

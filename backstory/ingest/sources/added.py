@@ -1,4 +1,4 @@
-"""The sources that people add and remove by command, recorded in the workspace beside those of its settings."""
+"""Sources that people add and remove by command, recorded in the workspace in addition to those of its settings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add_source(
     if covering is not None:
         what = f"of the source {covering}" if covering else "of the folder of documents"
         raise InputError(
-            f"{path} is read already as a part {what}; it needs no entry of its own",
+            f"{path} is already part {what}, and needs no entry of its own",
             code="read_already",
             path=path,
             source=covering,
@@ -87,7 +87,7 @@ def add_source(
         taken = [*stated, *(source.label for source in recorded)]
         if name in taken:
             raise InputError(
-                f"another source is called {name}; choose another name", code="duplicate_source", name=name
+                f"another source has the name {name}; choose another name", code="duplicate_source", name=name
             )
         found.append(wanted.model_copy(update={"name": name or make_source_name(stored, taken)}))
         return (*recorded, *found)
@@ -117,16 +117,16 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
     if not placed:
         known = ", ".join(source.name for source in sources if source.is_added)
         raise InputError(
-            f"no source is called {name} or has this path; added were: {known}"
+            f"no source has the name or path {name}; sources added by command: {known}"
             if known
-            else f"no source is called {name} or has this path; none was added by command",
+            else f"no source has the name or path {name}, and none was added by command",
             code="unknown_source",
             name=name,
         )
     found = placed[0]
     if not found.is_added:
         raise InputError(
-            f"the source {found.name} is configured in {workspace.root / SETTINGS_FILE}; take it out of "
+            f"the source {found.name} is configured in {workspace.root / SETTINGS_FILE}; remove it from "
             "`documents.sources` there",
             code="source_of_settings",
             name=found.name,

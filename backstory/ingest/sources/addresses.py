@@ -37,7 +37,7 @@ class AddressRemote:
     """A bucket, a folder or an archive that fsspec can list."""
 
     def __init__(self, address: str) -> None:
-        """Set the address; nothing is asked yet.
+        """Set the address; it sends no request yet.
 
         Raises:
             MissingExtraError: fsspec is not installed.
@@ -87,7 +87,7 @@ class PagesRemote:
     """Single files of the web, each by its address."""
 
     def __init__(self, addresses: Sequence[str], list_address: str | None = None) -> None:
-        """Set the addresses; nothing is asked yet.
+        """Set the addresses; it sends no request yet.
 
         Args:
             addresses: Addresses of files.
@@ -157,7 +157,7 @@ class PagesRemote:
 
 
 def name_page(address: str, kind: str) -> str:
-    """Give the path under which a page is kept: its host and path, with the ending of its kind.
+    """Return the path under which a page is kept: its host and path, with the ending of its kind.
 
     Args:
         address: Its address.
@@ -182,7 +182,7 @@ def name_page(address: str, kind: str) -> str:
 
 
 def make_stamp(info: Mapping[str, Any]) -> str:
-    """Give what changes with the content of a file; empty if nothing but perhaps its size is known."""
+    """Return what changes with the content of a file; empty if nothing but perhaps its size is known."""
     known = [f"{name}={info[name]}" for name in _STAMPS if info.get(name) not in (None, "")]
     return " ".join([*known, f"size={info.get('size')}"]) if known else ""
 
@@ -205,7 +205,7 @@ def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> 
 
 
 def list_errors() -> tuple[type[Exception], ...]:
-    """Give the errors that fetching may raise, by whatever packages are loaded."""
+    """Return the errors that fetching may raise, by whatever packages are loaded."""
     loaded = [
         getattr(sys.modules[module], name)
         for module, names in _ERRORS.items()
@@ -216,7 +216,7 @@ def list_errors() -> tuple[type[Exception], ...]:
 
 
 def describe_failure(error: Exception) -> str:
-    """Say why something could not be fetched, without addresses, which may hold keys."""
+    """Return why something could not be fetched, without addresses, which may hold keys."""
     # fsspec tells of every refusal in the web as of a file that does not exist, and names the cause beside it.
     for one in (error.__cause__, error):
         status = getattr(one, "status", None) or getattr(one, "code", None)

@@ -52,7 +52,7 @@ class DriveRemote:
         address: str = ADDRESS,
         session: requests.Session | None = None,
     ) -> None:
-        """Set what is wanted; nothing is asked yet.
+        """Set what is wanted; it sends no request yet.
 
         Args:
             files: Ids of files.
@@ -87,16 +87,16 @@ class DriveRemote:
         files: dict[str, RemoteFile] = {}
         for path, entry in named:
             # Drive allows several files of one name in one folder.
-            kept = path if counts[path] == 1 else _put_before_ending(path, f"-{_clean(str(entry['id']))}")
+            target = path if counts[path] == 1 else _put_before_ending(path, f"-{_clean(str(entry['id']))}")
             kind = str(entry["mimeType"])
             if kind.startswith(_GOOGLE) and kind not in _EXPORTS:
-                refused[kept] = (
+                refused[target] = (
                     f"Drive gives no document of this kind ({kind.removeprefix(_GOOGLE)}); save it as one"
                 )
                 continue
             size = entry.get("size")
             stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')} {kind}"
-            files[kept] = RemoteFile(str(entry["id"]), stamp, None if size is None else int(size))
+            files[target] = RemoteFile(str(entry["id"]), stamp, None if size is None else int(size))
             self._kinds[str(entry["id"])] = kind
         return RemoteListing(files, refused)
 
@@ -132,7 +132,7 @@ class DriveRemote:
     def _list_folder(self, folder: str) -> Iterator[Mapping[str, Any]]:
         page = ""
         while True:
-            asked = {
+            query = {
                 "q": f"'{folder}' in parents and trashed = false",
                 "fields": f"nextPageToken,files({_FIELDS})",
                 "pageSize": "1000",
@@ -140,7 +140,7 @@ class DriveRemote:
                 "includeItemsFromAllDrives": "true",
                 **({"pageToken": page} if page else {}),
             }
-            answer = self._ask("files", asked)
+            answer = self._ask("files", query)
             yield from answer.get("files", [])
             page = str(answer.get("nextPageToken", ""))
             if not page:
@@ -179,10 +179,10 @@ class DriveRemote:
 
         if self._session is None:
             self._session = _open_session()
-        asked = {"supportsAllDrives": "true", **parameters}
+        query = {"supportsAllDrives": "true", **parameters}
         try:
             response = self._session.get(
-                f"{self._address}/{call}", params=asked, stream=True, timeout=_SECONDS, allow_redirects=False
+                f"{self._address}/{call}", params=query, stream=True, timeout=_SECONDS, allow_redirects=False
             )
         except google.auth.exceptions.GoogleAuthError as error:
             raise SourceError(
@@ -213,7 +213,7 @@ def _open_session() -> requests.Session:
 
 
 def _interpret(response: requests.Response) -> Exception:
-    """Tell what a refused call means; what the service wrote is not repeated."""
+    """Interpret a refused call; what the service wrote is not repeated."""
     try:
         reasons = [str(each.get("reason")) for each in response.json()["error"]["errors"]]
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def require_packages(workspace: WorkspacePaths) -> None:
-    """Raise if a source that lies elsewhere needs packages that are not installed; no source is asked.
+    """Raise if a source that lies elsewhere needs packages that are not installed; it contacts no source.
 
     Raises:
         MissingExtraError: A package is absent; the message names the extra.
@@ -30,7 +30,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
 
 
 def fetch_sources(workspace: WorkspacePaths) -> None:
-    """Fetch what has changed in the sources that lie elsewhere. What cannot be fetched is told by the next listing.
+    """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched.
 
     Raises:
         MissingExtraError: A source needs packages that are not installed.

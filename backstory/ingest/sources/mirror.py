@@ -27,7 +27,7 @@ _FILES_BETWEEN_RECORDS: Final = 50
 
 @dataclass(frozen=True)
 class MirrorState:
-    """What is known of a place elsewhere since it was last asked.
+    """State of a remote place when it was last listed.
 
     Attributes:
         origin: The place.
@@ -118,7 +118,7 @@ def read_state(folder: Path) -> MirrorState:
 
 
 def _copy_of(file: DocumentFile) -> str:
-    """Give the path of the copy that holds a file, which may be a member of it."""
+    """Return the path of the copy that holds a file, which may be a member of it."""
     return file.path.relative_to(file.folder).as_posix()
 
 
@@ -159,7 +159,7 @@ def _fetch(
 
 
 def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[str]) -> dict[str, str]:
-    """Give the key of each copy; that of a file that was not listed now is remembered."""
+    """Return the key of each copy; that of a file that was not listed now is remembered."""
     keys = {**known.keys, **{path: file.key for path, file in listing.files.items()}}
     return {path: key for path, key in keys.items() if path in stamps}
 

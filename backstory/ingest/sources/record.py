@@ -29,8 +29,8 @@ def read_record(path: Path) -> Recorded:
         return ()
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         raise WorkspaceError(
-            f"{path} is damaged, and with it the list of added sources; restore it from a backup, or delete "
-            "it and add them again, which removes no file",
+            f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
+            "sources again; no file is lost",
             code="damaged_record",
             path=path,
         ) from error

@@ -1,4 +1,4 @@
-"""What a place elsewhere has to offer, so that a mirror of its files can be kept."""
+"""Interface of a remote place whose files a mirror copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RemoteListing:
 
     Attributes:
         files: By the path under which each is kept.
-        refused: Why an entry cannot be fetched, by path, or by key if it could not be asked for its name.
+        refused: Why an entry cannot be fetched, by path, or by key if its name is not known.
     """
 
     files: Mapping[str, RemoteFile]

@@ -50,8 +50,8 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
     twice = next((source for source in added if source.name in names), None)
     if twice is not None:
         raise SettingsError(
-            f"{file}: documents.sources names a source {twice.name}, as the one is called that was added by command "
-            f"({twice.settings.path}); give it another `name`, or remove the other one",
+            f"{file}: documents.sources has a source {twice.name}, and a source added by command has the same name "
+            f"({twice.settings.path}). Give the first another `name`, or remove the second",
             code="duplicate_source",
             setting="documents.sources",
             name=twice.name,
@@ -102,7 +102,7 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
     place = root.resolve()
     if place == workspace.documents_dir.resolve():
         raise InputError(
-            f"{root} is the folder of documents, which is read anyway", code="read_already", path=root
+            f"{root} is the folder of documents, which every run reads", code="read_already", path=root
         )
     made = (
         workspace.posts_dir,
@@ -114,7 +114,7 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
     for folder in (workspace.chats_dir, *made):
         if place.is_relative_to(folder.resolve()):
             raise InputError(
-                f"{root} lies in {folder}, where this workspace keeps something else than documents; name another path",
+                f"{root} lies in {folder}, which this workspace uses for other files; name another path",
                 code="other_use",
                 path=root,
                 folder=folder,

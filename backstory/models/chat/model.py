@@ -13,7 +13,7 @@ from backstory.models.services.connection import CallSettings
 from backstory.models.services.meter import Usage
 
 _ATTEMPTS: Final = 2
-"""Times that a model is asked until its answer is usable; a model seldom errs twice in the same way."""
+"""Attempts until an answer is usable; a model seldom errs twice in the same way."""
 _FENCED: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
 
 Result = TypeVar("Result")
@@ -36,13 +36,13 @@ class AnswerForm:
     cut_advice: str = ""
 
     def limit_usage(self, messages: Messages) -> Usage:
-        """Give the most that one call uses: the estimated tokens of its messages, and all that may be written."""
+        """Return the most that one call uses: the estimated tokens of its messages, and all that may be written."""
         return Usage(1, 1, messages.estimate_tokens(), self.max_output_tokens)
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """Why a service gave no answer, or only a part of one.
+    """Reason why a service gave no answer, or only a part of one.
 
     Attributes:
         reason: Short, without the model's own words: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
@@ -88,7 +88,7 @@ class UnusableAnswerError(Exception):
 
 
 class ChatModelSettings(CallSettings, Protocol):
-    """The settings that a chat model needs, whoever asks it."""
+    """The settings that a chat model needs, whatever calls it."""
 
     @property
     def provider(self) -> str:
@@ -152,7 +152,7 @@ def ask_until_usable(
         The result of ``read``.
 
     Raises:
-        UnusableAnswerError: The service withheld the answer, which is not asked for again, or no answer could be read.
+        UnusableAnswerError: The service withheld the answer, which is not requested again, or no answer could be read.
         ModelError: As in :meth:`ChatModel.ask`.
     """
     attempts_left = _ATTEMPTS

@@ -218,7 +218,7 @@ class BatchJobStore:
 
 
 def describe_jobs(jobs: Sequence[Job]) -> str:
-    """Say in a phrase how many jobs are open, how many texts they hold, and when the first was submitted."""
+    """Describe in a phrase how many jobs are open, how many texts they hold, and when the first was submitted."""
     texts = sum(job.texts for job in jobs)
     since = min((job.planned for job in jobs), default="")
     moment = f"{datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC" if since else "never"

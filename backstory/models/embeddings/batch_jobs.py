@@ -1,4 +1,4 @@
-"""The batch mode of embedding: missing vectors are ordered as batch jobs, and a later run finds them in the cache.
+"""Batch mode of embedding: a run submits missing vectors as batch jobs, and a later run finds them in the cache.
 
 Order of the steps, so that a process may be killed between any two of them: a job is written down under its label,
 submitted, and its name written down; when it is done, its vectors are stored, and then it is removed from the
@@ -91,11 +91,11 @@ class EmbeddingJobs:
         refusal = self.order(texts, task)
         if not self._submits or not any(self.find_ordered(texts, task)):
             return
-        held = f"; {refusal}" if refusal else ""
-        raise BatchesPendingError(f"{describe_jobs(self.book.list_jobs())}{held}. {HOW_TO_GO_ON}")
+        note = f"; {refusal}" if refusal else ""
+        raise BatchesPendingError(f"{describe_jobs(self.book.list_jobs())}{note}. {HOW_TO_GO_ON}")
 
     def find_ordered(self, texts: Sequence[str], task: Task) -> list[bool]:
-        """Say of each text whether it is in a job that is not over."""
+        """Return for each text whether it is in a job that is not over."""
         ordered = self.book.open_keys()
         return [embedding_key(self._embedder.id, task, text) in ordered for text in texts]
 
@@ -196,13 +196,12 @@ class EmbeddingJobs:
                 name=None,
                 texts=len(group),
             )
-            asked = [missing[at] for at in group]
-            self._service.require_room(
-                asked
-            )  # before the job is recorded, so that none is looked for in vain
+            batch = [missing[at] for at in group]
+            # Before the job is recorded, so that none is looked for in vain.
+            self._service.require_room(batch)
             self.book.plan(job, [keys[at] for at in group])
             try:
-                self.book.name(job.label, self._service.start(asked, task, job.label))
+                self.book.name(job.label, self._service.start(batch, task, job.label))
             except (EmbeddingError, QuotaExhaustedError) as error:
                 # An open job will make room for the next one. The refused job is looked for by its label first.
                 if not any(known.name for known in self.book.list_jobs()):

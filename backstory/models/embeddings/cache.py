@@ -159,7 +159,7 @@ class EmbeddingCache:
         self._file.write(store)
 
     def find_damage(self) -> str | None:
-        """Say what is wrong with the file, or None; every vector is read.
+        """Return what is wrong with the file, or None; every vector is read.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.

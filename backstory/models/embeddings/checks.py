@@ -43,7 +43,7 @@ def require_text(texts: Sequence[str]) -> None:
 
 
 def count_at_least(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Give the fewest tokens that each text counts as, whatever a tokenizer makes of it.
+    """Return the fewest tokens that each text counts as, whatever a tokenizer makes of it.
 
     To some tokenizers a word is one token, however long it is. A chunk may then have millions of characters, which
     every later step would read as a whole.

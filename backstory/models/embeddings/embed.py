@@ -46,7 +46,7 @@ class EmbeddingStats:
     seconds: float
 
     def as_counts(self) -> dict[str, int | float]:
-        """Give the figures by name, prefixed with ``embedding_``, for metadata and logs."""
+        """Return the figures by name, prefixed with ``embedding_``, for metadata and logs."""
         return {f"embedding_{name}": value for name, value in asdict(self).items()}
 
 

@@ -185,8 +185,8 @@ def _read_answer(found: BatchJob | None, job: Job) -> JobAnswer:
     for position, response in enumerate(responses):
         embedding = getattr(response.response, "embedding", None)
         if response.error is not None or embedding is None:
-            told = quote_service((response.error.message if response.error else None) or "no vector", None)
-            answer.failures[position] = f"the service answered: {told}"
+            message = quote_service((response.error.message if response.error else None) or "no vector", None)
+            answer.failures[position] = f"the service answered: {message}"
             continue
         try:
             answer.vectors[position] = make_unit_rows(

@@ -73,7 +73,7 @@ class OpenAIEmbedder(ServiceEmbedder):
 
     @property
     def dimension(self) -> int:
-        """Width of a vector. If the settings name none, the service is asked for one vector, once per machine."""
+        """Width of a vector. If the settings name none, one vector is requested, once per machine."""
         if self._width is None:
             self._width = self._widths.find(self.id)
         if self._width is None:
@@ -126,7 +126,7 @@ def _read_numbers(values: object, embedder_id: str) -> list[float]:
 
 
 def _name_space(settings: EmbeddingSettings, model: str) -> str:
-    """Name what decides the vectors: where the model runs, its name, the prefixes, and the width asked for."""
+    """Name what decides the vectors: where the model runs, its name, the prefixes, and the requested width."""
     service = name_service(settings.base_url or OPENAI_ADDRESS)
     prefixes = [settings.query_prefix, settings.document_prefix]
     framed = hashlib.sha256("\0".join(prefixes).encode()).hexdigest()[:8] if any(prefixes) else "plain"

@@ -1,4 +1,4 @@
-"""What the embedders of all services share: requests within limits, and the text to which a refusal is due."""
+"""Base of the embedders of all services: requests within limits, and the text that caused a refusal."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ServiceEmbedder(ABC):
         """
 
     def _frame(self, texts: Sequence[str]) -> Sequence[str]:
-        """Give the texts as they are sent, for counting; the longest form if there are several."""
+        """Return the texts as they are sent, for counting; the longest form if there are several."""
         return texts
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -137,7 +137,7 @@ class ServiceEmbedder(ABC):
             return self._split(texts, counts, task, refusal)
 
     def _accepts_anything(self, task: Task) -> bool:
-        """Say whether the service takes a harmless text; if it does not, the texts are not to blame."""
+        """Return whether the service takes a harmless text; if it does not, the texts are not to blame."""
         try:
             self._request([HARMLESS], int(self.count_tokens([HARMLESS])[0]), task)
         except EmbeddingError as error:
@@ -187,7 +187,7 @@ class KnownWidths:
         self.path = path
 
     def find(self, space: str) -> int | None:
-        """Give the width of an embedding space; None if it is not known."""
+        """Return the width of an embedding space; None if it is not known."""
         return self._read().get(space)
 
     def note(self, space: str, width: int) -> None:
@@ -204,5 +204,7 @@ class KnownWidths:
         except FileNotFoundError:
             return {}
         except (ValueError, AttributeError, TypeError) as error:
-            logger.warning("%s is damaged (%s); the widths of vectors are asked for again", self.path, error)
+            logger.warning(
+                "%s is damaged (%s); the next calls request the widths of vectors again", self.path, error
+            )
             return {}

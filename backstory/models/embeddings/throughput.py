@@ -1,4 +1,4 @@
-"""How fast an embedder is: measured on a few texts, or set by the limits of a service."""
+"""Throughput of an embedder: measured on a few texts, or set by the limits of a service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backstory.models.embeddings.protocol import Embedder
 from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE, EmbeddingSettings
 
 ON_THIS_MACHINE = ("local", "hashing")
-"""Providers that ask no service."""
+"""Providers that call no service."""
 
 _SAMPLE_TOKENS = 4000
 _SAMPLE_TEXTS = 32
@@ -57,13 +57,13 @@ def predict_pace(
         minutes = max(len(texts) / per_minute, float(counts.sum()) / tokens_per_minute)
         return Pace(minutes * _SECONDS_PER_MINUTE, _describe_limits(settings))
     sample = _choose_sample(counts)
-    asked = [texts[row] for row in sample]
-    embedder.embed(asked[:1], task="document")  # loads the model
+    sampled = [texts[row] for row in sample]
+    embedder.embed(sampled[:1], task="document")  # loads the model
     started = time.perf_counter()
-    embedder.embed(asked, task="document")
+    embedder.embed(sampled, task="document")
     elapsed = time.perf_counter() - started
     seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
-    return Pace(seconds, f"measured now on {len(asked)} of these texts, at this machine's present load")
+    return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
 def _describe_limits(settings: EmbeddingSettings) -> str:

@@ -90,16 +90,16 @@ class CrossEncoderReranker:
             ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.
             RerankError: The model failed, or its output is not one score per pair.
         """
-        asked = [_choose_pairs(request) for request in requests]
+        chosen = [_choose_pairs(request) for request in requests]
         pairs = [
             (request.queries[row].text, f"{candidate.title}\n\n{candidate.text}".strip())
-            for request, places in zip(requests, asked, strict=True)
+            for request, places in zip(requests, chosen, strict=True)
             for row, column in places
             for candidate in [request.candidates[column]]
         ]
         scores = iter(_to_probability(self._score(pairs)).tolist() if pairs else ())
         results = []
-        for request, places in zip(requests, asked, strict=True):
+        for request, places in zip(requests, chosen, strict=True):
             values = np.full((len(request.queries), len(request.candidates)), np.nan)
             for place in places:
                 values[place] = next(scores)
@@ -150,7 +150,7 @@ class CrossEncoderReranker:
         return scores
 
     def _load(self) -> tuple[InferenceSession, TextTokenizer, int]:
-        """Give the model, its tokenizer, and the id of the padding token."""
+        """Return the model, its tokenizer, and the id of the padding token."""
         with self._loading:
             if self._loaded is None:
                 tokenizer, padding = _load_tokenizer(self._tokenizer_file, self._max_tokens)
@@ -159,7 +159,7 @@ class CrossEncoderReranker:
 
 
 def _choose_pairs(request: RerankRequest) -> list[tuple[int, int]]:
-    """Give row and column of the pairs to score: for each candidate the queries that found it with the best scores."""
+    """Return row and column of the pairs to score: for each candidate its highest-scoring queries."""
     ranked = np.argsort(-request.scores, axis=0, kind="stable")[:_MOST_QUERIES]
     return [
         (int(row), column)

@@ -1,4 +1,4 @@
-"""The judgements that rerankers have given: one database, so that nothing is paid for twice.
+"""Cache of the judgements of rerankers: one database, so no call is paid for twice.
 
 Each window has one row, its last judgements, so the file does not grow with the changes of documents.
 """
@@ -24,7 +24,7 @@ JUDGEMENTS: Final = CacheKind(
     key="window_id",
     hashed=("window_id", "request", "judgements"),
     separator=b"\0",
-    again="asked for again",
+    again="requested again",
     paid=True,
     application_id=0x42534A55,  # "BSJU" in the file's header
     format=1,
@@ -42,7 +42,7 @@ _SCALES: Final = {scale.unit: scale for scale in (RATING, PROBABILITY)}
 
 
 class JudgementCache(KeptAnswers):
-    """Stores judgements by the hash of what was asked. What is damaged is asked for again.
+    """Stores judgements by the hash of the request. Damaged ones are requested again.
 
     Judgements belong to their window.
 
@@ -55,10 +55,10 @@ class JudgementCache(KeptAnswers):
         super().__init__(path, JUDGEMENTS, owner="window_id")
 
     def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
-        """Return the judgements of windows that were asked about before in the same way.
+        """Return the judgements of windows that were requested before in the same way.
 
         Args:
-            requests: Hash of what would be asked, :func:`hash_request`, by window.
+            requests: Hash of the request, :func:`hash_request`, by window.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
@@ -89,7 +89,7 @@ class JudgementCache(KeptAnswers):
         """Store the judgements of windows in place of their earlier ones.
 
         Args:
-            found: Hash of what was asked, and the judgements, by window.
+            found: Hash of the request, and the judgements, by window.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
@@ -107,11 +107,11 @@ class JudgementCache(KeptAnswers):
 
 
 def hash_request(reranker_id: str, request: RerankRequest) -> str:
-    """Hash what a reranker is asked about a window: its model and prompt, and every text and score that it is shown."""
-    asked = [[chunk.query_chunk_id, chunk.text] for chunk in (*request.parts, *request.queries)]
+    """Hash a reranker's request about a window: its model and prompt, and every text and score that it is shown."""
+    queries = [[chunk.query_chunk_id, chunk.text] for chunk in (*request.parts, *request.queries)]
     shown = [[chunk.chunk_id, chunk.title, chunk.text] for chunk in request.candidates]
     scores = hashlib.blake2b(np.ascontiguousarray(request.scores).tobytes(), digest_size=16).hexdigest()
-    return digest([reranker_id, digest_json([len(request.parts), asked, shown]), scores])
+    return digest([reranker_id, digest_json([len(request.parts), queries, shown]), scores])
 
 
 def _write(judgements: Judgements) -> str:

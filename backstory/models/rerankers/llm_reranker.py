@@ -42,7 +42,7 @@ class LLMReranker:
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge the candidates of any number of windows, with one call per window.
 
-        An answer that is broken or not complete is asked for once more.
+        An answer that is broken or not complete is requested once more.
 
         Args:
             requests: One request per window.

@@ -1,4 +1,4 @@
-"""What a language model is asked about a window, and the ratings that are read from its answer.
+"""Prompt of an LLM reranker about a window, and the ratings parsed from its answer.
 
 The texts of chats and documents are not trusted. They are sent as JSON data, beside an instruction that says so.
 Parts and candidates have numbers as their labels. Only known numbers are read from the answer, and short labels of

@@ -92,7 +92,7 @@ is no threshold: on chats, which are unlike questions to a search engine, it wou
 
 @dataclass(frozen=True)
 class Topic:
-    """What a row of judgements is about.
+    """Topic of one row of judgements.
 
     Attributes:
         label: A few words that name it, untrusted; empty if the row is a single query chunk.
@@ -105,12 +105,12 @@ class Topic:
 
 @dataclass(frozen=True)
 class Judgements:
-    """What a rater says about one window.
+    """Ratings of one window.
 
     Attributes:
         topics: The rows.
         values: Judgement of each candidate for each topic in the unit of ``scale``, shape ``(topics, candidates)``; NaN
-            where the rater was not asked.
+            where the rater gave none.
         scale: Unit and threshold of the values.
         separate: Whether the rows are separate topics. Rows that are single query chunks may be about the same.
         note: Why there are no judgements, such as ``blocked (SAFETY)``; None if there are.
@@ -129,9 +129,9 @@ class Judgements:
 
     @property
     def evidence(self) -> Matrix:
-        """Share of the largest value, 0 below the threshold and where not asked, shape ``(topics, candidates)``."""
-        asked = np.nan_to_num(self.values, nan=0.0)
-        return np.where(asked >= self.scale.serves_from, asked / self.scale.most, 0.0)
+        """Share of the largest value, 0 below the threshold and where not rated, shape ``(topics, candidates)``."""
+        values = np.nan_to_num(self.values, nan=0.0)
+        return np.where(values >= self.scale.serves_from, values / self.scale.most, 0.0)
 
     @property
     def uncovered(self) -> tuple[Topic, ...]:

@@ -105,8 +105,12 @@ class Reranking:
         Raises:
             ModelError: The model could not be used.
         """
-        asked = {window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1}
-        results = self._recall_or_ask({request.window_id: request for request in self._make_requests(asked)})
+        contested = {
+            window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1
+        }
+        results = self._recall_or_ask(
+            {request.window_id: request for request in self._make_requests(contested)}
+        )
         self.counts["reranked_windows"] += len(results)
         for window_id, result in results.items():
             self.counts["rerank_uncovered_topics"] += len(result.uncovered)
@@ -124,11 +128,11 @@ class Reranking:
         }
         known = self._cache.get(hashes) if self._cache else {}
         self.counts["rerank_recalled"] += len(known)
-        asked = [window_id for window_id in requests if window_id not in known]
+        missing = [window_id for window_id in requests if window_id not in known]
         answers: dict[str, Judgements] = {}
-        # Each slice is kept before the next is asked about, so that a failure loses no answer of an earlier one.
-        for start in range(0, len(asked), self._settings.threads):
-            some = asked[start : start + self._settings.threads]
+        # Each slice is stored before the next is requested, so that a failure loses no answer of an earlier one.
+        for start in range(0, len(missing), self._settings.threads):
+            some = missing[start : start + self._settings.threads]
             answers |= self._ask({window_id: requests[window_id] for window_id in some}, hashes)
         # A name may have become known after the judgements were kept.
         known = self._drop_leaks(known)
@@ -152,7 +156,7 @@ class Reranking:
             )
         return answers
 
-    def tell_uncovered(self, judgements: Judgements) -> list[str] | None:
+    def list_uncovered(self, judgements: Judgements) -> list[str] | None:
         """Name the topics that no candidate serves, with their messages, from 1.
 
         Returns:
@@ -215,7 +219,7 @@ class Reranking:
 
 
 def _list_parts(window_chunks: pl.DataFrame, characters: int) -> dict[str, tuple[QueryChunk, ...]]:
-    """Give the query chunks of the first granularity of each window, cut to a common length within a budget."""
+    """Return the query chunks of the first granularity of each window, cut to a common length within a budget."""
     first = window_chunks.filter(pl.col("granularity") == pl.col("granularity").first().over("window_id"))
     listed = first.group_by("window_id", maintain_order=True).agg("chunk_id", "text")
     return {

@@ -72,7 +72,7 @@ def _wait_in_real_time(seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage that calls services, and what its errors name.
+    """A stage that calls services, with the names that its errors use.
 
     Attributes:
         group: Its group of settings.

@@ -127,7 +127,7 @@ def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | No
 
 
 def _read_redirect(error: APIError) -> str:
-    """Give the scheme and host of the target, without path and query, which may repeat the request."""
+    """Return the scheme and host of the target, without path and query, which may repeat the request."""
     headers = getattr(error.response, "headers", None) or {}
     target = urlsplit(headers.get("Location", ""))
     return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else "another path"

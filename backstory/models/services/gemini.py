@@ -46,11 +46,11 @@ class GeminiAccess(ServiceAccess):
 
 def read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
     """Read what a call used; without the service's own figures, the most that it may have used."""
-    told = response.usage_metadata
-    if told is None or told.prompt_token_count is None:
+    reported = response.usage_metadata
+    if reported is None or reported.prompt_token_count is None:
         return most
-    written = (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
-    return Usage(1, 1, told.prompt_token_count, written)
+    written = (reported.candidates_token_count or 0) + (reported.thoughts_token_count or 0)
+    return Usage(1, 1, reported.prompt_token_count, written)
 
 
 class GeminiConnection(ServiceConnection["genai.Client"]):
@@ -73,7 +73,7 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
     ) -> None:
         """Prepare calls; see :class:`ServiceConnection`. The first call loads the SDK."""
         super().__init__(settings, model=model, units_per_minute=units_per_minute, stage=stage, access=access)
-        self._given_client = access.client
+        self._injected_client = access.client
 
     def call(
         self,
@@ -128,8 +128,8 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
             raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
 
     def _make_client(self) -> genai.Client:
-        if self._given_client is not None:
-            return self._given_client
+        if self._injected_client is not None:
+            return self._injected_client
         from google import genai
         from google.genai.types import HttpOptions
 
@@ -145,7 +145,7 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Give the base class of connection errors of each HTTP client that the SDK may use."""
+    """Return the base class of connection errors of each HTTP client that the SDK may use."""
     modules: list[Any] = [
         importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
     ]

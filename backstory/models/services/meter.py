@@ -1,4 +1,4 @@
-"""What calls of a paid service use, and the meter that counts them and keeps them within a budget."""
+"""Usage of a paid service, and the meter that counts calls and keeps them within a budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True)
 class Usage:
-    """What calls use.
+    """Usage of calls.
 
     Attributes:
         calls: Number of calls, retries included.

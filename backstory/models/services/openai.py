@@ -166,12 +166,12 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
 
 def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
     """Read what a call used; without the service's own figures, the estimate."""
-    told = answer.get("usage")
-    if not isinstance(told, Mapping):
+    reported = answer.get("usage")
+    if not isinstance(reported, Mapping):
         return most
     sent, written = (
-        told.get("prompt_tokens"),
-        told.get("completion_tokens", 0 if most.tokens_out == 0 else None),
+        reported.get("prompt_tokens"),
+        reported.get("completion_tokens", 0 if most.tokens_out == 0 else None),
     )
     # Services that count no tokens say that there were none.
     if not isinstance(sent, int) or not isinstance(written, int) or sent < 1:

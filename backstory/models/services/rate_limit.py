@@ -63,7 +63,7 @@ class RateLimiter:
             path,
             _SCHEMA,
             name="the file of rate limits",
-            remedy="the next call makes it again, which forgets at most one minute of grants",
+            remedy="the next call recreates it, and loses at most one minute of grants",
             error=ModelError,
             access=(
                 "without it, processes would exceed the quota together: make its folder writable, or name another one "

@@ -71,6 +71,6 @@ def load_text_tokenizer(content: bytes) -> TextTokenizer:
 
 
 def _name_unknown(content: bytes) -> tuple[str | None, int | None]:
-    """Give the spelling or the id of the token for unknown text: types of vocabularies state one or the other."""
+    """Return the spelling or the id of the token for unknown text: types of vocabularies state one or the other."""
     model = json.loads(content)["model"]
     return model.get("unk_token"), model.get("unk_id")

@@ -197,7 +197,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
         reading.files += rows
         reading.documents.append(name_served(found, documents.folder))
         if inside is None and not any(row["status"] == "read" for row in rows):
-            state = "holds no document that can be served" if found.present else "is not there"
+            state = "holds no document that can be served" if found.present else "does not exist"
             reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
     if inside is None:
         reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]

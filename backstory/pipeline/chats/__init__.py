@@ -1,1 +1,1 @@
-"""What the stage ``messages`` reads, keeps and reports of the chats."""
+"""Inputs, archive and reports of the stage ``messages``."""

@@ -51,8 +51,8 @@ def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
     parts = sorted(line for line in lines if len(line) >= _LEAST_CHARACTERS)
     if not parts:
         return frozenset()
-    held = pl.Series(list(others), dtype=pl.String).str.extract_many(parts, overlapping=True)
-    return frozenset(parts) - set(held.explode().drop_nulls())
+    shared = pl.Series(list(others), dtype=pl.String).str.extract_many(parts, overlapping=True)
+    return frozenset(parts) - set(shared.explode().drop_nulls())
 
 
 def record_copy(workspace: Workspace, path: Path, *, is_text: bool = False) -> None:
@@ -100,10 +100,10 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
         As :func:`clear_copies_of_messages`.
     """
     is_there = pl.col("status").is_in(["ok", "error"]) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-    kept = now.filter(is_there)
-    gone = before.filter(is_there).join(kept, on="document_id", how="anti")["document_id"]
+    remaining = now.filter(is_there)
+    gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
     dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
-    texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, kept))
+    texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, remaining))
     return _clear(workspace, "documents", texts, others)
 
 
@@ -129,11 +129,11 @@ def drop_unused_answers(workspace: Workspace) -> None:
         workspace.ledger.forget(_COPIES, [_ANSWERS])
 
 
-def _clear(workspace: Workspace, rows: str, dropped: pl.Series, kept: pl.Series) -> str | None:
+def _clear(workspace: Workspace, rows: str, dropped: pl.Series, remaining: pl.Series) -> str | None:
     if dropped.is_empty():
         return None
     removed = list(remove_pages(workspace.root))
-    parts = pick_parts(dropped.drop_nulls(), kept.drop_nulls())
+    parts = pick_parts(dropped.drop_nulls(), remaining.drop_nulls())
     for path in _list_made(workspace):
         if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, parts):
             path.unlink()
@@ -149,19 +149,19 @@ def _clear(workspace: Workspace, rows: str, dropped: pl.Series, kept: pl.Series)
         if _holds(path, parts)
     }
     workspace.ledger.record(_COPIES, {**entries, _ANSWERS: Entry(_STALE, "", 0)})
-    told = []
+    notes = []
     if removed:
-        told.append(
-            f"deleted {name_some(removed, _NAMED)}, which may show {rows} that are not in the tables any more; "
-            "`backstory site` and `backstory report` make pages of those that are"
+        notes.append(
+            f"deleted {name_some(removed, _NAMED)}, which may show {rows} that the tables no longer hold; "
+            "`backstory site` and `backstory report` write pages of the present ones"
         )
-    told += find_stale_copies(workspace)
+    notes += find_stale_copies(workspace)
     if workspace.dagster_home.is_dir():
-        told.append(
-            f"Dagster's history in {workspace.dagster_home} may show some {rows} that are not in the tables any more, "
-            "as previews; delete that folder if they must go"
+        notes.append(
+            f"Dagster's history in {workspace.dagster_home} may show previews of {rows} that the tables no "
+            "longer hold; delete that folder if they must go"
         )
-    return ". ".join(told) or None
+    return ". ".join(notes) or None
 
 
 def _list_made(workspace: Workspace) -> Iterator[Path]:
@@ -192,7 +192,7 @@ def _find_remedy(path: Path) -> str:
     if path.is_dir():
         return f"write it again by `backstory site --output {path}`, or delete it"
     if path.suffix == ".md":
-        return "a person has edited it, so that it stays; take the text out, or delete the file"
+        return "a person has edited it, so Backstory leaves it; remove the text, or delete the file"
     return "write it again, or delete it"
 
 

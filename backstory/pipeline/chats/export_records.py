@@ -1,4 +1,4 @@
-"""What the ledger records of the exports: from which files the tables were made, and how the files were read."""
+"""Ledger entries of the exports: the files that the tables were built from, and how they were read."""
 
 from __future__ import annotations
 

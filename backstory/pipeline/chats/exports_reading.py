@@ -74,10 +74,12 @@ def exports_fingerprint(workspace: Workspace) -> str:
 
 def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile]) -> str:
     """Hash everything that the stage of the messages reads, for given files."""
-    kept, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
+    archived, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
     hashes = [file.fingerprint for file in files]
     opted_out = read_opt_outs(workspace.opt_outs).fingerprint
-    return digest([hash_dependencies(workspace, "messages"), kept, left_out, opted_out, *hashes], length=16)
+    return digest(
+        [hash_dependencies(workspace, "messages"), archived, left_out, opted_out, *hashes], length=16
+    )
 
 
 def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]]:
@@ -108,13 +110,13 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
 
 def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
     """Drop stored messages of people who are out of a conversation; see :class:`Reading`."""
-    held = messages.with_row_index("row")
-    gone = find_opted_out(held, opted_out.filter("is_out"))["row"]
-    return held.filter(~pl.col("row").is_in(gone.implode())).drop("row")
+    numbered = messages.with_row_index("row")
+    gone = find_opted_out(numbered, opted_out.filter("is_out"))["row"]
+    return numbered.filter(~pl.col("row").is_in(gone.implode())).drop("row")
 
 
 def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
-    """Give the messages whose authors are out of their conversation.
+    """Return the messages whose authors are out of their conversation.
 
     Args:
         messages: Rows with ``conversation_id`` and ``author``.
@@ -140,7 +142,7 @@ def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame
 
 
 def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
-    """Give messages their ids, and replace real names.
+    """Assign messages their ids, and replace real names.
 
     Args:
         workspace: An open workspace.
@@ -182,7 +184,7 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
 
 
 def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
-    """Give ``opted_out`` with conversations and authors as the tables name them."""
+    """Return ``opted_out`` with conversations and authors as the tables name them."""
     if secret is None or read.opted_out.is_empty():
         return read.opted_out
     text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))

@@ -1,4 +1,4 @@
-"""Searches what runs have stored for what must not be there, and remembers which partitions were clean.
+"""Searches stored tables for real names and other leaks, and remembers which partitions were clean.
 
 That is: authors' real names, messages of people who opted out, and contact data that ``privacy.scrub`` lists.
 """
@@ -144,7 +144,7 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
 
 
 def _find_cells(rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterable[str]) -> pl.DataFrame:
-    """Give ``column``, ``window_id`` and ``parts`` of every cell that holds a name; equal texts are searched once."""
+    """Return ``column``, ``window_id`` and ``parts`` of every cell that holds a name; equal texts are searched once."""
     window_id = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String)
     cells = pl.concat(
         rows.select(
@@ -163,17 +163,17 @@ def _find_cells(rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterabl
         for column, part in zip(("text", "source"), by_place, strict=True)
     )
     is_text = pl.col("place") == "message"
-    held = parts.filter(
+    leaking = parts.filter(
         (is_text & pl.col("part").is_in(texts.implode()))
         | (~is_text & pl.col("part").is_in(identifiers.implode()))
     )
-    return cells.filter(pl.col("number").is_in(held["number"].implode())).select(
+    return cells.filter(pl.col("number").is_in(leaking["number"].implode())).select(
         "column", "window_id", "parts"
     )
 
 
 def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
-    """Give the texts of a cell that are searched one by one, since two of them may together spell a name."""
+    """Return the texts of a cell that are searched one by one, since two of them may together spell a name."""
     if rows.schema[column] != pl.String:
         return pl.col(column)
     is_chunk = column == "text" and "chunk_index" in rows.columns  # the texts of several messages

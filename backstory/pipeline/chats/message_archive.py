@@ -52,21 +52,21 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     """
     archived = _read_archive(workspace, reading.names)
     policies = find_policies(workspace.settings.conversations, reading)
-    kept = {name for name in policies if policies[name] == "keep"}
+    retained = {name for name in policies if policies[name] == "keep"}
     before = set(archived["conversation_id"])
-    kept |= before - policies.keys()
-    if not kept:
+    retained |= before - policies.keys()
+    if not retained:
         return reading
-    archived = _rename_conversations(archived, reading.messages, kept)
+    archived = _rename_conversations(archived, reading.messages, retained)
     how = hash_reading(workspace)
-    unseen = kept - before - set(archived["conversation_id"])
-    base = pl.concat([archived, _as_archived(_read_stored(workspace, unseen), how, held=True)])
+    unseen = retained - before - set(archived["conversation_id"])
+    base = pl.concat([archived, _as_archived(_read_stored(workspace, unseen), how, is_exported=True)])
     reread = (
         pl.col("held")
         & (pl.col("reading") != how)
         & pl.col("source").is_in(list_unchanged(workspace, reading, files))
     )
-    base = base.filter(pl.col("conversation_id").is_in(list(kept)) & ~reread)
+    base = base.filter(pl.col("conversation_id").is_in(list(retained)) & ~reread)
     base = scrub_messages(workspace, drop_opted_out(base, reading.opted_out))
     columns = reading.messages.columns
     only = base.filter(
@@ -78,13 +78,15 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     place = pl.int_range(pl.len()) - pl.len().cast(pl.Int64)
     only = only.with_columns(place.over("timestamp", "source").alias("seq"))
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
-    present = reading.messages.filter(pl.col("conversation_id").is_in(list(kept)))
-    archive = pl.concat([_as_archived(present, how, held=True), only.with_columns(held=pl.lit(value=False))])
+    present = reading.messages.filter(pl.col("conversation_id").is_in(list(retained)))
+    archive = pl.concat(
+        [_as_archived(present, how, is_exported=True), only.with_columns(held=pl.lit(value=False))]
+    )
     return replace(
         reading,
         messages=messages,
         archive=archive.sort(_ORDER, maintain_order=True),
-        emptied=tuple(sorted((before & kept) - set(archive["conversation_id"]))),
+        emptied=tuple(sorted((before & retained) - set(archive["conversation_id"]))),
     )
 
 
@@ -116,16 +118,16 @@ def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
     return "keep" in policies and (known is None or known.inputs != hash_exports(workspace, files))
 
 
-def _rename_conversations(archived: pl.DataFrame, read: pl.DataFrame, kept: set[str]) -> pl.DataFrame:
-    """Give archived messages the present name of their chat, which messages in both places show."""
+def _rename_conversations(archived: pl.DataFrame, read: pl.DataFrame, retained: set[str]) -> pl.DataFrame:
+    """Rename archived conversations to the present name of their chat, which messages in both places show."""
     present = set(read["conversation_id"])
     shown = archived.select("message_id", "conversation_id").join(
         read.select("message_id", name="conversation_id"), on="message_id"
     )
     renamed = shown.filter(
         ~pl.col("conversation_id").is_in(list(present)),
-        pl.col("conversation_id").is_in(list(kept)),
-        pl.col("name").is_in(list(kept)),
+        pl.col("conversation_id").is_in(list(retained)),
+        pl.col("name").is_in(list(retained)),
     ).unique(["conversation_id", "name"])
     # A conversation whose messages are now in several has no one name.
     renamed = renamed.filter(pl.len().over("conversation_id") == 1)
@@ -140,8 +142,8 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
         return archived
     if not archived["author"].drop_nulls().str.contains(f"^{PSEUDONYM}$").all():
         raise WorkspaceError(
-            f"{workspace.archive} holds real names, since `privacy.pseudonyms` was off when it was written; switch "
-            "pseudonyms off again, or delete the folder to lose the messages that only it holds",
+            f"{workspace.archive} holds real names, since `privacy.pseudonyms` was off when a run wrote it. Switch "
+            "pseudonyms off again, or delete the folder and lose the messages that only it holds",
             code="real_names",
             path=workspace.archive,
             setting="privacy.pseudonyms",
@@ -166,6 +168,6 @@ def _read_stored(workspace: Workspace, conversations: set[str]) -> pl.DataFrame:
     return stored.filter(pl.col("conversation_id").is_in(list(conversations)))
 
 
-def _as_archived(messages: pl.DataFrame, how: str, *, held: bool) -> pl.DataFrame:
-    columns = [pl.lit(how).alias("reading"), pl.lit(held).alias("held")]
+def _as_archived(messages: pl.DataFrame, how: str, *, is_exported: bool) -> pl.DataFrame:
+    columns = [pl.lit(how).alias("reading"), pl.lit(is_exported).alias("held")]
     return messages.with_columns(columns).select(ARCHIVE_SCHEMA.names())

@@ -28,8 +28,8 @@ from backstory.storage.tables.parquet import list_partitions, read_table
 
 MARK_FILE: Final = "holds-real-names.txt"
 REMEDY: Final = (
-    "Stop Dagster's processes of this workspace, delete the folder .dagster and with it the history of runs. An own "
-    "DAGSTER_HOME, backups and pages that were written elsewhere are yours to clear."
+    "Stop Dagster's processes of this workspace, and delete the folder .dagster with the history of runs. If you "
+    "set DAGSTER_HOME, or wrote backups or pages elsewhere, clear those yourself."
 )
 
 _TABLE: Final = "known_names"
@@ -112,14 +112,14 @@ def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
     ]
     if workspace.dagster_home.is_dir():
         (workspace.dagster_home / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
-    told = ["earlier runs wrote real names that are replaced now"]
+    notes = ["earlier runs wrote real names that are replaced now"]
     if deleted:
-        told.append(f"deleted {', '.join(deleted)}")
+        notes.append(f"deleted {', '.join(deleted)}")
     if workspace.dagster_home.is_dir():
-        told.append(f"{workspace.dagster_home} still holds some. {REMEDY}")
+        notes.append(f"{workspace.dagster_home} still holds some. {REMEDY}")
     if outside:
-        told.append(
+        notes.append(
             f"{len(outside)} partitions outside this run, such as {outside[0]}, still hold some; run "
             "`backstory run` without --from and --to"
         )
-    return "; ".join(told)
+    return "; ".join(notes)

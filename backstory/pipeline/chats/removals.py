@@ -51,9 +51,9 @@ def refuse_removals(
     stored = drop_opted_out(read_intact_messages(workspace), reading.opted_out)
     policies = find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
-    asked = [name for name in stored["conversation_id"].unique() if policies.get(name, default) == "ask"]
+    asking = [name for name in stored["conversation_id"].unique() if policies.get(name, default) == "ask"]
     missing = find_missing(stored, reading.messages).filter(
-        pl.col("conversation_id").is_in(asked),
+        pl.col("conversation_id").is_in(asking),
         ~pl.col("source").is_in(list_unchanged(workspace, reading, files)),
     )
     written = stored.filter(are_written(workspace, stored, reading.messages, partitions))
@@ -84,10 +84,10 @@ def _describe(missing: pl.DataFrame, reading: Reading, folder: str) -> str:
             f"{name_some(reasons, _NAMED, separator='; ')}"
         )
     return (
-        f"nothing was written, since {count(len(missing), 'message')} would be removed that an earlier run read:\n"
+        f"the run wrote nothing, since it would remove {count(len(missing), 'message')} that an earlier run read:\n"
         + "\n".join(lines)
-        + "\nPut the files back; or run again with --accept-removals to remove these messages from all tables; or set "
-        "`conversations: {removals: keep}` to keep them (`mirror` to remove them without being asked)"
+        + "\nPut the files back, or run again with --accept-removals to remove these messages from all tables, or set "
+        "`conversations: {removals: keep}` to keep them (`mirror` removes them without asking)"
     )
 
 
@@ -118,10 +118,9 @@ def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFr
     if len(served) and left.is_empty() and not workspace.accept_removals:
         folder = workspace.settings.documents.folder
         raise RemovalError(
-            f"the documents were left as they are, since {folder}/ holds none of the "
-            f"{count(len(served), 'document')} that an earlier run read, and no other. If the folder should hold "
-            "them, make it available (is its disk mounted?); if they are to be removed from the index, run again with "
-            "--accept-removals",
+            f"the run changed no document, since {folder}/ holds none, and an earlier run read "
+            f"{count(len(served), 'document')}. If the folder should hold them, make it available (is its disk "
+            "mounted?). To remove them from the index, run again with --accept-removals",
             code="removed_documents",
             count=len(served),
             folder=folder,

@@ -39,8 +39,7 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
     if damaged:
         logger.warning(
             "messages of %s cannot be compared with the exports, since the file is damaged or of another version of "
-            "Backstory (%d such files): whether "
-            "the exports have lost messages of these days is not known",
+            "Backstory (%d such files). Backstory cannot tell whether the exports have lost messages of these days",
             damaged[0],
             len(damaged),
         )
@@ -74,7 +73,7 @@ def find_replaced(
 def are_written(
     workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
 ) -> pl.Series:
-    """Say of each stored message whether the run writes its partition, or empties it, as the arguments say above."""
+    """Return for each stored message whether the run writes its partition, or empties it; see the arguments above."""
     keys = partition_keys(stored["timestamp"], workspace.settings.partitions.grain)
     first, last = span_of(workspace, messages)
     return keys.is_in(partitions) | (keys < first) | (keys > last)

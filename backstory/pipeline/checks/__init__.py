@@ -1,1 +1,1 @@
-"""Checks of the tables: their integrity, and what they say of languages and posts."""
+"""Checks of the tables: integrity, languages and posts."""

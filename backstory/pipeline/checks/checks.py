@@ -1,4 +1,4 @@
-"""The checks of a run: what each looks for in which table, whether it fails the run, and its message.
+"""The checks of a run: what each finds in which table, whether it fails the run, and its message.
 
 A check is named for the cases that it looks for, so that the name fits both a passed and a failed check.
 """
@@ -39,7 +39,7 @@ _EXAMPLE_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of case that is looked for after a table was built.
+    """One kind of case to find after a table was built.
 
     Attributes:
         table: The table, or ``search_index``.
@@ -210,7 +210,7 @@ CHECKS: Final = (
         name="unknown_messages",
         blocking=True,
         find=integrity.find_unknown_messages,
-        what="messages that a window names and that are not stored",
+        what="messages of a window that are not stored",
         example="message {message_id} of window {window_id}",
         remedy=_remake("windows"),
     ),
@@ -260,7 +260,7 @@ CHECKS: Final = (
     _warn_of_windows(
         name="insufficient_contexts",
         find=integrity.find_insufficient_windows,
-        what="windows of which probably less than half is covered by their context",
+        what="windows whose context probably covers less than half of them",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
     ),
@@ -294,7 +294,7 @@ CHECKS: Final = (
         name="unknown_citations",
         blocking=True,
         find=post_integrity.find_unknown_citations,
-        what="documents that a post cites and that are not stored",
+        what="cited documents that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy=_remake("posts"),
     ),
@@ -318,9 +318,9 @@ CHECKS: Final = (
     _warn_of_posts(
         name="drafts_to_merge",
         find=post_integrity.find_drafts_to_merge,
-        what="posts that a person has edited and beside which a later draft lies",
+        what="posts that a person has edited and that have a later draft",
         example="{path} of window {window_id}",
-        remedy="Take over what you want of the file that ends in .draft.md, and delete it.",
+        remedy="Copy what you want from the file that ends in .draft.md, and delete that file.",
     ),
 )
 """All checks."""

@@ -1,4 +1,4 @@
-"""Invariants of the stored tables; every function gives the rows that break one of them."""
+"""Invariants of the stored tables; every function returns the rows that break one of them."""
 
 from __future__ import annotations
 
@@ -181,18 +181,18 @@ def find_low_recall(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
-    """Give the quarantined lines of all exports."""
+    """Return the quarantined lines of all exports."""
     return read_table(workspace.tables, "quarantine")
 
 
 def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
-    """Give the files that wait for a person's decision, or that could not be read."""
+    """Return the files that wait for a person's decision, or that could not be read."""
     sources = read_table(workspace.tables, "sources")
     unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
     return unread.select("source", "folder", "status", "reason")
 
 
 def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
-    """Give the documents whose current file could not be read."""
+    """Return the documents whose current file could not be read."""
     documents = read_table(workspace.tables, "documents")
     return documents.filter(pl.col("status") == "error").select("uri", "error")

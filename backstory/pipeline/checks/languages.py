@@ -51,4 +51,4 @@ def describe_languages(counts: pl.DataFrame) -> str:
     groups = counts.group_by("what", maintain_order=True).agg(
         pl.format("{} in {}", "count", "language").str.join(", ")
     )
-    return "; ".join(f"{what}: {told}" for what, told in groups.rows())
+    return "; ".join(f"{what}: {listed}" for what, listed in groups.rows())

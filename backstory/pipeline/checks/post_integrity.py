@@ -1,4 +1,4 @@
-"""Invariants of the written posts and their files; every function gives the rows that break one of them."""
+"""Invariants of the written posts and their files; every function returns the rows that break one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_absent_files(workspace: Workspace, partitions: Partitions = None) -> pl
 
 
 def find_drafts_to_merge(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
-    """Find posts that a person has edited, and beside which a later draft lies."""
+    """Find posts that a person has edited and that have a later draft."""
     posts = _read_posts(workspace, partitions)
     beside = [draft_path(workspace.root / path).is_file() for path in posts["path"]]
     return posts.filter(pl.Series(beside, dtype=pl.Boolean))

@@ -1,1 +1,1 @@
-"""The history of runs: where each stands, how it ended, what it cost, and the budgets that stop it."""
+"""The history of runs: status, end and cost of each, and the budgets that stop it."""

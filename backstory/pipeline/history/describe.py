@@ -1,4 +1,4 @@
-"""Where a run stands, in a sentence that says what to do."""
+"""Status of a run, in a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOUR = 3600
 
 
 def describe_status(record: RunRecord, now: float | None = None) -> str:
-    """Say where a run stands or how it ended, and what to do.
+    """Describe where a run stands or how it ended, and what to do.
 
     Args:
         record: A run, from :meth:`backstory.pipeline.history.history.RunHistory.read`.
@@ -47,7 +47,7 @@ def describe_status(record: RunRecord, now: float | None = None) -> str:
 
 
 def is_stalled(record: RunRecord, now: float | None = None) -> bool:
-    """Say whether a running run has made no progress for so long that it may hang."""
+    """Return whether a running run has made no progress for so long that it may hang."""
     moment = time.time() if now is None else now
     return record.status == RUNNING and moment - record.heartbeat_at > STALLED_SECONDS
 

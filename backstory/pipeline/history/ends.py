@@ -1,4 +1,4 @@
-"""How a run ended, in words that name no person and no file."""
+"""The end of a run, in words that name no person and no file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def end_of(error: BaseException) -> RunEnd:
-    """Give the end of a run that an error ended."""
+    """Return the end of a run that an error ended."""
     stopped = isinstance(error, StoppedError | KeyboardInterrupt)
     waiting = isinstance(error, BatchesPendingError)
     return RunEnd(

@@ -1,4 +1,4 @@
-"""Records the runs of a workspace: begin, progress, end; and gives the meters of its models."""
+"""Records the runs of a workspace: begin, progress, end; and provides the meters of its models."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class RunHistory:
 
     @contextmanager
     def taking_turn(self, by: str, partitions: Sequence[str]) -> Iterator[None]:
-        """Let one run of the workspace go on at a time. A run that waits is shown by :meth:`read`.
+        """Allow one run of the workspace at a time. :meth:`read` shows a run that waits.
 
         Args:
             by: What runs, such as :data:`BY_COMMAND`.

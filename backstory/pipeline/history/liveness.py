@@ -1,4 +1,4 @@
-"""Whether the process of a run is still there, which the lock of a file tells for certain.
+"""Liveness of the process of a run, by the lock of a file.
 
 A run holds its lock as long as its process lives. The system releases it when the process ends, also if it is killed
 or the machine restarts.
@@ -33,7 +33,7 @@ def let_go(folder: Path, run_id: str, file: IO[bytes]) -> None:
 
 
 def is_alive(folder: Path, run_id: str) -> bool:
-    """Say whether the process of a run is still there."""
+    """Return whether the process of a run is still there."""
     try:
         file = _path(folder, run_id).open("rb")
     except FileNotFoundError:

@@ -61,7 +61,7 @@ def _is_published(tables: Path, month: str, ended: Sequence[RunRecord]) -> bool:
 
 
 def _bounds(month: str) -> tuple[float, float]:
-    """Give the start of a month and of the next; nothing lies within what is no month."""
+    """Return the start of a month and of the next; nothing lies within what is no month."""
     try:
         first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What was spent on calls, and the budgets of a run and of a day that all processes of a workspace share.
+"""Spending on calls, and the budgets of a run and of a day that all processes of a workspace share.
 
 A call is reserved before it is sent, in one transaction with the check of the budgets, and settled when it has ended.
 So rival processes together never pass a budget. A reservation that is never settled, because its process was killed,
@@ -109,7 +109,7 @@ class Spending:
         _add_usage(session, place, used, cached, cost, unpriced)
 
     def describe_left(self, run_id: str) -> str | None:
-        """Say what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
+        """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
         if not self._is_limited():
             return None
         with self._store.writing() as session:
@@ -173,7 +173,7 @@ class Spending:
     def _periods(
         self, session: Session, run_id: str, day: str
     ) -> list[tuple[str, BudgetSettings, Amounts, Amounts]]:
-        """Give the name, the budget, the settled and the reserved amounts of each period."""
+        """Return the name, the budget, the settled and the reserved amounts of each period."""
         periods = [("day", self.settings.day, "day", day)]
         if run_id != OUTSIDE_RUNS:
             periods.insert(0, ("run", self.settings.run, "run_id", run_id))

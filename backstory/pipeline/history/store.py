@@ -66,7 +66,7 @@ CREATE TABLE reservations (
 
 
 def open_store(path: Path) -> Database:
-    """Give the file of a history, which the first run makes for its owner alone."""
+    """Return the file of a history, which the first run makes for its owner alone."""
     return Database(
         path,
         _SCHEMA,

@@ -1,4 +1,4 @@
-"""Where the files of posts lie, and one hash of the current content of all files that may be documents."""
+"""Folders of post files, and one hash of the current content of all files that may be documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each stage depends on besides the tables that it reads: its settings, its models and its own code.
+"""Dependencies of each stage besides the tables that it reads: settings, models and code.
 
 A stage is named by the table that it writes. A setting that another setting switches off is not an input, so that
 changing it rebuilds nothing.

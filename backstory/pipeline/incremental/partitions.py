@@ -60,8 +60,8 @@ def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str])
     absent = [key for key in partitions if key not in entries]
     if absent:
         raise WorkspaceError(
-            f"{table} {name_some(absent, 1)} is not made, or was not finished; materialize {table} for the same days "
-            "first, or run `backstory run`",
+            f"{table} {name_some(absent, 1)} does not exist, or its run did not finish; materialize {table} for the "
+            "same days first, or run `backstory run`",
             code="unmade_partition",
             table=table,
             partition=absent[0],

@@ -1,4 +1,4 @@
-"""What one stage of the pipeline did, in numbers."""
+"""Result of one stage of the pipeline, in numbers."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | fl
     for name, value in more.items():
         known = counts.get(name)
         if isinstance(value, str):
-            told = str(known).split("; ") if known else []
-            counts[name] = "; ".join(told if value in told else [*told, value])
+            parts = str(known).split("; ") if known else []
+            counts[name] = "; ".join(parts if value in parts else [*parts, value])
         else:
             counts[name] = value + (known if isinstance(known, int | float) else 0)
 
@@ -192,7 +192,7 @@ def log_unread(sources: pl.DataFrame) -> None:
 def format_preview(frame: pl.DataFrame, rows: int = 5, *, cell_characters: int = _CELL_CHARACTERS) -> str:
     """Write the first rows of a frame as a Markdown table, long cells shortened."""
     if frame.is_empty():
-        return "*no rows were made in this run*"
+        return "*this run made no rows*"
     lines = [" | ".join(frame.columns), " | ".join("---" for _ in frame.columns)]
     lines += [
         " | ".join(_format_cell(value, cell_characters) for value in row)

@@ -1,4 +1,4 @@
-"""Which documents the windows of a partition may see, where written posts are documents for later windows.
+"""Documents that the windows of a partition may see, where written posts are documents for later windows.
 
 A window sees every document that people wrote, subject to its date, and the posts of windows that ended before it
 began. So a partition depends on the posts before its last window only: a later post changes nothing before it.

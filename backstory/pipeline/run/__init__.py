@@ -1,1 +1,1 @@
-"""Makes tables stage by stage: what is broken is left as it was and named, and the rest is made."""
+"""Builds tables stage by stage: broken partitions stay as they were and are reported, the rest is built."""

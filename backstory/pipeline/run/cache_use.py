@@ -1,4 +1,4 @@
-"""What the caches of a workspace hold, and pruning of what no table refers to."""
+"""Size of the caches of a workspace, and pruning of entries that no table refers to."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def prune_caches(workspace: Workspace) -> Pruning:
     """
     if not any(list_partitions(workspace.tables, table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
-            f"{workspace.tables} holds no tables, and every vector would be deleted; run `backstory run` first",
+            f"{workspace.tables} holds no tables, so pruning would delete every vector; run `backstory run` first",
             code="no_tables",
             path=workspace.tables,
         )

@@ -1,4 +1,4 @@
-"""What a run would embed and ask of models: tokens, time and price, before anything is sent or written."""
+"""Estimate of a run: its tokens, time and price, before anything is sent or written."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CallsToMake:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would use.
+    """Estimated usage of a run.
 
     Attributes:
         partitions: Keys of the wanted partitions.

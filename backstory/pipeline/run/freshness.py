@@ -1,4 +1,4 @@
-"""Whether a run over some partitions would find anything to do."""
+"""Freshness of partitions: whether a run over them would find anything to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     """
     workspace.ledger.set_aside_if_damaged()
     if any(source.settings.is_remote for source in list_sources(workspace)):
-        return False  # whether a place elsewhere has changed is known only when it is asked
+        return False  # whether a place elsewhere has changed is known only by listing it
     known = workspace.ledger.read(_RUNS).get(_range(partitions))
     if known is None or known.content != _recorded_state(workspace, partitions):
         return False

@@ -1,4 +1,4 @@
-"""Which partitions a run would rebuild, and why: the question of whatever starts runs by itself."""
+"""Partitions that a run would rebuild, and why; sensors and schedules ask this before they start a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_DOCUMENTS: Final = tuple(stage for stage in STAGES if not stage.partitioned)
 
 @dataclass(frozen=True)
 class Pending:
-    """What a run would rebuild.
+    """Stale partitions, and why a run would rebuild them.
 
     Attributes:
         partitions: Key of each partition that has messages, or had some, and that a run would rebuild for another

@@ -1,4 +1,4 @@
-"""One run over a workspace, whoever asks for it: a command, a script, the library, forgetting, or a step of Dagster."""
+"""One run over a workspace, for every caller: a command, a script, the library, forgetting, or a step of Dagster."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class ScratchWorkspace(Workspace):
 
     @property
     def fetches(self) -> bool:
-        """Whether sources that lie elsewhere are asked for changes: no, since that would change the original."""
+        """Whether a run fetches changes of sources that lie elsewhere: no, since that would change the original."""
         return False
 
     @property

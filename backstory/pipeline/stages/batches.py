@@ -1,4 +1,4 @@
-"""The batch mode of a run: which vectors are ordered ahead, and which partitions wait for them."""
+"""Batch mode of a run: the vectors that it submits ahead, and the partitions that wait for them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def require_document_vectors(workspace: Workspace, texts: Sequence[str]) -> None
         if workspace.settings.rag.enabled and made:
             windows = read_table_rows(workspace, "windows", made).select("window_id", "partition")
             queries = read_table_rows(workspace, "window_chunks", made).join(windows, on="window_id")
-            texts_asked = queries["text"].to_list()
-            jobs.order(texts_asked, _QUERY)
-            ordered = pl.Series(jobs.find_ordered(texts_asked, _QUERY), dtype=pl.Boolean)
+            query_texts = queries["text"].to_list()
+            jobs.order(query_texts, _QUERY)
+            ordered = pl.Series(jobs.find_ordered(query_texts, _QUERY), dtype=pl.Boolean)
             workspace.batch_job_store.add_waiting(queries.filter(ordered)["partition"].unique().to_list())
         jobs.require(texts, _DOCUMENT)
 
@@ -73,7 +73,7 @@ def require_query_vectors(workspace: Workspace, partitions: Sequence[str], pendi
 
 @dataclass(frozen=True)
 class BatchNews:
-    """What the batch jobs of a workspace have come to.
+    """State of the batch jobs of a workspace.
 
     Attributes:
         labels: The jobs that were open before.
@@ -99,6 +99,6 @@ def collect_batches(workspace: Workspace) -> BatchNews:
 
 
 def find_waiting(workspace: Workspace) -> str:
-    """Say which batch jobs a run that did not finish waits for; empty if none is open."""
+    """Return which batch jobs a run that did not finish waits for; empty if none is open."""
     jobs = workspace.batch_job_store.list_jobs()
     return f"{describe_jobs(jobs)}. {HOW_TO_GO_ON}" if jobs else ""

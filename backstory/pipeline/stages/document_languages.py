@@ -22,10 +22,10 @@ _LANGUAGES: Final = "document_languages"
 
 def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
     """Fill in the languages of the files in ``sources``, and forget those of other documents."""
-    told = list_languages(workspace, read.documents, read.reading)
-    workspace.ledger.forget(_LANGUAGES, workspace.ledger.read(_LANGUAGES).keys() - told.keys())
+    detected = list_languages(workspace, read.documents, read.reading)
+    workspace.ledger.forget(_LANGUAGES, workspace.ledger.read(_LANGUAGES).keys() - detected.keys())
     folder = workspace.settings.documents.folder
-    languages = {name_source(folder, uri): language for uri, language in told.items()}
+    languages = {name_source(folder, uri): language for uri, language in detected.items()}
     language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
     return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
 
@@ -33,15 +33,15 @@ def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
 def list_languages(workspace: Workspace, documents: pl.DataFrame, reading: str) -> dict[str, str | None]:
     """List the language of each document that can be served, by uri. Only changed documents are detected again."""
     rows = documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
-    told_by = [REVISION_OF_LANGUAGES, code_version("documents"), reading]
-    inputs = {uri: digest([*told_by, revision]) for uri, revision, _, _ in rows}
-    languages_told = {uri: entry.content for uri, entry in workspace.ledger.read(_LANGUAGES).items()}
-    pending = set(workspace.ledger.pending(_LANGUAGES, inputs, languages_told))
-    told = {
+    versions = [REVISION_OF_LANGUAGES, code_version("documents"), reading]
+    inputs = {uri: digest([*versions, revision]) for uri, revision, _, _ in rows}
+    recorded = {uri: entry.content for uri, entry in workspace.ledger.read(_LANGUAGES).items()}
+    pending = set(workspace.ledger.pending(_LANGUAGES, inputs, recorded))
+    detected = {
         uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
         for uri, _, title, text in rows
         if uri in pending
     }
-    workspace.ledger.record(_LANGUAGES, told)
+    workspace.ledger.record(_LANGUAGES, detected)
     known = workspace.ledger.read(_LANGUAGES)
     return {uri: known[uri].content or None for uri in inputs}

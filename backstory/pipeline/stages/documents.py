@@ -41,8 +41,8 @@ _DOCUMENTS = "documents"
 _NAMED = 5
 
 _LOST_HISTORY: Final = (
-    "the table documents of the last run is damaged, or of an earlier version of Backstory; it was made again from the "
-    "files, without earlier revisions and deleted documents, and documents that are gone were not asked about"
+    "the table documents of the last run is damaged, or of an earlier version of Backstory; this run built it again "
+    "from the files. It lacks earlier revisions and deleted documents, and the run did not ask about missing documents"
 )
 
 
@@ -169,9 +169,9 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
     if len(undated):
         counts["undated_documents"] = name_some(undated.to_list(), _NAMED)
     if not read.documents["status"].is_in(["ok"]).any():
-        state = "holds no document that can be served" if read.present else "is not there"
+        state = "holds no document that can be served" if read.present else "does not exist"
         counts["notice"] = (
-            f"{workspace.settings.documents.folder}/ {state}, so that windows are given no context; "
+            f"{workspace.settings.documents.folder}/ {state}, so windows get no context; "
             "put documents into it, or set `documents: {folder: ...}`"
         )
         logger.warning("%s", counts["notice"])

@@ -206,7 +206,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     reading = _keep_archived(workspace, read, files)
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
-    held_messages = bool(list_partitions(workspace.tables, "messages"))
+    had_messages = bool(list_partitions(workspace.tables, "messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
     cleared = clear_copies_of_messages(workspace, messages, partitions)
     store_archive(workspace, reading, files)
@@ -217,7 +217,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     fingerprint = fingerprint_messages(workspace, files)
     write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
     log_unread(sources)
-    if messages.is_empty() and not held_messages and len(sources.filter(pl.col("status") != "ignored")):
+    if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
         raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir)
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
@@ -258,9 +258,9 @@ def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
         )
     for entry in read.unknown_people:
         logger.warning(
-            "privacy.exclude: under the name of entry %d nobody wrote in the exports, so that it leaves out only what "
-            "earlier runs kept of a person of exactly this name; give a name as the exports write it, or a "
-            "pseudonym as the tables do",
+            "privacy.exclude: nobody wrote under the name of entry %d in the exports. The entry leaves out only "
+            "messages that earlier runs archived of a person of exactly this name. Write the name as the exports do, "
+            "or the pseudonym as the tables do",
             entry,
         )
 
@@ -275,10 +275,10 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
     if files.is_empty():
         return (
             f"no message in {workspace.chats_dir}; put a chat export there (WhatsApp .txt or .zip, "
-            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL), or read documents alone by `backstory add`"
+            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL), or index only documents by `backstory add`"
         )
-    told = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
-    return f"no message could be read from the files in {workspace.chats_dir}:{told}"
+    listed = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
+    return f"no message could be read from the files in {workspace.chats_dir}:{listed}"
 
 
 def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:

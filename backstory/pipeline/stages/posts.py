@@ -330,13 +330,13 @@ def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
     Returns:
         A sentence that names those that stay, if there are any.
     """
-    kept = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
+    edited = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
     workspace.ledger.forget(FILES, slugs)
-    if not kept:
+    if not edited:
         return []
     sentence = (
-        f"{name_some(kept, _NAMED)} in {workspace.settings.writers.folder}/ stays though its window is gone, since a "
-        "person has edited it; remove it, or keep it as a document of yours."
+        f"{name_some(edited, _NAMED)} in {workspace.settings.writers.folder}/ stays after its window is gone, since a "
+        "person has edited it; remove it, or use it as a document of your own."
     )
     return [sentence]
 
@@ -348,7 +348,7 @@ def list_post_files(workspace: Workspace) -> list[str]:
 
 
 def _describe_other_files(workspace: Workspace) -> list[str]:
-    """Say which files of posts are not kept in step with the windows any more, and what to do.
+    """Return which files of posts are not kept in step with the windows any more, and what to do.
 
     They are those that were written before ``writers.provider`` was set to ``none``, and those in a folder that
     ``writers.folder`` named before.
@@ -361,20 +361,20 @@ def _describe_other_files(workspace: Workspace) -> list[str]:
         count = sum(1 for _ in (workspace.root / name).glob("*.md"))
         if name != folder and count:
             said.append(
-                f"{count} files in {name}/, which writers.folder named before, are not posts any more; move those "
-                f"that a person has edited to {folder}/, and remove the others."
+                f"{count} files in {name}/, the former writers.folder, are no longer posts; move those that a "
+                f"person has edited to {folder}/, and remove the others."
             )
     if workspace.writer is None and (files := workspace.ledger.read(FILES)):
         use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
         said.append(
             f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "
-            "if they are of no use."
+            "if you do not need them."
         )
     return said
 
 
 def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Say which earlier partitions were left out, so that these partitions will be made again with their posts."""
+    """Return which earlier partitions were left out, so that these partitions will be made again with their posts."""
     written = workspace.ledger.read(POSTS)
     if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
         return []
@@ -384,8 +384,8 @@ def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[s
     if not absent:
         return []
     sentence = (
-        f"{name_some(absent, _NAMED)} has no posts yet, so that the later windows are written without them; once they "
-        "are there, the later ones are made again. `backstory run` makes all in the order of time."
+        f"{name_some(absent, _NAMED)} has no posts yet, so this run writes later windows without them, and a later "
+        "run writes these windows again. `backstory run` writes all of them in the order of time."
     )
     return [sentence]
 

@@ -1,4 +1,4 @@
-"""Documents whose texts the embedding service refuses: they are failed files until they, or the model, change."""
+"""Documents whose texts the embedding service refuses: failed files until they, or the model, change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages share that search the documents for windows: hits, decisions, contexts and window_contexts."""
+"""Base of the stages that search documents for windows: hits, decisions, contexts and window_contexts."""
 
 from __future__ import annotations
 

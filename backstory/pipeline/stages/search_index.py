@@ -88,11 +88,11 @@ class SearchIndexStage(Stage):
         embedder = workspace.embedder
         inputs = _inputs_of_index(workspace, interim=interim)
         documents = read_table_rows(workspace, "documents", [WHOLE])
-        held = _list_held(documents)
+        revisions = _list_revisions(documents)
         known = workspace.ledger.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
             counts = _describe_snapshot(workspace, known.content)
-            prune_documents(workspace.index, held)
+            prune_documents(workspace.index, revisions)
             report = StageResult("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
             log_report(report)
             return report
@@ -147,7 +147,7 @@ class SearchIndexStage(Stage):
         embedding = workspace.settings.embedding.model_dump_json()
         workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
         workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
-        prune_documents(workspace.index, held)
+        prune_documents(workspace.index, revisions)
         report = StageResult(
             table="search_index",
             rows=len(chunks),
@@ -167,11 +167,11 @@ class InterimSearchIndexStage(SearchIndexStage):
     interim = True
 
 
-def _list_held(documents: pl.DataFrame) -> pl.DataFrame:
+def _list_revisions(documents: pl.DataFrame) -> pl.DataFrame:
     """List the revisions that a snapshot may hold: all but those of deleted documents, and former written posts."""
     deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
-    held = documents.filter(~pl.col("document_id").is_in(deleted.implode()))
-    return held.select("document_id", "revision")
+    revisions = documents.filter(~pl.col("document_id").is_in(deleted.implode()))
+    return revisions.select("document_id", "revision")
 
 
 def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:

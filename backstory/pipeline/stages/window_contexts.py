@@ -16,7 +16,7 @@ from backstory.retrieval.contexts import make_window_contexts
 
 
 class WindowContextsStage(RetrievalStage):
-    """Summarizes each window's context. The verdict is about what people wrote, whichever posts are beside it."""
+    """Summarizes each window's context. The verdict is about what people wrote, whatever posts the context holds."""
 
     table = "window_contexts"
     reads = ("windows", "window_chunks", "hits", "decisions", "contexts", "search_index")

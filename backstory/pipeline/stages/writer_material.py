@@ -1,4 +1,4 @@
-"""Reads what a writer is shown of the windows of a partition from the tables."""
+"""Reads the writer's material for the windows of a partition from the tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from backstory.storage.tables.partitions import previous_partition
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
 
 TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
-"""Tables of which a writer is shown something, besides ``messages``."""
+"""Tables that a writer's material comes from, besides ``messages``."""
 
 
 def read_material(
@@ -63,7 +63,7 @@ def _find_served(
     places: Mapping[str, int],
     spans: Mapping[str, tuple[int, int]],
 ) -> tuple[int, ...]:
-    """Give the positions of the messages whose query chunks found a stored chunk."""
+    """Return the positions of the messages whose query chunks found a stored chunk."""
     found = {
         message_ids[place]
         for chunk_id in row["matched_query_chunks"]

@@ -1,1 +1,1 @@
-"""Passages: the sentences of a chosen chunk, or of the chunks beside it, that the parts of a window ask for."""
+"""Passages: the sentences of a chosen chunk, or of its neighbours, that match the parts of a window."""

@@ -35,7 +35,7 @@ def choose_units(
 ) -> list[int]:
     """Choose the units of a passage within a budget.
 
-    Units of the chosen chunk and of the chunks beside it compete by the rarity of the asked words that they add, per
+    Units of the chosen chunk and of the chunks beside it compete by the rarity of the query words that they add, per
     token; the first is always of the chosen chunk. They bring the heading or line that introduces them. Units that add
     little beside the best one are left, so that the passage does not fall into scraps: the rest of the budget goes to
     what stands beside the chosen ones, so that they are read in their context.
@@ -68,7 +68,7 @@ def _take_best(
     offer: Offer, open_: Collection[int], weights: Mapping[int, float], left: int, chosen: set[int]
 ) -> int:
     units = offer.surroundings.units
-    asked = {
+    query_words = {
         place: [word for word in offer.words[place] if word in weights]
         for place in sorted(open_)
         if units[place].kind != "heading"
@@ -77,7 +77,7 @@ def _take_best(
     least = 0.0
     while True:
         best, most = -1, least
-        for place, words in asked.items():
+        for place, words in query_words.items():
             if place in chosen or not (chosen or units[place].is_own) or _cost(offer, place, chosen) > left:
                 continue
             # Added exactly: sums of rounded numbers would depend on the order of the words.
@@ -90,11 +90,11 @@ def _take_best(
         least = least or _LEAST_SHARE * most
         left -= _cost(offer, best, chosen)
         chosen.add(best)
-        found.update(asked[best])
+        found.update(query_words[best])
 
 
 def _take_first(offer: Offer, open_: Collection[int], left: int, chosen: set[int]) -> int:
-    """Take the first unit of the chosen chunk that fits, where no unit holds an asked word."""
+    """Take the first unit of the chosen chunk that fits, where no unit holds a query word."""
     units = offer.surroundings.units
     for place in sorted(open_):
         if units[place].is_own and units[place].kind != "heading" and _cost(offer, place, chosen) <= left:
@@ -117,7 +117,7 @@ def _take_introductions(offer: Offer, open_: Collection[int], left: int, chosen:
 
 
 def _grow(offer: Offer, open_: Collection[int], left: int, chosen: set[int]) -> None:
-    """Add units beside the chosen ones, first of the chosen chunk, then of the chunks beside it."""
+    """Add neighbours of the chosen units, first of the chosen chunk, then of its neighbours."""
     units = offer.surroundings.units
     for own in (True, False):
         beside = True

@@ -1,4 +1,4 @@
-"""Kept chunks x the query chunks that asked for them -> the passage of each document that serves a window."""
+"""Kept chunks x the query chunks that found them -> the passage of each document that serves a window."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class _Window:
         records: Rows of table ``contexts``, by rank.
         weights: Weight of each in the division of the budget.
         offers: What each chunk offers, by its id.
-        asked: The words that asked for a chunk with their rarity, by window and chunk.
+        query_words: The query words of a chunk with their rarity, by window and chunk.
     """
 
     records: Sequence[Mapping[str, Any]]
     weights: Sequence[int]
     offers: Mapping[str, Offer]
-    asked: Mapping[tuple[str, str], Mapping[int, float]]
+    query_words: Mapping[tuple[str, str], Mapping[int, float]]
 
 
 def make_passages(
@@ -78,12 +78,12 @@ def make_passages(
         ``rows`` with ``passage``, ``passage_start`` and ``passage_end``.
     """
     offers = _make_offers(rows, around, terms_of)
-    asked = _weigh_questions(rows, window_chunks, terms_of)
+    query_words = _weigh_questions(rows, window_chunks, terms_of)
     passages: list[_Passage] = []
     for (window_id,), group in rows.group_by("window_id", maintain_order=True):
         records = group.to_dicts()
         weights = [1 + served.get((str(window_id), row["chunk_id"]), 0) for row in records]
-        passages += _fill(_Window(records, weights, offers, asked), settings)
+        passages += _fill(_Window(records, weights, offers, query_words), settings)
     return rows.hstack(
         pl.DataFrame(
             [(passage.text, passage.start, passage.end) for passage in passages], _SCHEMA, orient="row"
@@ -153,9 +153,11 @@ def _choose_window(window: _Window, budgets: Sequence[int]) -> list[_Passage]:
             if not _overlaps((unit.start, unit.end), taken)
             and (unit.is_own or not _overlaps((unit.start, unit.end), others))
         }
-        chosen = choose_units(offer, open_, window.asked[row["window_id"], row["chunk_id"]], budget)
+        chosen = choose_units(offer, open_, window.query_words[row["window_id"], row["chunk_id"]], budget)
         if not chosen:
-            passages.append(_cut(row, offer, open_, window.asked[row["window_id"], row["chunk_id"]], share))
+            passages.append(
+                _cut(row, offer, open_, window.query_words[row["window_id"], row["chunk_id"]], share)
+            )
             continue
         runs = find_runs(offer.surroundings, chosen)
         passages.append(_Passage(join_runs(offer.surroundings, runs), runs[0][0], runs[-1][1]))
@@ -232,7 +234,7 @@ def _with_space(found: Surroundings, place: int) -> str:
 def _weigh_questions(
     rows: pl.DataFrame, window_chunks: pl.DataFrame, terms_of: TermsOf
 ) -> dict[tuple[str, str], dict[int, float]]:
-    """Give the words that asked for each kept chunk, with their rarity."""
+    """Return the query words of each kept chunk, with their rarity."""
     texts = window_chunks.select("window_id", "chunk_id", "text").with_row_index("place")
     known: dict[int, dict[int, float]] = {}
     for place, term, rarity in terms_of(texts["text"].to_list()).iter_rows():
@@ -241,13 +243,13 @@ def _weigh_questions(
     by_window: dict[str, list[int]] = {}
     for window_id, place in texts.select("window_id", "place").iter_rows():
         by_window.setdefault(window_id, []).append(place)
-    asked: dict[tuple[str, str], dict[int, float]] = {}
+    query_words: dict[tuple[str, str], dict[int, float]] = {}
     for window_id, chunk_id, matched in rows.select(
         "window_id", "chunk_id", "matched_query_chunks"
     ).iter_rows():
-        words = asked.setdefault((window_id, chunk_id), {})
+        words = query_words.setdefault((window_id, chunk_id), {})
         for query in matched:
             whole = query == f"{window_id}#{WHOLE_WINDOW}"
             for place in by_window.get(window_id, []) if whole else [by_chunk[query]]:
                 words |= known.get(place, {})
-    return asked
+    return query_words

@@ -1,4 +1,4 @@
-"""Why a document is in a context: the messages of the window that it serves, in words."""
+"""Provenance of a document in a context: the messages of the window that it serves, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUOTE: Final = r'(?s), such as "(.*)"$'
 
 
 def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.Series:
-    """Say for each kept chunk which messages of its window it serves.
+    """Describe for each kept chunk which messages of its window it serves.
 
     Args:
         rows: ``window_id`` and ``matched_query_chunks``, best first.
@@ -29,22 +29,22 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
             "chunk_id", "first_message", "last_message", "text"
         ).iter_rows()
     }
-    told = []
+    descriptions = []
     for window_id, matched in rows.select("window_id", "matched_query_chunks").iter_rows():
         parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
         if not parts:
-            told.append("the whole window")
+            descriptions.append("the whole window")
             continue
         places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
-        told.append(f'{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
-    return pl.Series("serves", told, dtype=pl.String)
+        descriptions.append(f'{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
+    return pl.Series("serves", descriptions, dtype=pl.String)
 
 
 def quote_chunk(text: str) -> str:
-    """Give the beginning of a query chunk's text in one line, as :func:`describe_provenance` quotes it."""
+    """Return the beginning of a query chunk's text in one line, as :func:`describe_provenance` quotes it."""
     return cut_line(text, _QUOTED_CHARACTERS)
 
 
-def find_quotes(told: pl.Series) -> pl.Series:
-    """Give what each text of :func:`describe_provenance` quotes; null for one without a quote."""
-    return told.str.extract(_QUOTE)
+def find_quotes(descriptions: pl.Series) -> pl.Series:
+    """Return what each text of :func:`describe_provenance` quotes; null for one without a quote."""
+    return descriptions.str.extract(_QUOTE)

@@ -22,11 +22,13 @@ def share_budget(room: int, weights: Sequence[int], wants: Sequence[int], floors
     hungry = [place for place, want in enumerate(wants) if want > shares[place]]
     while left > 0 and hungry:
         total = sum(weights[place] for place in hungry)
-        given = {place: min(wants[place] - shares[place], left * weights[place] // total) for place in hungry}
-        if not any(given.values()):
-            given = dict.fromkeys(hungry[:left], 1)
-        for place, tokens in given.items():
+        grants = {
+            place: min(wants[place] - shares[place], left * weights[place] // total) for place in hungry
+        }
+        if not any(grants.values()):
+            grants = dict.fromkeys(hungry[:left], 1)
+        for place, tokens in grants.items():
             shares[place] += tokens
-        left -= sum(given.values())
+        left -= sum(grants.values())
         hungry = [place for place in hungry if wants[place] > shares[place]]
     return shares

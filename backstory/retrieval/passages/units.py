@@ -40,7 +40,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A chosen chunk and the chunks beside it.
+    """A chosen chunk and its neighbours.
 
     Attributes:
         text: Their text; whitespace that no chunk holds is a line feed.
@@ -58,7 +58,7 @@ class Surroundings:
 
 
 def join_chunks(chunks: Sequence[tuple[int, str]], own: Range, title: str) -> Surroundings:
-    """Join a chunk with those beside it, and divide the text into units.
+    """Join a chunk with its neighbours, and divide the text into units.
 
     Args:
         chunks: Position in the document and text of each chunk, in order; they may overlap.
@@ -71,7 +71,7 @@ def join_chunks(chunks: Sequence[tuple[int, str]], own: Range, title: str) -> Su
         end = offset + len(text)
         text += "\n" * max(start - end, 0) + piece[max(end - start, 0) :]
     pieces = divide_text(text, title)
-    kinds = [_tell_kind(text, piece, after) for piece, after in pairwise([*pieces, None]) if piece]
+    kinds = [_classify(text, piece, after) for piece, after in pairwise([*pieces, None]) if piece]
     introduced = _find_introductions(text, pieces, kinds)
     units = [
         Unit(
@@ -87,7 +87,7 @@ def join_chunks(chunks: Sequence[tuple[int, str]], own: Range, title: str) -> Su
     return Surroundings(text, offset, tuple(units))
 
 
-def _tell_kind(text: str, piece: Piece, after: Piece | None) -> Kind:
+def _classify(text: str, piece: Piece, after: Piece | None) -> Kind:
     if piece.form in ("heading", "table_head"):
         return "heading"
     leads = after is not None and after.form != "heading" and "\n" in text[piece.end : after.start]

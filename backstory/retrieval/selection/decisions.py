@@ -117,9 +117,9 @@ def select_hits(
         schema=_VERDICTS,
         orient="row",
     )
-    told = pl.DataFrame(
+    notes = pl.DataFrame(
         [
-            (window_id, result.note, reranking.tell_uncovered(result) if reranking else None)
+            (window_id, result.note, reranking.list_uncovered(result) if reranking else None)
             for window_id, result in judgements.items()
         ],
         schema={"window_id": pl.String, "rerank_note": pl.String, "uncovered_topics": pl.List(pl.String)},
@@ -139,7 +139,7 @@ def select_hits(
         )
         .with_columns(kept=pl.col("cause") == "kept")
         .with_columns(rank=pl.when("kept").then("rank_in_context"))
-        .join(told, on="window_id", how="left", maintain_order="left")
+        .join(notes, on="window_id", how="left", maintain_order="left")
     )
     return conform(table, schemas.Decisions)
 
@@ -181,15 +181,15 @@ def append_decisions(hits: pl.DataFrame, first: pl.DataFrame, second: pl.DataFra
         second: Table ``decisions`` of the other hits, judged without a reranker.
 
     Returns:
-        Table ``decisions``, in the order of ``hits``. What the reranker told about a window stands in all of its rows.
+        Table ``decisions``, in the order of ``hits``. All rows of a window repeat what the reranker reported about it.
     """
     before = {window_id: len(kept) for window_id, kept in list_kept(first).items()}
     places = pl.col("window_id").replace_strict(before, default=0, return_dtype=pl.Int64)
-    told = first.group_by("window_id").agg(pl.col("rerank_note", "uncovered_topics").first())
+    notes = first.group_by("window_id").agg(pl.col("rerank_note", "uncovered_topics").first())
     later = (
         second.with_columns(rank=pl.col("rank") + places)
         .drop("rerank_note", "uncovered_topics")
-        .join(told, on="window_id", how="left", maintain_order="left")
+        .join(notes, on="window_id", how="left", maintain_order="left")
     )
     keys = ["query_chunk_id", "chunk_id"]
     together = pl.concat([first, later.select(first.columns)])
@@ -226,7 +226,7 @@ def _select(
 
 
 def _list_candidates(window: WindowMatrix, chosen: NDArray[np.int64]) -> Shortlist:
-    """Give the chosen candidates of a window, with those of its queries that found one of them."""
+    """Return the chosen candidates of a window, with those of its queries that found one of them."""
     scores = window.scores[:, chosen]
     asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
     return Shortlist(
@@ -242,7 +242,7 @@ def _judge_window(
     entry_tokens: EntryTokens,
     max_tokens: int,
 ) -> list[tuple[str, str, str, str | None, int | None]]:
-    """Give a row of ``_VERDICTS`` for each candidate of one window."""
+    """Return a row of ``_VERDICTS`` for each candidate of one window."""
     first = order.chunk_ids[:top_k]
     within = np.cumsum(entry_tokens(first)) <= max_tokens
     kept = [chunk_id for chunk_id, fits in zip(first, within, strict=True) if fits]
@@ -278,7 +278,7 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
 def _near_duplicates(
     window: WindowMatrix, settings: RAGSettings, vectors: VectorSources, repeated: Collection[str]
 ) -> NDArray[np.int64]:
-    """Give the position of the better candidate that each candidate nearly repeats, or -1.
+    """Return the position of the better candidate that each candidate nearly repeats, or -1.
 
     A candidate that is dropped because the context holds the like already gives way to none, and none to it.
     """
@@ -299,7 +299,7 @@ def _near_duplicates(
 def _find_repeated(
     window: WindowMatrix, settings: RAGSettings, vectors: VectorSources, shown: Sequence[str]
 ) -> dict[str, str]:
-    """Give the shown chunk that each candidate nearly repeats."""
+    """Return the shown chunk that each candidate nearly repeats."""
     if settings.near_duplicate_similarity is None or not shown:
         return {}
     alike = vectors.of_chunks(window.chunk_ids) @ vectors.of_chunks(shown).T

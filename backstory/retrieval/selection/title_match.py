@@ -17,7 +17,7 @@ TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 def match_titles(
     hits: pl.DataFrame, window_chunks: pl.DataFrame, stored_chunks: pl.DataFrame, terms_of: TermsOf
 ) -> pl.Series:
-    """Say for each hit whether its query chunk holds every word of the document's title.
+    """Return for each hit whether its query chunk holds every word of the document's title.
 
     Words are those of the keyword search: their form and order do not count, and stop words are left out. A title
     without any other word is never named. Nor is one that several documents found by the query chunk share, such as
@@ -34,7 +34,7 @@ def match_titles(
         One Boolean per hit, in their order.
     """
     asking = window_chunks.join(hits, left_on="chunk_id", right_on="query_chunk_id", how="semi")
-    asked = _list_terms(asking["chunk_id"], asking["text"], terms_of)
+    query_terms = _list_terms(asking["chunk_id"], asking["text"], terms_of)
     titles = stored_chunks["title"].unique(maintain_order=True)
     words = _list_terms(titles, titles, terms_of)
     title_of = dict(stored_chunks.select("chunk_id", "title").iter_rows())
@@ -46,14 +46,16 @@ def match_titles(
     )
     sharing = pl.col("document_id").n_unique().over("query_chunk_id", "title").alias("sharing")
     named = [
-        sharing == 1 and bool(held := words.get(title, nothing)) and held <= asked.get(query_id, nothing)
+        sharing == 1
+        and bool(title_terms := words.get(title, nothing))
+        and title_terms <= query_terms.get(query_id, nothing)
         for query_id, title, sharing in found.select("query_chunk_id", "title", sharing).iter_rows()
     ]
     return pl.Series("named", named, dtype=pl.Boolean)
 
 
 def _list_terms(keys: pl.Series, texts: pl.Series, terms_of: TermsOf) -> dict[str, frozenset[int]]:
-    """Give the known words of the text of each key that has any."""
+    """Return the known words of the text of each key that has any."""
     found: dict[int, set[int]] = defaultdict(set)
     for text, term in terms_of(texts.to_list()).select("text", "term").iter_rows():
         found[text].add(term)

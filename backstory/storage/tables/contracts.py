@@ -19,15 +19,15 @@ _Passes = Callable[[pl.Expr, Mapping[str, Any]], pl.Expr]
 
 _CHECKS: Final[Mapping[str, _Passes]] = MappingProxyType(
     {
-        "greater_than_or_equal_to": lambda column, given: column >= given["min_value"],
-        "less_than_or_equal_to": lambda column, given: column <= given["max_value"],
-        "isin": lambda column, given: column.is_in(list(given["allowed_values"])),
+        "greater_than_or_equal_to": lambda column, arguments: column >= arguments["min_value"],
+        "less_than_or_equal_to": lambda column, arguments: column <= arguments["max_value"],
+        "isin": lambda column, arguments: column.is_in(list(arguments["allowed_values"])),
     }
 )
 
 
 def keeps_contract(frame: pl.DataFrame, model: type[Table]) -> bool:
-    """Say whether a frame certainly keeps its contract.
+    """Return whether a frame certainly keeps its contract.
 
     Args:
         frame: The table, with the columns and types of its contract.
@@ -63,7 +63,7 @@ def _compile(model: type[Table]) -> pl.Expr | None:
 
 
 def _pass(column: pl.Expr, check: Check) -> pl.Expr | None:
-    """Say whether all values of a column pass a check; None if the check is unknown."""
+    """Return whether all values of a column pass a check; None if the check is unknown."""
     passes = _CHECKS.get(check.name or "")
     if passes is None:
         return None

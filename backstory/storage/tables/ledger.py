@@ -72,7 +72,7 @@ class Ledger:
 
         Opening the file takes longer than reading an entry.
         """
-        if not self._database.is_kept_open:
+        if not self._database.is_connected:
             self.set_aside_if_damaged()
         with self._database.connected():
             yield

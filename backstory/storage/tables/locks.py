@@ -26,7 +26,7 @@ def running(
     by: str,
     while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> Iterator[None]:
-    """Let one run over all tables of a workspace go on at a time; the others wait, and say for whom.
+    """Allow one run over all tables of a workspace at a time; the others wait, and log for whom.
 
     Two runs over the same days would find each other's tables half replaced, and their checks would fail.
 
@@ -38,7 +38,7 @@ def running(
     with _open_lock(root / _RUN) as file:
         if not lock(file, wait=False):
             holder = _read_holder(file)
-            logger.warning("waiting for %s: one run of a workspace goes on at a time", holder)
+            logger.warning("waiting for %s: a workspace allows one run at a time", holder)
             with while_waiting(holder):
                 lock(file)
             logger.info("the wait for %s has ended", holder)
@@ -48,7 +48,7 @@ def running(
 
 @contextmanager
 def running_if_free(root: Path, by: str) -> Iterator[bool]:
-    """Do what :func:`running` does if no run is under way; give whether that is so.
+    """Do what :func:`running` does if no run is under way; yield whether that is so.
 
     Args:
         root: Folder of the tables; made if absent.
@@ -63,7 +63,7 @@ def running_if_free(root: Path, by: str) -> Iterator[bool]:
 
 
 def is_running(root: Path) -> bool:
-    """Say whether a run over the tables of a workspace is under way.
+    """Return whether a run over the tables of a workspace is under way.
 
     Args:
         root: Folder of the tables.
@@ -95,7 +95,7 @@ def _open_lock(path: Path) -> IO[bytes]:
 
 @contextmanager
 def _naming_holder(file: IO[bytes], by: str) -> Iterator[None]:
-    """Say in the file of a lock who holds it. A killed holder leaves its name, but not the lock."""
+    """Record the holder in the file of a lock. A killed holder leaves its name, but not the lock."""
     since = datetime.now(UTC).isoformat(" ", "seconds")
     holder = {"by": by, "run_id": current_run(), "process": os.getpid(), "since": since}
     file.truncate(0)

@@ -308,7 +308,7 @@ def find_damaged_partitions(root: Path, table: str) -> dict[str, str]:
             file.close()
             if key not in recorded and key not in Ledger(root / LEDGER_FILE).read(table):
                 path = _partition_path(root, table, key)
-                found[key] = f"{path} is not recorded: its run is not done, or was killed; {_REMEDY}"
+                found[key] = f"{path} is not recorded: its run has not finished, or was killed; {_REMEDY}"
     return found
 
 
@@ -380,7 +380,7 @@ def hash_rows(frame: pl.DataFrame) -> str:
 
 
 def encode_rows(frame: pl.DataFrame) -> bytes:
-    """Give the content of the file that :func:`replace_file` writes of rows."""
+    """Return the content of the file that :func:`replace_file` writes of rows."""
     file = BytesIO()
     _write_rows(frame, file)
     return file.getvalue()

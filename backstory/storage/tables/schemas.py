@@ -319,7 +319,7 @@ class Contexts(Table):
     char_end: int = pa.Field(ge=0, description="Character after the last one.")
     content: str = pa.Field(description="Whole text of the chunk.")
     passage: str = pa.Field(
-        description="Sentences of the chunk, or of those beside it, that serve this window; … where some are left out."
+        description="Sentences of the chunk, or of its neighbours, that serve this window; … where some are left out."
     )
     passage_start: int = pa.Field(ge=0, description="First character of the passage in the document's text.")
     passage_end: int = pa.Field(
@@ -409,11 +409,11 @@ class WindowContexts(Table):
 class Posts(Table):
     """One row is one window and the post that a writer made of it, or the reason why there is none.
 
-    ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, so that this draft
-    lies beside it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the
-    draft failed a check or the model withheld it, ``failed`` if the writer could not be asked, and ``waiting`` if a
+    ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, in which case this
+    draft lies next to it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if
+    the draft failed a check or the model withheld it, ``failed`` if the call of the writer failed, and ``waiting`` if a
     budget or quota was used up. The next run asks again for the windows that failed or wait. A window is rejected after
-    three drafts, and is asked about again when its inputs change.
+    three drafts, and the writer is called again when its inputs change.
     """
 
     window_id: str = pa.Field(description="Window.")

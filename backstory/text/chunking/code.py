@@ -48,7 +48,7 @@ _WRAPPERS: Final = frozenset(
 """Nodes that hold one definition, and little else."""
 
 _BESIDE: Final = _COMMENTS | {"template_parameter_list"}
-"""Nodes in a wrapper beside its definition."""
+"""Nodes in a wrapper next to its definition."""
 
 _TRANSPARENT: Final = frozenset(
     {"linkage_specification", "preproc_elif", "preproc_else", "preproc_if", "preproc_ifdef"}
@@ -247,7 +247,7 @@ def _cut_statements(
 
 
 def _is_deep(text: str, language: CodeLanguage) -> bool:
-    """Say whether code is nested so deeply that the splitter, which tries every level, takes long."""
+    """Return whether code is nested so deeply that the splitter, which tries every level, takes long."""
     cursor = _parse(text.encode("utf-8", "surrogatepass"), language).walk()
     depth = 0
     while depth <= _MOST_LEVELS:

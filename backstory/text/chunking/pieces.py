@@ -250,8 +250,8 @@ def _measure_alone(
 
 
 def _replace_rows(pieces: Pieces, rows: list[int], units: list[_Unit]) -> Pieces:
-    def merge(kept: NDArray[np.generic], added: list[int]) -> Integers:
-        return np.concatenate([np.delete(kept, rows), np.array(added, np.int64)])
+    def merge(values: NDArray[np.generic], added: list[int]) -> Integers:
+        return np.concatenate([np.delete(values, rows), np.array(added, np.int64)])
 
     starts = merge(pieces.starts, [unit.start for unit in units])
     order = np.argsort(starts, kind="stable")

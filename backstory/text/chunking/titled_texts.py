@@ -169,8 +169,8 @@ def _check_room(text: TitledText, room: int) -> None:
     if room < _LEAST_TEXT_TOKENS:
         title = _shorten(text.title, _TITLE_BYTES, " ")
         raise InputError(
-            f"document {text.name} ({title!r}): beside its title a chunk of {text.chunker.max_tokens} tokens has room "
-            f"for {max(room, 0)} of text; raise chunks.max_tokens or shorten the title",
+            f"document {text.name} ({title!r}): a chunk of {text.chunker.max_tokens} tokens that begins with the "
+            f"title has room for {max(room, 0)} tokens of text; raise chunks.max_tokens, or shorten the title",
             code="no_room",
             setting="chunks.max_tokens",
             document_id=text.name,

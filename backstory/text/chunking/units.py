@@ -116,7 +116,7 @@ def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
 
 
 def _find_graphemes(text: str, start: int, end: int) -> Sequence[int]:
-    """Give the start of every cluster, for a text of millions of characters in little memory."""
+    """Return the start of every cluster, for a text of millions of characters in little memory."""
     part = text[start:end]
     if part.isascii() and "\r\n" not in part:
         return range(start, end)

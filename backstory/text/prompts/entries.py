@@ -61,7 +61,7 @@ def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSetti
 
 
 def entry_budget(max_tokens: int) -> int:
-    """Give the most tokens for the entries of a context: the budget minus the heading."""
+    """Return the most tokens for the entries of a context: the budget minus the heading."""
     return max_tokens - int(estimate_tokens([HEADING])[0])
 
 
@@ -115,7 +115,7 @@ def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
 
 
 def _longest_within(lengths: Sequence[int], total: int) -> int:
-    """Give the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
+    """Return the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
     ascending = np.sort(np.asarray(lengths, np.int64))
     before = np.cumsum(ascending) - ascending
     limits = (total - before) // np.arange(len(ascending), 0, -1)

@@ -140,7 +140,7 @@ def _write_within(rows: Sequence[Row], settings: ContextSettings, form: _Form) -
 
 
 def _write_cited(rows: Sequence[Row], left_out: int) -> str:
-    more = f"{_tell_left_out(left_out)}\n\n" if left_out else ""
+    more = f"{_count_left_out(left_out)}\n\n" if left_out else ""
     return _CITED_HEADING + "".join(map(_cite, rows)) + more
 
 
@@ -237,7 +237,7 @@ def _day(row: Row) -> str | None:
     return published.date().isoformat() if published else None
 
 
-def _tell_left_out(count: int) -> str:
+def _count_left_out(count: int) -> str:
     return f"{count} more did not fit into context.max_tokens."
 
 

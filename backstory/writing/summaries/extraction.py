@@ -80,7 +80,7 @@ class ExtractiveSummarizer:
 
 @lru_cache(maxsize=8)
 def _find_words(beginning: str) -> Words:
-    """Give the splitter of a document's language, by its beginning."""
+    """Return the splitter of a document's language, by its beginning."""
     return choose_words(detect_language([beginning]))
 
 
@@ -107,7 +107,7 @@ def _list_sentences(request: SectionRequest) -> list[_Sentence]:
 
 
 def _stands_alone(sentence: _Sentence) -> bool:
-    """Say whether a sentence is not very short, and does not end by leading on to the next one."""
+    """Return whether a sentence is not very short, and does not end by leading on to the next one."""
     return sentence.words >= _FEWEST_WORDS and not sentence.text.endswith(_LEADING_ON)
 
 
@@ -144,13 +144,13 @@ def _rank(sentences: Sequence[_Sentence], words: Words, most_words: int) -> list
 
 
 def _weigh(sentences: Sequence[_Sentence], words: Words) -> NDArray[np.float64]:
-    """Give the unit vectors of sentences over their terms, weighed by rarity; shape ``(sentences, terms)``."""
+    """Return the unit vectors of sentences over their terms, weighed by rarity; shape ``(sentences, terms)``."""
     counts = [Counter(words.split(sentence.text)) for sentence in sentences]
     weights = weigh_terms(counts)
     columns = {term: column for column, term in enumerate(sorted(weights))}
     vectors = np.zeros((len(sentences), len(columns)))
-    for row, held in enumerate(counts):
-        for term, count in held.items():
+    for row, row_counts in enumerate(counts):
+        for term, count in row_counts.items():
             vectors[row, columns[term]] = count * weights[term]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: NDArray[np.float64] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
@@ -158,7 +158,7 @@ def _weigh(sentences: Sequence[_Sentence], words: Words) -> NDArray[np.float64]:
 
 
 def _cut(text: str, most_words: int) -> str:
-    """Give the beginning of a text of at most so many words, and an ellipsis."""
+    """Return the beginning of a text of at most so many words, and an ellipsis."""
 
     def fits(end: int) -> bool:
         return count_words(f"{text[:end].rstrip()}…") <= most_words

@@ -27,7 +27,7 @@ class ModelSummarizer:
         Args:
             model: Answers the prompts.
             form: The JSON that holds a summary.
-            drafts: Keeps the answers by the hash of what was asked.
+            drafts: Keeps the answers by the hash of the request.
             threads: Most calls at once.
         """
         self.combines = True
@@ -62,8 +62,8 @@ class ModelSummarizer:
 
     def _ask(self, messages: Messages, revision: str) -> str:
         request = digest([self.id, messages.system, messages.user])
-        if kept := self._drafts.get(request):
-            return kept[-1].text
+        if drafts := self._drafts.get(request):
+            return drafts[-1].text
 
         def read(answer: Answer) -> Draft:
             return Draft("", read_summary(answer), (), answer.model, answer.tokens_in, answer.tokens_out)

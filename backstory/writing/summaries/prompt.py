@@ -1,4 +1,4 @@
-"""What a model is asked about a section, and its answer."""
+"""Prompt for the summary of a section, and parsing of the answer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _instruct(what: str, style: Style, most_words: int, where: str) -> str:
 
 
 def _list_pages(request: SectionRequest) -> list[str]:
-    """Give the text of a section, with a tag before each page; no text can imitate a tag."""
+    """Return the text of a section, with a tag before each page; no text can imitate a tag."""
     section, source = request.section, request.source
     if section.pages is None:
         return [escape_block(source.text[section.start : section.end])]

@@ -1,4 +1,4 @@
-"""What is summarized and how, and the interface of everything that summarizes."""
+"""Requests for summaries, and the interface of summarizers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Summarizer(Protocol):
 
         Raises:
             UnwrittenError: There is no summary of this section, though others can be summarized.
-            ModelError: The model could not be asked, or refused the request.
+            ModelError: The model could not be called, or refused the request.
             BudgetExhaustedError: The call would exceed a budget.
         """
 

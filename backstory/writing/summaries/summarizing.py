@@ -1,4 +1,4 @@
-"""A document summarized: section by section, and every section that failed by name."""
+"""Summarize a document section by section, and name every section that failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COMBINED: Final[dict[Style, int]] = {"brief": 150, "bullets": 300}
 """Most words of the one summary that is made of those of the sections, by style; ``detailed`` keeps them apart."""
 
 _ACCOUNT: Final = (AuthenticationError, QuotaExhaustedError, BudgetExhaustedError)
-"""What concerns every section alike: nothing is asked any more."""
+"""Errors that every section would meet: they end the calls."""
 
 _SHOWN_REASON: Final = 300
 
@@ -38,7 +38,7 @@ _STEP: Final = "summarizing sections"
 
 @dataclass(frozen=True)
 class SectionOutcome:
-    """What became of a section.
+    """Result of one section.
 
     Attributes:
         section: The section.
@@ -142,7 +142,7 @@ class _Calls:
         self._lock = threading.Lock()
 
     def summarize(self, request: SectionRequest) -> SectionOutcome:
-        """Summarize a section; what fails is said in the outcome."""
+        """Summarize a section; the outcome describes a failure."""
         outcome = SectionOutcome(request.section, None)
         try:
             with self._lock:
@@ -207,15 +207,15 @@ def _condense(
 def _group(summaries: Sequence[str], max_words: int) -> list[list[str]]:
     """Put neighbouring summaries together as long as they have at most so many words."""
     groups: list[list[str]] = []
-    held = 0
+    total = 0
     for summary in summaries:
         words = count_words(summary)
-        if groups and held + words <= max_words:
+        if groups and total + words <= max_words:
             groups[-1].append(summary)
-            held += words
+            total += words
         else:
             groups.append([summary])
-            held = words
+            total = words
     return groups
 
 
@@ -233,7 +233,7 @@ def _name_pages(section: Section) -> str:
 
 
 def _name_failed(outcomes: Sequence[SectionOutcome]) -> str:
-    """Say which sections the summary lacks, and why."""
+    """Return which sections the summary lacks, and why."""
     lacking = [
         f"{name_section(outcome.section)}: {escape_line(outcome.reason or '')}"
         for outcome in outcomes

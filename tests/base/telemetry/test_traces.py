@@ -105,7 +105,7 @@ def test_a_run_inside_a_run_adds_no_span(collector: LoopbackServer) -> None:
 def test_an_absent_extra_is_told_once_and_the_run_goes_on(
     collector: LoopbackServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(traces._Export, "was_told", False)
+    monkeypatch.setattr(traces._Export, "was_reported", False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     for _ in range(2):
         with observe_run(DAYS):

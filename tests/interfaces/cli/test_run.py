@@ -67,8 +67,7 @@ def test_without_chats_a_run_stops_before_it_makes_anything(
     done = call(*days, "-w", str(workspace.root))
     assert done.returncode == 2
     assert (
-        f"{workspace.chats_dir} does not exist; make the folder and put chat exports into it, or read"
-        in done.stderr
+        f"{workspace.chats_dir} does not exist; create the folder and put chat exports into it" in done.stderr
     )
     assert done.stdout == f"Reading {workspace.root}\n"
     assert not list_partitions(workspace.tables, "documents")
@@ -153,7 +152,7 @@ def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(
     export.write_text("".join(lines[-3:]), encoding="utf-8")
     stopped = call("-w", str(workspace.root))
     assert stopped.returncode == 1
-    assert "failed: messages: nothing was written, since 9 messages would be removed" in stopped.stdout
+    assert "failed: messages: the run wrote nothing, since it would remove 9 messages" in stopped.stdout
     assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds" in stopped.stdout
     accepted = call("-w", str(workspace.root), "--accept-removals")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr

@@ -293,7 +293,7 @@ def test_what_a_run_would_stop_at_is_a_problem(workspace: Workspace) -> None:
     assert not preview.complete
     workspace.chats_dir.rmdir()
     assert any(
-        "does not exist; make the folder" in problem for problem in preview_run([workspace.root]).problems
+        "does not exist; create the folder" in problem for problem in preview_run([workspace.root]).problems
     )
 
 

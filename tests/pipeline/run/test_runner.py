@@ -155,7 +155,7 @@ def test_a_run_that_would_remove_messages_makes_no_table(workspace: Workspace) -
     outcome, told = run(workspace)
     assert told == []
     [failure] = outcome.failures
-    assert failure.startswith("messages: nothing was written, since 6 messages would be removed")
+    assert failure.startswith("messages: the run wrote nothing, since it would remove 6 messages")
     assert workspace.ledger.read_all() == before
 
 

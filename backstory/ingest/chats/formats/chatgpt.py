@@ -138,7 +138,7 @@ def _read_message(record: Mapping[str, Any], chat: str, sent: object) -> ChatMes
 
 
 def _read_text(content: Mapping[str, Any]) -> str:
-    """Give what was written, or said and transcribed."""
+    """Return what was written, or said and transcribed."""
     listed = content.get("parts")
     parts = listed if isinstance(listed, list) else []
     said = (

@@ -97,7 +97,7 @@ def _read_message(record: Mapping[str, Any], chat: str) -> ChatMessage:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Give what was said, without thoughts and without calls of tools and their results."""
+    """Return what was said, without thoughts and without calls of tools and their results."""
     parts = list_objects(record.get("content"))
     if parts:
         said = (read_content(part, "text") for part in parts if part.get("type") == "text")

@@ -54,7 +54,7 @@ def read_discord(parts: ExportParts, found: list[str]) -> Iterator[Item]:
 def _read_file(file: IO[bytes]) -> Iterator[Item]:
     channel: dict[str, str] = {}
     chat: Chat | None = None
-    told: set[Person] = set()
+    reported: set[Person] = set()
     for path, value in stream_json(file, {_RECORDS}):
         if path.startswith("channel.") and isinstance(value, str):
             channel[path.removeprefix("channel.")] = value
@@ -63,14 +63,14 @@ def _read_file(file: IO[bytes]) -> Iterator[Item]:
         if chat is None and (chat := _describe(channel)) is not None:
             yield chat
         for person in _list_people(as_object(value)):
-            if person not in told:
-                told.add(person)
+            if person not in reported:
+                reported.add(person)
                 yield person
         yield from read_each([value], partial(_read_message, chat=chat.key if chat else None))
 
 
 def _describe(channel: Mapping[str, str]) -> Chat | None:
-    """Give the chat; None if the export does not identify it."""
+    """Return the chat; None if the export does not identify it."""
     identifier = channel.get("id")
     if not identifier:
         return None
@@ -107,7 +107,7 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> ChatMessage:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Give the text; of a message without one, that of the forwarded message, or what is embedded, as bots write."""
+    """Return the text; of a message without one, that of the forwarded message, or what is embedded, as bots write."""
     forwarded = as_object(record.get("forwardedMessage"))
     written = read_content(record, "content") or read_content(forwarded, "content")
     if not written.strip():
@@ -121,7 +121,7 @@ def _read_text(record: Mapping[str, Any]) -> str:
 
 
 def _read_answered(record: Mapping[str, Any]) -> str | None:
-    """Give the id of the message that this one answers; a forwarded one comes from elsewhere."""
+    """Return the id of the message that this one answers; a forwarded one comes from elsewhere."""
     reference = as_object(record.get("reference"))
     return None if reference.get("type") == "Forward" else first_text(reference.get("messageId"))
 

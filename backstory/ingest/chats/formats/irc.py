@@ -38,14 +38,14 @@ class _Log:
         chat: The channel.
         day: Day of the next line; None if it is not known.
         people: First nick of the people who changed it, by the nick that they have.
-        told: People that were told of.
+        reported: People whose rows were already yielded.
         unknown_day: Why the day is not known.
     """
 
     chat: Chat
     day: date | None
     people: dict[str, str] = field(default_factory=dict)
-    told: set[Person] = field(default_factory=set)
+    reported: set[Person] = field(default_factory=set)
     unknown_day: str = "no line before it says of which day it is"
 
 
@@ -77,7 +77,7 @@ def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             for item in _read_line(line, log):
                 yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
     if not knows_day:
-        raise UnansweredExportError(_NO_DAY, frozenset(_list_names(log.told)), code="no_day")
+        raise UnansweredExportError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
 
 
 def name_conversation(source: str) -> str:
@@ -143,7 +143,7 @@ def _read_message(line: IrcLine, sent: datetime, log: _Log) -> ChatMessage:
         text = f"/me {line.text}" if line.what == "done" else line.text
         text = f"@{text}" if _ADDRESSED.match(text) else text
         return ChatMessage(sent, nick, text or None, chat=log.chat.key)
-    told = {
+    notes = {
         "joined": f"{line.nick} joined",
         "left": f"{line.nick} left",
         "kicked": f"{line.nick} removed {line.other}",
@@ -151,11 +151,11 @@ def _read_message(line: IrcLine, sent: datetime, log: _Log) -> ChatMessage:
         "topic": f"{line.nick} changed the topic: {line.text}",
         "mode": f"{line.nick} changed a mode",
     }
-    return ChatMessage(sent, None, told.get(line.what, "a note of the program"), "system", chat=log.chat.key)
+    return ChatMessage(sent, None, notes.get(line.what, "a note of the program"), "system", chat=log.chat.key)
 
 
 def _list_people(line: IrcLine, log: _Log) -> Iterator[Person]:
-    """Give the people of a line; a person with several nicks has the first as name."""
+    """Yield the people of a line; a person with several nicks has the first as name."""
     if line.nick is not None:
         first = log.people.get(line.nick, line.nick)
         aliases = {line.nick, line.other} if line.what == "renamed" else {line.nick}
@@ -167,8 +167,8 @@ def _list_people(line: IrcLine, log: _Log) -> Iterator[Person]:
 
 def _tell(people: Iterator[Person], log: _Log) -> Iterator[Person]:
     for person in people:
-        if person not in log.told:
-            log.told.add(person)
+        if person not in log.reported:
+            log.reported.add(person)
             yield person
 
 

@@ -80,9 +80,11 @@ class IrcProgram:
 
     def read(self, line: str) -> IrcLine | None:
         """Read a line; None if the program does not write such lines."""
-        told = self.day.fullmatch(line) if self.day else None
-        if told is not None:
-            return IrcLine("end" if told["what"] == "Log closed" else "day", read_english_day(told["moment"]))
+        dated = self.day.fullmatch(line) if self.day else None
+        if dated is not None:
+            return IrcLine(
+                "end" if dated["what"] == "Log closed" else "day", read_english_day(dated["moment"])
+            )
         found = self.head.match(line)
         if found is None:
             return None

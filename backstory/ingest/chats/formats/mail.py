@@ -55,15 +55,15 @@ def find_mail(parts: ExportParts) -> list[str]:
 
 def read_mail(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read all mails; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    told: set[Chat | Person] = set()
+    reported: set[Chat | Person] = set()
     for name in found:
         for item in _read_mailbox(parts, name):
             if isinstance(item, Unread) and parts.is_maildir:
                 yield Unread(f"{name}: {item.reason}")
             elif not isinstance(item, Chat | Person):
                 yield item
-            elif item not in told:
-                told.add(item)
+            elif item not in reported:
+                reported.add(item)
                 yield item
 
 
@@ -115,7 +115,7 @@ def _read(content: bytes, mailbox: str) -> Iterator[Item]:
 
 
 def _find_chat(headers: Mapping[str, str], mailbox: str) -> Chat:
-    """Give the mailing list, else the mailbox."""
+    """Return the mailing list, else the mailbox."""
     found = _LIST.search(" ".join(headers.get("list-id", "").split()))
     if found is not None:
         identifier = found["id"].lower()
@@ -124,7 +124,7 @@ def _find_chat(headers: Mapping[str, str], mailbox: str) -> Chat:
 
 
 def _find_sender(headers: Mapping[str, str]) -> Person:
-    """Give the author: the address, with the name shown as a further name.
+    """Return the author: the address, with the name shown as a further name.
 
     Raises:
         ValueError: There is none.

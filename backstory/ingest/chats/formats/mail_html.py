@@ -57,7 +57,7 @@ _GAPS: Final = re.compile(r"\n{3,}")
 
 
 def read_html(written: str) -> str:
-    """Give the text of a mail in HTML.
+    """Return the text of a mail in HTML.
 
     Args:
         written: HTML; it need not be valid.

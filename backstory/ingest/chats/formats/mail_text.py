@@ -1,4 +1,4 @@
-"""What the writer of a mail has written, without quoted mails, signatures and the footers of mailing lists."""
+"""Text of a mail's own author, without quoted mails, signatures and the footers of mailing lists."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def cut_quotes(text: str) -> str:
         text: Plain text.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    kept: list[str] = []
+    retained: list[str] = []
     was_quote = False
     for number, line in enumerate(lines):
         if _ends_here(lines, number):
             break
         if line.startswith(">"):
             if not was_quote:
-                _drop_attribution(kept)
+                _drop_attribution(retained)
             was_quote = True
             continue
         was_quote = was_quote and not line.strip()
-        kept.append(line.rstrip())
-    _drop_attribution(kept)  # that of a quote which was cut with the HTML
-    return _GAPS.sub("\n\n", "\n".join(kept)).strip()
+        retained.append(line.rstrip())
+    _drop_attribution(retained)  # that of a quote which was cut with the HTML
+    return _GAPS.sub("\n\n", "\n".join(retained)).strip()
 
 
 def _ends_here(lines: Sequence[str], number: int) -> bool:
     """Return whether from a line on nothing is the writer's own."""
     line = lines[number]
-    if line in _SIGNATURES and any(kept.strip() for kept in lines[:number]):
+    if line in _SIGNATURES and any(above.strip() for above in lines[:number]):
         return True
     shown = line.strip()
     if len(shown) > _LONGEST_LINE or not shown:
@@ -94,19 +94,19 @@ def _begins_headers(lines: Sequence[str], number: int) -> bool:
     return has_clock and (has_address or has_year)
 
 
-def _drop_attribution(kept: list[str]) -> None:
+def _drop_attribution(retained: list[str]) -> None:
     """Take off the lines that say who wrote what follows; they may be wrapped."""
-    while kept and not kept[-1].strip():
-        kept.pop()
+    while retained and not retained[-1].strip():
+        retained.pop()
     for count in range(1, _MOST_ATTRIBUTION + 1):
-        lines = kept[-count:]
+        lines = retained[-count:]
         if len(lines) < count or not all(line.strip() for line in lines):
             return
         if _is_attribution(" ".join(lines)):
             is_wrapped = not _MOMENT.search(" ".join(lines)) and _MOMENT.search(
-                " ".join(kept[-count - 1 : -count])
+                " ".join(retained[-count - 1 : -count])
             )
-            del kept[-count - bool(is_wrapped) :]
+            del retained[-count - bool(is_wrapped) :]
             return
 
 

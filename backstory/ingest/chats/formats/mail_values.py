@@ -1,4 +1,4 @@
-"""Headers and bodies of a mail, of which nothing is certain but that they are bytes."""
+"""Headers and bodies of a mail, which may be any bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_mail(content: bytes) -> Message:
 
 
 def read_headers(mail: Message) -> dict[str, str]:
-    """Give the headers by their names in lower case, decoded; of several of one name the first."""
+    """Return the headers by their names in lower case, decoded; of several of one name the first."""
     headers: dict[str, str] = {}
     for name, value in mail.raw_items():
         headers.setdefault(name.lower(), str(value)[:_MOST_HEADER])
@@ -88,7 +88,7 @@ def read_date(written: str) -> datetime:
 
 
 def read_body(mail: Message) -> tuple[str, bool]:
-    """Give the text of a mail, and whether files are attached.
+    """Return the text of a mail, and whether files are attached.
 
     Raises:
         ValueError: The text cannot be read, or has more than 4 MiB.

@@ -58,7 +58,7 @@ class _Edit:
 
 @dataclass
 class _Room:
-    """What stands apart from the messages that it belongs to.
+    """Facts of a room that stand apart from its messages.
 
     Attributes:
         head: Values beside the events.
@@ -67,7 +67,7 @@ class _Room:
         counts: Number of reactions per emoji, by the ids of the events reacted to.
         edits: The last change per sender by the ids of the changed events, as far as these were not read yet. Only
             that of the author counts.
-        told: Rooms and people that were told of.
+        reported: Rooms and people that were already yielded.
     """
 
     head: dict[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class _Room:
     reactions: dict[str, tuple[str, str]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     edits: dict[str, dict[str, _Edit]] = field(default_factory=dict)
-    told: set[Chat | Person] = field(default_factory=set)
+    reported: set[Chat | Person] = field(default_factory=set)
 
     @property
     def name(self) -> str | None:
@@ -145,7 +145,7 @@ def _note_edit(event: Mapping[str, Any], target: str, room: _Room) -> None:
 
 
 def _rank(edit: _Edit) -> int:
-    """Give the time of a change; one without a time, which reading the message reports, is the first."""
+    """Return the time of a change; one without a time, which reading the message reports, is the first."""
     return edit.sent if isinstance(edit.sent, int) else -1
 
 
@@ -164,15 +164,15 @@ def _find_redacted(event: Mapping[str, Any]) -> str | None:
 
 
 def _read_event(event: Any, room: _Room) -> Iterator[Item]:
-    for told in _describe(as_object(event), room):
-        if told not in room.told:
-            room.told.add(told)
-            yield told
+    for item in _describe(as_object(event), room):
+        if item not in room.reported:
+            room.reported.add(item)
+            yield item
     yield from read_each([event], partial(_read_message, room=room))
 
 
 def _describe(event: Mapping[str, Any], room: _Room) -> Iterator[Chat | Person]:
-    """Give the room, and the people of an event with the name that a member goes by."""
+    """Yield the room, and the people of an event with the name that a member goes by."""
     place, ids = event.get("room_id"), _list_ids(event)
     if isinstance(place, str) and place:
         yield Chat(f"matrix/{place}", name_chat(room.name, place))
@@ -247,7 +247,7 @@ def _read_said(
 
 
 def _read_text(content: Mapping[str, Any], *, is_answer: bool) -> str:
-    """Give the text; of a file its caption, which it has if its name stands elsewhere."""
+    """Return the text; of a file its caption, which it has if its name stands elsewhere."""
     body, name = read_content(content, "body"), read_content(content, "filename")
     if "msgtype" not in content or (first_text(content.get("msgtype")) in _MEDIA and name in ("", body)):
         return ""
@@ -255,7 +255,7 @@ def _read_text(content: Mapping[str, Any], *, is_answer: bool) -> str:
 
 
 def _read_answered(relation: Mapping[str, Any]) -> str | None:
-    """Give the event that is answered; within a thread the one that began it, unless another one is meant."""
+    """Return the event that is answered; within a thread the one that began it, unless another one is meant."""
     answered = first_text(as_object(relation.get("m.in_reply_to")).get("event_id"))
     if relation.get("rel_type") == "m.thread" and (
         answered is None or relation.get("is_falling_back") is True
@@ -267,7 +267,7 @@ def _read_answered(relation: Mapping[str, Any]) -> str | None:
 def _count_reactions(
     counted: Counter[str] | None, relations: Mapping[str, Any]
 ) -> tuple[tuple[str, int], ...]:
-    """Give the reactions that are events of the export, else those that the server counted."""
+    """Return the reactions that are events of the export, else those that the server counted."""
     if counted:
         return tuple(counted.items())
     found = list_objects(as_object(relations.get("m.annotation")).get("chunk"))

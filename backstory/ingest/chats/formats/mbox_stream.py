@@ -51,25 +51,25 @@ def is_mail(head: bytes) -> bool:
 
 
 def split_mailbox(file: IO[bytes]) -> Iterator[bytes | None]:
-    """Give each mail of a mailbox; None for one of more than 64 MiB.
+    """Yield each mail of a mailbox; None for one of more than 64 MiB.
 
     A mail begins at a line ``From address date`` after an empty line. In mails, such a line has a ``>`` before it,
     which is taken off.
     """
-    held: list[bytes] | None = None
+    buffer: list[bytes] | None = None
     size, is_blank = 0, True
     while line := file.readline(_MOST_LINE_BYTES):
         if is_blank and line.startswith(b"From ") and _BEGINNING.fullmatch(line):
-            if held is not None:
-                yield b"".join(held) if size <= MOST_MAIL_BYTES else None
-            held, size = [], 0
+            if buffer is not None:
+                yield b"".join(buffer) if size <= MOST_MAIL_BYTES else None
+            buffer, size = [], 0
             is_blank = False
             continue
         is_blank = not line.strip()
         size += len(line)
-        if held is not None and size <= MOST_MAIL_BYTES:
-            held.append(line[1:] if _ESCAPED.match(line) else line)
-        elif held is not None:
-            held.clear()
-    if held is not None:
-        yield b"".join(held) if size <= MOST_MAIL_BYTES else None
+        if buffer is not None and size <= MOST_MAIL_BYTES:
+            buffer.append(line[1:] if _ESCAPED.match(line) else line)
+        elif buffer is not None:
+            buffer.clear()
+    if buffer is not None:
+        yield b"".join(buffer) if size <= MOST_MAIL_BYTES else None

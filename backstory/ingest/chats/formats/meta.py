@@ -60,7 +60,7 @@ class _Thread:
         self.chat = Chat(f"meta/{identifier}", name_chat(name, identifier)) if identifier else None
 
     def number(self, moment: object, counts: Counter[tuple[str, str]]) -> str | None:
-        """Give the key of the next message: Meta gives none, but a time to the millisecond.
+        """Return the key of the next message: Meta gives none, but a time to the millisecond.
 
         Args:
             moment: The time, as the record has it.
@@ -149,7 +149,7 @@ def _find_text(record: Mapping[str, Any], field: str) -> str | None:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Give what was written, and the address of what was shared with it."""
+    """Return what was written, and the address of what was shared with it."""
     text = repair_text(read_content(record, "content"))
     share = as_object(record.get("share"))
     if share and _PLACEHOLDER.fullmatch(text):

@@ -60,21 +60,21 @@ class _Letter:
 
 @dataclass
 class _Log:
-    """What stands apart from the messages that it belongs to.
+    """Facts of a log that stand apart from its messages.
 
     Attributes:
         names: Names of people by their ids.
         reactions: Emoji by who reacted, by the keys of messages.
         originals: Keys of changed messages by the keys of their changes.
         changes: The last change by the keys of changed messages, as far as these were not read yet.
-        told: Chats and people that were told of.
+        reported: Chats and people that were already yielded.
     """
 
     names: dict[str, str] = field(default_factory=dict)
     reactions: dict[str, dict[str, str]] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    told: set[Chat | Person] = field(default_factory=set)
+    reported: set[Chat | Person] = field(default_factory=set)
 
 
 def find_signal(parts: ExportParts) -> list[str]:
@@ -100,7 +100,7 @@ def read_signal(parts: ExportParts, found: list[str]) -> Iterator[Item]:
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
-    """Give number and value of each line; None for the value of a line that is no JSON, or longer than 16 MiB."""
+    """Yield number and value of each line; None for the value of a line that is no JSON, or longer than 16 MiB."""
     number = 0
     while line := file.readline(_MOST_LINE_BYTES):
         number += 1
@@ -124,17 +124,17 @@ def _parse_line(line: bytes) -> Any:
 
 
 def _open_envelope(line: Any) -> tuple[str, Mapping[str, Any]]:
-    """Give the account that received an envelope, and the envelope.
+    """Return the account that received an envelope, and the envelope.
 
     Raises:
         ValueError: The line holds none.
     """
     outer = as_object(line)
-    held = as_object(outer.get("params")) if "params" in outer else outer
-    envelope = as_object(held.get("envelope"))
+    container = as_object(outer.get("params")) if "params" in outer else outer
+    envelope = as_object(container.get("envelope"))
     if not envelope:
         raise ValueError("the line is no JSON with an envelope")
-    return first_text(held.get("account")) or "", envelope
+    return first_text(container.get("account")) or "", envelope
 
 
 def _find_letter(account: str, envelope: Mapping[str, Any]) -> _Letter | None:
@@ -171,7 +171,7 @@ def _make_key(person: str, moment: object) -> str:
 
 
 def _identify(record: Mapping[str, Any], role: str) -> str | None:
-    """Give the id of a person: that of the account, or its number in old versions."""
+    """Return the id of a person: that of the account, or its number in old versions."""
     return first_text(*(record.get(f"{role}{suffix}") for suffix in ("Uuid", "Number", "")))
 
 
@@ -214,10 +214,10 @@ def _read_line(line: Any, log: _Log) -> Iterator[Item]:
     except ValueError as error:
         yield Unread(str(error))
         return
-    for told in (letter.chat, person):
-        if told not in log.told:
-            log.told.add(told)
-            yield told
+    for source in (letter.chat, person):
+        if source not in log.reported:
+            log.reported.add(source)
+            yield source
     if item is not None:
         yield item
 
@@ -260,7 +260,7 @@ def _read_letter(letter: _Letter, log: _Log) -> Item | None:
 
 
 def _read_text(content: Mapping[str, Any], log: _Log) -> str:
-    """Give the text with mentions by name, or the question of a poll with its answers."""
+    """Return the text with mentions by name, or the question of a poll with its answers."""
     text = read_content(content, "message")
     poll = as_object(content.get("pollCreate"))
     options = poll.get("options")

@@ -119,7 +119,7 @@ def _is_below(name: str, root: PurePosixPath) -> bool:
 def read_slack(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages of all channels; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
     directory = _Directory()
-    told = ""
+    reported = ""
     for name in found:
         path = PurePosixPath(name)
         if path.name in (_PEOPLE, *_CHANNELS):
@@ -127,8 +127,8 @@ def read_slack(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             continue
         folder = path.parent.name.encode("utf-8", "backslashreplace").decode()
         channel = directory.folders.get(folder, folder)
-        if channel != told:
-            told = channel
+        if channel != reported:
+            reported = channel
             title = None if channel in directory.unnamed else directory.channels.get(channel)
             yield Chat(f"slack/{channel}", name_chat(title, channel))
         yield from _read_day(parts, name, channel, directory)
@@ -234,7 +234,7 @@ def _read_time(key: str) -> datetime:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Give the text; of a message without one, the texts attached to it, in which bots write."""
+    """Return the text; of a message without one, the texts attached to it, in which bots write."""
     text = record.get("text")
     if text:
         if not isinstance(text, str):
@@ -251,7 +251,7 @@ def _read_text(record: Mapping[str, Any]) -> str:
 
 
 def _read_author(record: Mapping[str, Any], directory: _Directory) -> str:
-    """Give the name of the person or bot; an id that no list names is the name."""
+    """Return the name of the person or bot; an id that no list names is the name."""
     comment = record.get("comment")
     user = record.get("user") or (comment.get("user") if isinstance(comment, dict) else None)
     if isinstance(user, str) and user in directory.people:

@@ -72,7 +72,7 @@ class _ChatState:
         return self.identifier and f"telegram/{self.identifier}"
 
     def describe(self) -> Chat | None:
-        """Give the chat; None if the export does not identify it."""
+        """Return the chat; None if the export does not identify it."""
         if self.key is None or self.identifier is None:
             return None
         name = self.kind if self.kind in _UNNAMED else self.head.get("name")
@@ -80,7 +80,7 @@ class _ChatState:
         return Chat(self.key, name_chat(name if has_both else None, self.identifier))
 
     def number(self, record: Mapping[str, Any]) -> tuple[str | None, str | None]:
-        """Give the keys of a message and of the one that it answers.
+        """Return the keys of a message and of the one that it answers.
 
         In a group without a public history and in a chat of two, each account numbers the messages in its own way. So
         the author and the second of sending identify a message there, and its place among those of the same second.
@@ -112,15 +112,15 @@ def read_telegram(parts: ExportParts, found: list[str]) -> Iterator[Item]:
 
 
 def _read_file(file: IO[bytes]) -> Iterator[Item]:
-    state, is_told = _ChatState(), False
+    state, is_reported = _ChatState(), False
     for path, value in stream_json(file, _RECORDS):
         if path in _RECORDS:
-            if not is_told and (chat := state.describe()) is not None:
+            if not is_reported and (chat := state.describe()) is not None:
                 yield chat
-            is_told = True
+            is_reported = True
             yield from _read_record(value, state)
         elif value is OPENED and (path in _LISTS or path == ""):
-            state, is_told = _ChatState(), False
+            state, is_reported = _ChatState(), False
         else:
             place, _, field = path.rpartition(".")
             if place in ("", *_LISTS) and field in ("name", "type", "id"):
@@ -179,7 +179,7 @@ def _read_time(record: Mapping[str, Any], field: str) -> datetime:
 
 
 def _read_author(record: Mapping[str, Any]) -> str:
-    """Give the author's name; of a deleted account, its id."""
+    """Return the author's name; of a deleted account, its id."""
     for field in ("from", "from_id"):
         if isinstance(name := record.get(field), str) and name.strip():
             return name
@@ -197,7 +197,7 @@ def _read_text(record: Mapping[str, Any]) -> str:
 
 
 def _read_part(part: Any) -> str:
-    """Give a part of a text: text, or an object with a type and a text."""
+    """Return a part of a text: text, or an object with a type and a text."""
     if isinstance(part, str):
         return part
     text = part.get("text") if isinstance(part, dict) else None
@@ -227,7 +227,7 @@ def _list_people(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read_reactions(reactions: Any) -> tuple[tuple[str, int], ...]:
-    """Give emoji and counts; a custom emoji has no name in the export."""
+    """Return emoji and counts; a custom emoji has no name in the export."""
     found = []
     for reaction in reactions if isinstance(reactions, list) else ():
         if isinstance(reaction, dict) and isinstance(count := reaction.get("count"), int):

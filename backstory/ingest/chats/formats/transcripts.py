@@ -88,7 +88,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     Raises:
         UnansweredExportError: Neither the file nor its path says when the meeting began.
     """
-    told: set[str] = set()
+    speakers: set[str] = set()
     is_vtt = _is_vtt(parts)
     with parts.open(found[0]) as file:
         start = _find_start(file) or find_moment(parts.source)
@@ -98,13 +98,13 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             if isinstance(item, Unread):
                 yield item
                 continue
-            if item.name not in told:
-                told.add(item.name)
+            if item.name not in speakers:
+                speakers.add(item.name)
                 yield Person(item.name)
             if start is not None:
                 yield _read_message(item, start)
     if start is None:
-        raise UnansweredExportError(_NO_START, frozenset(told), code="no_start")
+        raise UnansweredExportError(_NO_START, frozenset(speakers), code="no_start")
 
 
 def _read_message(speech: _Speech, start: datetime) -> Item:
@@ -121,7 +121,7 @@ def _is_vtt(parts: ExportParts) -> bool:
 
 
 def _find_first(file: IO[bytes]) -> str:
-    """Give the first line that is not blank."""
+    """Return the first line that is not blank."""
     return next((line.strip() for line in read_first_lines(file) if line.strip()), "")
 
 
@@ -136,7 +136,7 @@ def _find_start(file: IO[bytes]) -> datetime | None:
 
 
 def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
-    """Give each cue; the lines before and between cues are their numbers, notes and styles."""
+    """Yield each cue; the lines before and between cues are their numbers, notes and styles."""
     cue: _Cue | None = None
     for number, line in read_lines(file):
         text = "" if line is None else line.strip()
@@ -172,7 +172,7 @@ def _read_place(times: re.Match[str], side: str) -> timedelta:
 
 
 def _read_speeches(cues: Iterator[_Cue | Unread]) -> Iterator[_Speech | Unread]:
-    """Give what each cue says. A cue that names nobody belongs to who spoke last."""
+    """Yield what each cue says. A cue that names nobody belongs to who spoke last."""
     last: _Speech | None = None
     for cue in cues:
         if isinstance(cue, Unread):
@@ -211,24 +211,24 @@ def _clean(text: str) -> str:
 
 def _join(speeches: Iterator[_Speech | Unread]) -> Iterator[_Speech | Unread]:
     """Join what one person says without a long pause."""
-    held: _Speech | None = None
+    pending: _Speech | None = None
     for speech in speeches:
         if isinstance(speech, Unread):
             yield speech
-        elif held is not None and _goes_on(held, speech):
-            held = replace(held, end=speech.end, text=f"{held.text} {speech.text}")
+        elif pending is not None and _goes_on(pending, speech):
+            pending = replace(pending, end=speech.end, text=f"{pending.text} {speech.text}")
         else:
-            if held is not None:
-                yield held
-            held = speech
-    if held is not None:
-        yield held
+            if pending is not None:
+                yield pending
+            pending = speech
+    if pending is not None:
+        yield pending
 
 
-def _goes_on(held: _Speech, speech: _Speech) -> bool:
-    pause = speech.start - held.end
-    is_short = len(held.text) + len(speech.text) < _LONGEST_TEXT
-    return held.name == speech.name and is_short and timedelta(0) <= pause <= _LONGEST_PAUSE
+def _goes_on(pending: _Speech, speech: _Speech) -> bool:
+    pause = speech.start - pending.end
+    is_short = len(pending.text) + len(speech.text) < _LONGEST_TEXT
+    return pending.name == speech.name and is_short and timedelta(0) <= pause <= _LONGEST_PAUSE
 
 
 TRANSCRIPT: Final = ChatFormat("transcript", find_transcript, read_transcript)

@@ -92,7 +92,7 @@ class _Clock:
     last: timedelta = timedelta(0)
 
     def place(self, at: timedelta) -> datetime | None:
-        """Give the moment of a message; None if its day is not known. A step back to the morning begins a day."""
+        """Return the moment of a message; None if its day is not known. A step back to the morning begins a day."""
         if self.start is not None:
             return self.start + at
         if self.day is None:
@@ -123,20 +123,20 @@ def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     moment = find_moment(parts.source)
     day = find_day(parts.source)
     clock = _Clock(moment if is_relative else None, None if is_relative else day)
-    told: set[str] = set()
+    reported: set[str] = set()
     for message in _read_messages(parts, found[0]):
         if isinstance(message, Unread):
             yield message
             continue
         for name in filter(None, (message.name, message.partner)):
-            if name not in told:
-                told.add(name)
+            if name not in reported:
+                reported.add(name)
                 yield Person(name)
         yield _read_message(message, clock)
     if clock.start is None and clock.day is None:
         raise UnansweredExportError(
             _NO_START if is_relative else _NO_DAY,
-            frozenset(told),
+            frozenset(reported),
             code="no_start" if is_relative else "no_day",
         )
 

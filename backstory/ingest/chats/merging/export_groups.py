@@ -319,8 +319,8 @@ class ExportGroups:
         offset = round_to_quarter_hours(difference)
         near = (np.abs(difference - offset) <= MOST_APART) & (np.abs(offset) <= _MOST_OFFSET)
         offsets, counts = np.unique(offset[near], return_counts=True)
-        kept = offsets[counts >= max(LEAST_SHARED_BY_NAME, _LEAST_SHARE_OF_OFFSET * near.sum())]
-        near &= np.isin(offset, kept)
+        frequent = offsets[counts >= max(LEAST_SHARED_BY_NAME, _LEAST_SHARE_OF_OFFSET * near.sum())]
+        near &= np.isin(offset, frequent)
         if near.sum() < max(LEAST_SHARED_BY_NAME, _LEAST_SHARE_AT_OFFSET * len(pairs)):
             return pairs[:0]
         found = pairs[near][np.argsort(pairs[near, 1], kind="stable")]

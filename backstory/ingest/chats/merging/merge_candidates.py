@@ -40,7 +40,7 @@ def find_candidates(texts: pl.DataFrame, names: Mapping[str, tuple[bool, str]]) 
     long = shared.with_columns(keys.alias("name")).filter(pl.col("norm").str.len_chars() >= LEAST_CHARACTERS)
     named_alike = _share(long, ["name", "norm"], LEAST_SHARED_BY_NAME)
     copies = _find_copies(texts)
-    held: dict[str, set[str]] = {
+    norms_of: dict[str, set[str]] = {
         source: set(norms) for source, norms in shared.group_by("source").agg("norm").iter_rows()
     }
     return (
@@ -49,7 +49,7 @@ def find_candidates(texts: pl.DataFrame, names: Mapping[str, tuple[bool, str]]) 
         | {
             (first, second)
             for first, second in copies
-            if not held.get(first, set()).isdisjoint(held.get(second, set()))
+            if not norms_of.get(first, set()).isdisjoint(norms_of.get(second, set()))
         }
     )
 
@@ -86,8 +86,12 @@ def _share(texts: pl.DataFrame, on: list[str], least: int) -> set[Pair]:
         .select("source", "source_other")
         .unique()
     )
-    held = {source: set(norms) for source, norms in texts.group_by("source").agg("norm").iter_rows()}
-    return {(first, second) for first, second in near.iter_rows() if len(held[first] & held[second]) >= least}
+    norms_of = {source: set(norms) for source, norms in texts.group_by("source").agg("norm").iter_rows()}
+    return {
+        (first, second)
+        for first, second in near.iter_rows()
+        if len(norms_of[first] & norms_of[second]) >= least
+    }
 
 
 def _find_copies(texts: pl.DataFrame) -> set[Pair]:

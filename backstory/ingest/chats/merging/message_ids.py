@@ -72,8 +72,8 @@ def _resolve_answers(named: pl.DataFrame) -> pl.DataFrame:
     answers = named.filter(pl.col("reply_key").is_not_null()).select("message_id", "chat", "reply_key")
     ids = [_digest_key(chat, key) for chat, key in answers.select("chat", "reply_key").iter_rows()]
     answered = answers.select("message_id", pl.Series("reply_to", ids, dtype=pl.String))
-    held = answered.filter(pl.col("reply_to").is_in(named["message_id"].implode()))
-    return named.join(held, on="message_id", how="left", maintain_order="left")
+    present = answered.filter(pl.col("reply_to").is_in(named["message_id"].implode()))
+    return named.join(present, on="message_id", how="left", maintain_order="left")
 
 
 def _digest_key(chat: str, key: str) -> str:

@@ -98,7 +98,7 @@ def _measure_fit(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
 def _split(
     lines: Sequence[str], delimiter: str, first: int, unread: UnreadLines
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give each row with the number of its first line; a line with a broken quotation is a row of its own."""
+    """Yield each row with the number of its first line; a line with a broken quotation is a row of its own."""
     with _long_cells():
         for record in split_records(lines, delimiter):
             if record.damage is None:
@@ -130,5 +130,5 @@ def _find_names(
 
 def _name_all(names: Sequence[str], width: int) -> list[str]:
     """Number the columns without a name."""
-    given = [*names, *[""] * (width - len(names))]
-    return [name or f"column {number}" for number, name in enumerate(given, start=1)]
+    header = [*names, *[""] * (width - len(names))]
+    return [name or f"column {number}" for number, name in enumerate(header, start=1)]

@@ -1,4 +1,4 @@
-"""What an HTML page states of itself: title, dates, tags and encoding."""
+"""Metadata of an HTML page: title, dates, tags and encoding."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _list_members(value: Value) -> list[str]:
 
 
 def _walk(path: str, value: Value, depth: int) -> Iterator[str]:
-    """Give the lines of a value, each with its path."""
+    """Yield the lines of a value, each with its path."""
     if depth > MOST_DEPTH:
         raise TooDeepError(f"it is nested more than {MOST_DEPTH} levels deep")
     if isinstance(value, Members) and (not path or any(_holds_objects(part) for _, part in value.pairs)):

@@ -58,8 +58,8 @@ def fence_code(lines: Iterable[str], language: str = "") -> str:
 
 def join_blocks(blocks: Iterable[str]) -> str:
     """Join lines and blocks of code, with at most one blank line between two."""
-    kept: list[str] = []
+    retained: list[str] = []
     for block in blocks:
-        if block or (kept and kept[-1]):
-            kept.append(block)
-    return "\n".join(kept)
+        if block or (retained and retained[-1]):
+            retained.append(block)
+    return "\n".join(retained)

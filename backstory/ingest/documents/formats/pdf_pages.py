@@ -148,7 +148,7 @@ def _list_drawn(page: pypdfium2.PdfPage) -> Iterator[pypdfium2.PdfObject]:
 
 
 def _is_scan(page: pypdfium2.PdfPage) -> bool:
-    """Say whether an image covers most of a page."""
+    """Return whether an image covers most of a page."""
     width, height = page.get_size()
     for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=1):
         left, bottom, right, top = drawn.get_bounds()

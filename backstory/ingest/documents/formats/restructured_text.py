@@ -1,7 +1,7 @@
 """reStructuredText -> Markdown's headings and code; all other text stays as it is written.
 
 docutils would read the whole language. But it knows neither the directives nor the roles of Sphinx, Pelican and Nikola
-and reports them as errors in the text, it follows ``include`` and ``raw`` unless told otherwise, and it writes no
+and reports them as errors in the text, it follows ``include`` and ``raw`` unless configured otherwise, and it writes no
 Markdown. Search needs the headings, the fields and what is code, and these are decided line by line.
 """
 

@@ -76,7 +76,7 @@ def show_value(value: Value, depth: int = 0) -> str:
 
 
 def _flatten(cells: Iterable[tuple[str, Value]], depth: int) -> Iterator[tuple[str, str]]:
-    """Give the path and the text of every value; the path of a value in an object has the names around it."""
+    """Yield the path and the text of every value; the path of a value in an object has the names around it."""
     for name, value in cells:
         if isinstance(value, Members):
             _check_depth(depth)

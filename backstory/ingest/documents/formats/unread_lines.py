@@ -20,7 +20,7 @@ class UnreadLines:
         self._found[problem] = (first, count + 1)
 
     def describe(self) -> str | None:
-        """Say what was found, such as ``lines left out because they are not JSON: 2, the first is line 7``."""
+        """Describe what was found, such as ``lines left out because they are not JSON: 2, the first is line 7``."""
         parts = [
             f"lines {problem}: {count:,}, the first is line {first:,}"
             for problem, (first, count) in self._found.items()

@@ -68,12 +68,12 @@ class FrontMatter:
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
             return ()
-        given = field.value
-        if isinstance(given, str):
-            given = given.split(",") if "," in given else given.split()
-        if not isinstance(given, list) or not all(item is None or isinstance(item, str) for item in given):
+        value = field.value
+        if isinstance(value, str):
+            value = value.split(",") if "," in value else value.split()
+        if not isinstance(value, list) or not all(item is None or isinstance(item, str) for item in value):
             raise self._error(field, f"{field.name} must be a list of texts, or one text with commas")
-        texts = [" ".join(self._checked(field, item).split()) for item in given if item is not None]
+        texts = [" ".join(self._checked(field, item).split()) for item in value if item is not None]
         return tuple(dict.fromkeys(text for text in texts if text))
 
     def date(self, *names: str) -> datetime | None:

@@ -62,7 +62,7 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
 
 
 def is_garbled(text: str) -> bool:
-    """Say whether a page's letters have no known characters, so that its text is numbers of shapes in a font."""
+    """Return whether a page's letters have no known characters, so that its text is numbers of shapes in a font."""
     letters = [character for character in text if not character.isspace() and character not in _BREAK_MARKS]
     unknown = sum(
         character == "\ufffd" or unicodedata.category(character) in ("Cc", "Co", "Cn")

@@ -54,7 +54,7 @@ def find_tesseract() -> Tesseract | None:
 
 
 def find_obstacle(settings: DocumentSettings, tesseract: Tesseract | None) -> str | None:
-    """Say why no text is recognised in images, and what to do; None if it is."""
+    """Return why no text is recognised in images, and what to do; None if it is."""
     if settings.ocr == "off":
         return "set `documents: {ocr: auto}` to have their text recognised"
     if tesseract is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 RANGES_FILE = "granite_activation_ranges.npz"
 OFFSET = "offset"
-"""Name of the offset in the file, beside the projections."""
+"""Name of the offset in the file, next to the projections."""
 
 
 @dataclass(frozen=True)

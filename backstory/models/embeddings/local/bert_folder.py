@@ -104,16 +104,16 @@ def _require_supported(folder: Path, config: dict[str, Any]) -> None:
         "hidden_act": ("gelu",),
         "position_embedding_type": ("absolute",),
     }
-    given = {"position_embedding_type": "absolute"} | config
+    stated = {"position_embedding_type": "absolute"} | config
     for name, accepted in expected.items():
-        if given.get(name) not in accepted:
+        if stated.get(name) not in accepted:
             raise ModelFileError(
-                f"{folder / CONFIG_FILE}: {name} is {given.get(name)!r}; "
+                f"{folder / CONFIG_FILE}: {name} is {stated.get(name)!r}; "
                 f"only {', '.join(accepted)} can be run",
                 code="unsupported_model",
                 path=folder / CONFIG_FILE,
                 name=name,
-                value=given.get(name),
+                value=stated.get(name),
             )
     sizes = (
         "hidden_size",

@@ -101,7 +101,7 @@ class _Pack:
 
 
 def find_e5_pack() -> Path:
-    """Give the path of the installed pack.
+    """Return the path of the installed pack.
 
     Raises:
         MissingExtraError: The wheel that contains it is not installed.

@@ -30,7 +30,7 @@ _HEADER_START = 16
 
 
 def find_granite_pack() -> Path:
-    """Give the path of the installed pack.
+    """Return the path of the installed pack.
 
     Raises:
         ModelFileError: The wheel that contains it is not installed.

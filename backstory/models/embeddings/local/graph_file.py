@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def checksum_path(path: Path) -> Path:
-    """Give the path of a graph file's checksum, beside the file."""
+    """Return the path of a graph file's checksum, next to the file."""
     return path.with_name(f"{path.name}.sha256")
 
 

@@ -127,14 +127,16 @@ class _Int8GraphBuilder(GraphBuilder):
         widening, widening_bias = self.weight(f"{before}.weight"), self.weight(f"{before}.bias")
         narrowing, limits = self.weight(f"{after}.weight"), self._ranges.limits[after]
         factors = _smooth(self._ranges.limits[before], widening, _POWER_OF_WIDENING)
-        asked = self._quantize(self.normalize(between, norm, factors), self._ranges.limits[before], factors)
+        quantized = self._quantize(
+            self.normalize(between, norm, factors), self._ranges.limits[before], factors
+        )
         reach = np.abs(limits).max(axis=0) * np.abs(narrowing).max(axis=0)
         order = np.argsort(-reach, kind="stable")
         wide, others = np.sort(order[:_FLOAT_CHANNELS]), np.sort(order[_FLOAT_CHANNELS:])
 
-        few = self.apply("Gelu", self._multiply(asked, widening[wide], widening_bias[wide]))
+        few = self.apply("Gelu", self._multiply(quantized, widening[wide], widening_bias[wide]))
         of_few = self.apply("MatMul", few, self.constant(np.ascontiguousarray(narrowing[:, wide].T)))
-        many = self.apply("Gelu", self._multiply(asked, widening[others], widening_bias[others]))
+        many = self.apply("Gelu", self._multiply(quantized, widening[others], widening_bias[others]))
         limits, narrowing = limits[:, others], narrowing[:, others]
         factors = _smooth(limits, narrowing, _POWER_OF_NARROWING)
         divided = self.apply("Mul", many, self.constant(1 / factors))
@@ -162,24 +164,24 @@ class _Int8GraphBuilder(GraphBuilder):
         values = self.apply("QuantizeLinear", divided, self.constant(scale), self.constant(zero))
         return _Quantized(values, scale, zero, factors)
 
-    def _project(self, given: _Quantized, name: str, divisor: NDArray[np.float32] | None = None) -> str:
+    def _project(self, operand: _Quantized, name: str, divisor: NDArray[np.float32] | None = None) -> str:
         """Project; the outputs are divided by a divisor for each channel."""
         weight, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         if divisor is not None:
             weight, bias = weight / divisor[:, None], bias / divisor
-        return self._multiply(given, weight, bias)
+        return self._multiply(operand, weight, bias)
 
-    def _multiply(self, given: _Quantized, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
+    def _multiply(self, operand: _Quantized, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
         """Multiply by a weight of shape ``(outputs, inputs)``, and add a bias."""
-        matrix = (weight * given.factors).T
+        matrix = (weight * operand.factors).T
         scales = (np.abs(matrix).max(axis=0) / _LARGEST_WEIGHT).astype(np.float32)
         return self.apply(
             "MatMulIntegerToFloat",
-            given.values,
+            operand.values,
             self.constant(np.rint(matrix / scales).clip(-_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int8)),
-            self.constant(given.scale),
+            self.constant(operand.scale),
             self.constant(scales),
-            self.constant(given.zero),
+            self.constant(operand.zero),
             "",
             self.constant(bias.astype(np.float32)),
             domain=_DOMAIN,

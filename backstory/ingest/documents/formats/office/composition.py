@@ -17,14 +17,14 @@ _LITTLE_TEXT: Final = 400
 
 
 def describe_images(text: str, images: int) -> str | None:
-    """Say that images were not read if the document has little text beside them; None otherwise."""
+    """Report that images were not read if the document has little text beside them; None otherwise."""
     if not images or len(text) >= _LITTLE_TEXT * images:
         return None
     return f"{_count(images)} not read; export the document as PDF, whose images can be recognised"
 
 
 def mention_images(images: int) -> str:
-    """Say what to do about a document without text, as the end of a sentence."""
+    """Describe what to do about a document without text, as the end of a sentence."""
     if images:
         return f", and {_count(images)} not read; export it as PDF, whose images can be recognised"
     return "; write some, or remove the file"

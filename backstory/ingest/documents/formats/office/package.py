@@ -207,7 +207,7 @@ class _Prologue:
         try:
             self._parser.Parse(content, False)
         except (_PrologueEnds, expat.ExpatError, LookupError, ValueError):
-            return False  # what is no XML is told of by whoever parses it
+            return False  # the parser reports what is no XML
         return True
 
     def _find_definition(self, *_: object) -> None:
