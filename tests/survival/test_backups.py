@@ -61,7 +61,7 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
     flip(root / "index" / (root / "index" / "CURRENT").read_text().strip() / "vectors.npy")
     done = write_backup(open_workspace(root), tmp_path / "b.tar")
     assert any("1 partitions of hits" in reason for reason in done.left_out)
-    assert any("the search index is left out" in reason for reason in done.left_out)
+    assert any(reason.startswith("the search index") for reason in done.left_out)
     restored = restore_backup(done.path, tmp_path / "again")
     outcome = run(restored.root)
     assert {report.table for report in outcome.reports if report.computed} == {
@@ -75,7 +75,7 @@ def test_inputs_can_be_left_out(root: Path, tmp_path: Path) -> None:
     done = write_backup(open_workspace(root), tmp_path / "b.tar.gz", inputs=False)
     restored = restore_backup(done.path, tmp_path / "again")
     assert not (restored.root / "chats").exists()
-    assert "chats and posts were not wanted" in " ".join(restored.left_out)
+    assert any("chats and posts" in reason for reason in restored.left_out)
     for folder in ("chats", "posts"):
         shutil.copytree(root / folder, restored.root / folder)
     assert run(restored.root).fresh
@@ -87,7 +87,7 @@ def test_links_are_not_followed_out_of_the_inputs(root: Path, tmp_path: Path) ->
     (root / "posts" / "away.md").symlink_to(outside)
     (root / "posts" / "near.md").symlink_to(root / "posts" / "sourdough.md")
     done = write_backup(open_workspace(root), tmp_path / "b.tar.gz")
-    assert "posts/away.md is a link to another place" in " ".join(done.left_out)
+    assert "posts/away.md is a link" in " ".join(done.left_out)
     restored = restore_backup(done.path, tmp_path / "again").root
     assert not (restored / "posts" / "away.md").is_symlink()
     assert (restored / "posts" / "near.md").readlink() == Path("sourdough.md")
