@@ -13,7 +13,7 @@ PORT ?= 3000
 # most of the time. Compiled modules are kept whatever the environment says, since hundreds of processes import the library.
 TEMPORARY = $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 6000000 && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 PYTEST = folder=$$(mktemp -d $(TEMPORARY)/bs-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && chmod 755 "$$folder" && \
-	export TMPDIR="$$folder" PYTHONDONTWRITEBYTECODE= && $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	export TMPDIR="$$folder" PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 && $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long ui check lint audit lock clean

@@ -280,7 +280,7 @@ def _describe_names(workspace: Workspace) -> str:
     breaches = find_privacy_breaches(workspace)
     if len(breaches):
         raise PrivacyError(
-            f"{len(breaches)} cells of messages contain a real name, text of someone who opted out, or contact data; "
+            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; "
             "run `backstory run` without --from and --to, to rebuild every day"
         )
     for table in SEARCHED_COLUMNS:
