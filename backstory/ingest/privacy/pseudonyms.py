@@ -39,7 +39,7 @@ def make_pseudonym(person: str, secret: bytes) -> str:
 
 
 class Pseudonyms:
-    """Gives the people of some exports one pseudonym each, under whatever name an export writes them.
+    """Assigns the people of some exports one pseudonym each, under whatever name an export writes them.
 
     Args:
         messages: Messages with ``author``, ``text`` and ``kind``.

@@ -225,7 +225,7 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
 
 
 def tell_status(library: Library) -> RagStatus:
-    """Say how the index stands."""
+    """Describe the state of the index."""
     status = library.status()
     return RagStatus.of(
         status,
@@ -248,7 +248,7 @@ def _find_nothing(answer: SearchAnswer | None, reason: str, **others: Any) -> Qu
 
 
 def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
-    """Say how many hits are no evidence, which are given since nothing nearer was found."""
+    """Count the hits that are no evidence, returned since nothing nearer was found."""
     if not answer.weak:
         return ()
     if answer.weak == len(answer.hits):
@@ -286,7 +286,7 @@ def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
 
 
 def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEntry]) -> Path:
-    """Give the file of a path: of one that can be indexed, else of one by which the other tools name a document."""
+    """Return the file of a path: one that can be indexed, else one by which the other tools name a document."""
     workspace = library.workspace
     roots = list_readable(workspace)
     named = next((entry.path for entry in entries if entry.uri == str(path)), None)
@@ -300,7 +300,7 @@ def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEnt
 
 
 def _place_outcomes(library: Library, report: IndexReport) -> list[tuple[Path, FileOutcome]]:
-    """Give each outcome with the absolute path of its file, which may itself be a link to elsewhere."""
+    """Return each outcome with the absolute path of its file, which may itself be a link to elsewhere."""
     root, locate_file = library.workspace.root, make_locator(library.workspace)
     places = [
         locate_file(outcome.path) if SOURCE_MARK in outcome.path else root / outcome.path

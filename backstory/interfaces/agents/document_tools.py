@@ -24,7 +24,7 @@ _Self = TypeVar("_Self")
 def _answering(
     method: Callable[Concatenate[_Self, _P], Result],
 ) -> Callable[Concatenate[_Self, _P], dict[str, Any]]:
-    """Give the result of a method as a dictionary, and what is wrong as one of the shape of all errors.
+    """Return the result of a method as a dictionary, and an error as one of the shape of all errors.
 
     Models often write a number as a text, which is taken for the number.
     """
@@ -107,5 +107,5 @@ class DocumentTools:
 
     @_answering
     def rag_status(self) -> Result:
-        """Say how the index stands."""
+        """Describe the state of the index."""
         return document_answers.tell_status(self.library)

@@ -31,7 +31,7 @@ def list_named(workspace: Workspace) -> list[Path]:
 
 
 def require_inside(path: str | Path, roots: Sequence[Path], base: Path) -> Path:
-    """Give the absolute path of a file or folder that lies in one of the roots, after links are resolved.
+    """Return the absolute path of a file or folder that lies in one of the roots, after links are resolved.
 
     Args:
         path: What a tool was given, absolute or relative to ``base``; ``~`` is the home folder.

@@ -22,12 +22,12 @@ class Result(BaseModel):
     """Names in another record of the fields that a :func:`view` gives under names of its own."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as values that JSON can hold; times are texts in ISO 8601."""
+        """Return the result as values for JSON; times are texts in ISO 8601."""
         return self.model_dump(mode="json")
 
     @classmethod
     def of(cls, record: Result | None, /, **others: Any) -> Self:
-        """Give a record that takes from another one every field that it has, except those that are given by name."""
+        """Build a record from the fields that another one has; arguments by name take precedence."""
         sources = {name: cls.renamed.get(name, name) for name in cls.model_fields if name not in others}
         taken = {name: getattr(record, source) for name, source in sources.items() if hasattr(record, source)}
         return cls(**taken, **others)
@@ -37,7 +37,7 @@ _R = TypeVar("_R", bound=Result)
 
 
 def view(record: type[Result], /, *same: str, **renamed: str) -> Callable[[type[_R]], type[_R]]:
-    """Give a class of results some fields of another one, so that their types and descriptions stand once.
+    """Add fields of one class of results to another, with their types and descriptions.
 
     Args:
         record: The class that has the fields; :meth:`Result.of` takes their values.

@@ -77,7 +77,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
     def explain(
         window_id: str, document: str | None = None, max_tokens: MaxTokens = DEFAULT_TOKENS
     ) -> Explanation:
-        """Say why documents are, or are not, in the context of a window; or why one document is, or is not."""
+        """Explain why documents, or one document, are or are not in the context of a window."""
         found = library.explain(window_id, document)
         return cut_list(
             found,
@@ -119,7 +119,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
 
 def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Coverage:
-    """Say what covers a text, within a number of tokens: what nothing serves is cut last."""
+    """Describe what covers a text, within a number of tokens; uncovered parts are cut last."""
     coverage = Coverage.of(
         answer,
         window_id=window_id,

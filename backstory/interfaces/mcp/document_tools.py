@@ -109,7 +109,7 @@ def add_document_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="State of the index", annotations=READS)
     def rag_status() -> RagStatus:
-        """Say how many documents are searched, by which model, and which files have changed since."""
+        """Report how many documents are searched, by which model, and which files have changed since."""
         return document_answers.tell_status(library)
 
 

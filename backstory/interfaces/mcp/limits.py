@@ -83,7 +83,7 @@ def cut_matches(result: _R, max_tokens: int, *, told_in: str, offset: int) -> _R
 
 
 def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """Give the longest beginning of a text, in whole lines if it has several, with which a result is small enough.
+    """Return the longest beginning of a text, in whole lines if it has several, with which a result is small enough.
 
     Args:
         text: The text.

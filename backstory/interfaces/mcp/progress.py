@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class _Listener:
-    """Tells a client how far an indexing is, and stops it between two steps."""
+    """Reports the progress of an indexing to a client, and stops it between two steps."""
 
     def __init__(self, context: Context[Any, Any]) -> None:
         self.is_cancelled = threading.Event()

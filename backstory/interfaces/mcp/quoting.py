@@ -13,5 +13,5 @@ FORMAT: Final[ContextFormat] = "messages"
 
 
 def quote_passages(answer: ContextAnswer) -> str:
-    """Give the passages of a context of :data:`FORMAT` as Markdown; empty if nothing was found."""
+    """Return the passages of a context of :data:`FORMAT` as Markdown; empty if nothing was found."""
     return str(json.loads(answer.text)[-1]["content"]) if answer.text else ""

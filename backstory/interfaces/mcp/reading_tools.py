@@ -91,13 +91,13 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
-        """Say how the library stands: its state with the reason, and the files that have changed since."""
+        """Report the state of the library, the reason for it, and the files that have changed since."""
         remedy = "indexing reads them all"
         return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
 
 
 def address(document_id: str) -> str:
-    """Give the address of a document as a resource of the server."""
+    """Return the address of a document as a resource of the server."""
     return f"backstory://document/{document_id}"
 
 

@@ -76,7 +76,7 @@ class LibraryServer(MCPServer[Any]):
             raise refuse(Failure(code="unknown_resource", message=str(error), hint=hint)) from error
 
     def take_only_named_arguments(self) -> None:
-        """Say in the schemas of all tools that an argument of another name is an error, not one to pass over."""
+        """State in the schemas of all tools that an unknown argument is an error."""
         for tool in self._tool_manager.list_tools():
             tool.parameters["additionalProperties"] = False
 

@@ -36,7 +36,7 @@ class Target:
 
 
 Resolve = Callable[[str, str], Target | None]
-"""Gives the target of a link by its address and its words; None if the words stay without a link."""
+"""Returns the target of a link by its address and its words; None if the words stay without a link."""
 
 
 def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
