@@ -9,7 +9,6 @@ from types import ModuleType
 
 import duckdb
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from backstory.interfaces.cli.app import app
@@ -44,16 +43,6 @@ def list_commands(text: str) -> list[list[str]]:
     inline = [" ".join(code.split()) for code in re.findall(r"`(backstory [^`]+)`", text)]
     commands = [shlex.split(line, comments=True) for line in [*lines, *inline]]
     return [words[1:] for words in commands if words[:1] == ["backstory"]]
-
-
-DOCUMENTED = sorted(
-    {
-        tuple(words)
-        for page in PAGES
-        if page.name != "CHANGELOG.md"  # it also names commands that are gone
-        for words in list_commands(page.read_text(encoding="utf-8"))
-    }
-)
 
 
 @pytest.mark.parametrize("name", load_generator().PAGES)
@@ -126,14 +115,6 @@ def test_a_newcomers_path_has_twelve_pages_and_at_most_20_000_words() -> None:
     path = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
     assert len(path) == 12
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in path) <= 20_000
-
-
-@pytest.mark.parametrize("words", DOCUMENTED, ids=" ".join)
-def test_a_documented_command_exists_with_its_options(words: tuple[str, ...]) -> None:
-    program = typer.main.get_command(app)
-    command = program if words[0].startswith("-") else typer.main.get_group(app).commands[words[0]]
-    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word for word in words if word.startswith("-")} <= options
 
 
 def test_the_readme_names_every_command_that_a_newcomer_needs() -> None:

@@ -8,6 +8,7 @@ import runpy
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,12 @@ from pipelines import __main__ as pipelines_cli
 from tests.workspaces import copy_made
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    # The changelog names former commands.
+    *(page for page in sorted(ROOT.glob("*.md")) if page.name != "CHANGELOG.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
+]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 STARTS = ("backstory ", "python -m ", "make ", "pip ", "python docs/")
@@ -40,14 +46,17 @@ MESSENGER = {
 
 
 def python_blocks() -> Iterator[tuple[str, str]]:
+    """Yield the Python of all pages but the README; tests/test_docs.py runs that with the README's commands."""
     for page in PAGES:
+        if page == ROOT / "README.md":
+            continue
         for language, code in FENCED.findall(page.read_text(encoding="utf-8")):
             if language == "python":
                 yield page.name, code
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Give every command of the pages, from blocks of the console and from the running text."""
+    """Yield every command of the pages, from blocks of the console and from the running text."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for language, block in FENCED.findall(text):
@@ -72,10 +81,17 @@ def options_in(words: list[str]) -> set[str]:
     return {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
 
 
-def options_of_application(application: typer.Typer, words: list[str]) -> set[str]:
-    """Give the options that a command of an application takes; the command must exist."""
-    group = typer.main.get_command(application)
+@cache
+def load_commands(program: str) -> TyperGroup:
+    """Build the commands of an application, once for all tests."""
+    group = typer.main.get_command(APPS[program])
     assert isinstance(group, TyperGroup)
+    return group
+
+
+def options_of_application(program: str, words: list[str]) -> set[str]:
+    """Return the options that a command of an application takes; the command must exist."""
+    group = load_commands(program)
     subcommands = [word for word in words if not word.startswith("-")]
     if not subcommands:
         parameters = group.params
@@ -86,7 +102,7 @@ def options_of_application(application: typer.Typer, words: list[str]) -> set[st
 
 
 def options_of_module(module: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Give the options that the help of a module names, run as ``python -m`` runs it."""
+    """Return the options that the help of a module names, run as ``python -m`` runs it."""
     monkeypatch.delitem(sys.modules, module, raising=False)
     for variable in PINNED_KERNELS:  # a benchmark that finds them starts itself again without them
         monkeypatch.delenv(variable, raising=False)
@@ -117,7 +133,7 @@ def test_a_command_exists_and_takes_its_options(
     if program in NOT_OURS:
         return
     if program in APPS:
-        known = options_of_application(APPS[program], arguments)
+        known = options_of_application(program, arguments)
     elif program == "python":
         script = ROOT / arguments[0]
         assert script.is_file(), f"{page}: there is no {script}"
