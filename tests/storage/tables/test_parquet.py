@@ -200,10 +200,12 @@ def assert_whole(rows: pl.DataFrame, sizes: set[int]) -> None:
 def test_a_polling_reader_never_sees_half(tmp_path: Path) -> None:
     versions: set[tuple[str, ...]] = set()
     with writing(tmp_path, "a", 1_000, 60_000), writing(tmp_path, "b", 2_000, 40_000):
-        for _ in range(30):
+        for number in range(2_000):
             for rows in (read_table(tmp_path, TABLE), scan_table(tmp_path, TABLE).collect()):
                 assert_whole(rows, {1_000, 60_000, 2_000, 40_000})
                 versions.add(tuple(rows["source"].unique().sort()))
+            if number >= 30 and len(versions) > 1:  # a busy machine may hold both writers up for a while
+                break
     assert len(versions) > 1
 
 
