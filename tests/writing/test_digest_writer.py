@@ -128,6 +128,8 @@ def test_a_shortened_pseudonym_is_not_taken_for_a_name() -> None:
     assert "@member-ada2" in text
     assert not find_naming_texts([text], ["Ada"])
     assert find_naming_texts(["Yes @ada2"], ["Ada"])
+    assert not find_naming_texts(["@member-ada2さん"], ["Ada"])
+    assert find_naming_texts(["a member-abedal lind"], ["Abedal Lind"])
 
 
 @pytest.mark.parametrize(
