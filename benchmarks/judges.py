@@ -30,7 +30,7 @@ from backstory.operations.evaluation.scoring import name_group, score_runs
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.hits import plan_queries
 from backstory.settings.models import RerankSettings, Settings
-from benchmarks.assessment import sample_windows
+from benchmarks.train_pairs import sample_windows
 
 SHIPPED = "no reranker"
 ORACLE = "oracle"
@@ -120,7 +120,7 @@ def judge_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
         documents = dict(document_chunks.select("chunk_id", "document_id").iter_rows())
         with index:
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
-            retrieval = Retrieval.from_settings(settings, embedder, index)
+            retrieval = Retrieval.from_settings(settings, index)
             queries = plan_queries(labelled.windows, chunks, vectors, settings.rag)
             hits = retrieval.find_hits(queries).frame
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import time
 import warnings
@@ -16,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbedderMismatchError, InputError
-from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.index.calibration import Calibration
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
@@ -200,6 +201,34 @@ class SearchIndex:
             (inverse document frequency, 1 for a word of a single chunk).
         """
         return self._keywords.terms_of(texts)
+
+    def words_of(self, texts: Sequence[str]) -> pl.DataFrame:
+        """Find the words of texts that occur in the index, in their order.
+
+        Args:
+            texts: Any texts.
+
+        Returns:
+            One row per word: text (position), term (number of the word), rarity, as in :meth:`terms_of`.
+        """
+        return self._keywords.words_of(texts)
+
+    def sample_vectors(self, most: int) -> Vectors:
+        """Read the vectors of some chunks that people wrote.
+
+        Hashes of their ids choose, so that an added chunk changes one of them at most.
+
+        Args:
+            most: Number of chunks, if there are so many.
+
+        Returns:
+            Unit rows, shape ``(chunks, dimension)``.
+        """
+        ids = self._snapshot.rows["chunk_id"].to_list()
+        by_people = np.flatnonzero(self._is_row_by_people).tolist()
+        chosen = heapq.nsmallest(most, by_people, key=lambda row: digest([ids[row]]))
+        vectors: Vectors = np.array(self._snapshot.vectors[chosen])
+        return vectors
 
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
         """Read the vectors of chunks.

@@ -13,14 +13,16 @@ from typing import Self
 
 import polars as pl
 
-from backstory.index.calibration import find_threshold
 from backstory.index.search import SearchIndex
-from backstory.models.embeddings.protocol import Embedder, Vectors
+from backstory.models.embeddings.protocol import Vectors
 from backstory.models.rerankers.choice import make_reranker
 from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.models.rerankers.protocol import Reranker
 from backstory.models.rerankers.reranking import Reranking
 from backstory.retrieval.contexts import make_contexts
+from backstory.retrieval.evidence.document_prior import weigh_documents
+from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
+from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
@@ -28,6 +30,9 @@ from backstory.retrieval.selection.title_match import match_titles
 from backstory.settings.models import ContextSettings, RAGSettings, RerankSettings, Settings
 from backstory.text.leaks import FindLeaks, find_no_leaks
 from backstory.text.prompts.entries import entry_budget, make_entry_counter
+
+# Sums over many rows differ in their last digits from run to run; tables must be identical.
+_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,6 @@ class Retrieval:
         index: An open snapshot in the embedding space of the queries.
         rag: Settings of queries and of decisions.
         context: Format of the entries, on which their number of tokens depends.
-        min_similarity: Threshold; hits with a lower cosine are dropped.
         reranker: Judges the candidates; None for no reranking.
         rerank: How much of a window and of each chunk the reranker sees.
         find_leaks: Finds the labels of topics that hold a real name of an author.
@@ -78,7 +82,6 @@ class Retrieval:
     index: SearchIndex
     rag: RAGSettings
     context: ContextSettings
-    min_similarity: float
     reranker: Reranker | None = None
     rerank: RerankSettings = field(default_factory=RerankSettings)
     find_leaks: FindLeaks = find_no_leaks
@@ -86,12 +89,11 @@ class Retrieval:
     separate_posts: bool = False
 
     @classmethod
-    def from_settings(cls, settings: Settings, embedder: Embedder, index: SearchIndex) -> Self:
+    def from_settings(cls, settings: Settings, index: SearchIndex) -> Self:
         """Configure a retrieval by the settings.
 
         Args:
             settings: Settings with absolute paths of models.
-            embedder: Gives the threshold if the settings and the index have none.
             index: An open snapshot in the embedder's space.
 
         Raises:
@@ -101,7 +103,6 @@ class Retrieval:
             index=index,
             rag=settings.rag,
             context=settings.context,
-            min_similarity=find_threshold(settings.rag, embedder, index.calibration),
             reranker=make_reranker(settings.rerank),
             rerank=settings.rerank,
         )
@@ -148,10 +149,10 @@ class Retrieval:
             ModelError: The reranker could not be used.
         """
         reranking = self._start_reranking(window_chunks)
+        hits = self._weigh(hits, window_chunks, query_vectors)
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
         judge = partial(
             select_hits,
-            min_similarity=self.min_similarity,
             temperature=self.index.calibration.temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
             entry_tokens=make_entry_counter(found, self.context),
@@ -196,6 +197,44 @@ class Retrieval:
             terms_of=self.index.terms_of,
             settings=self.context,
         )
+
+    def _weigh(
+        self, hits: pl.DataFrame, window_chunks: pl.DataFrame, query_vectors: FindVectors
+    ) -> pl.DataFrame:
+        """Add the probability that the chunk of each hit tells something about the part.
+
+        What people wrote and what Backstory wrote are weighed apart, so that the posts of a window change nothing of
+        what is found beside them.
+        """
+        parts = list_parts(hits, window_chunks)
+        posts = (
+            self.index.list_posts(hits["chunk_id"].unique(maintain_order=True)) if self.separate_posts else []
+        )
+        is_post = hits["chunk_id"].is_in(posts)
+        weighed = [
+            self._measure(group, parts, query_vectors)
+            for group in (hits.filter(~is_post), hits.filter(is_post))
+            if len(group)
+        ]
+        if not weighed:
+            return hits.with_columns(probability=pl.lit(0.0), prior=pl.lit(1.0))
+        keys = ["query_chunk_id", "chunk_id"]
+        return hits.join(
+            pl.concat(weighed).select(*keys, "probability", "prior"),
+            on=keys,
+            how="left",
+            maintain_order="left",
+        )
+
+    def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
+        """Add the probability of each hit and the prior of its document."""
+        features = measure_pairs(hits, parts, query_vectors, self.index)
+        measured = hits.with_columns(
+            pl.Series(name, features[name], dtype=pl.Float64)
+            for name in ("shared_phrases", "title_share", "document_mass")
+        )
+        probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64)
+        return hits.with_columns(probability=probability.round(_DECIMALS), prior=weigh_documents(measured))
 
     def _find_named_titles(
         self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame

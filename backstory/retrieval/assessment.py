@@ -1,4 +1,4 @@
-"""Estimates without labels how much of a window its context covers, and recommends what would cover more."""
+"""What of a window its context serves, what lies beyond its limits, and what nothing in the index serves."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Callable, Collection, Sequence
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
+from backstory.base.wording import count
+from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.query_chunks import SEPARATOR
 from backstory.settings.models import RAGSettings
 from backstory.text.languages import detect_languages, english_name, is_known
+from backstory.text.small_talk import find_small_talk
 
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
-# A logistic regression of "at least half of the window's topics are covered", fitted on topicalchat. Term coverage
-# has no weight: if documents are absent, their words are unknown, and the share of known words rises.
-# `python -m benchmarks.assessment` fits the constants again; see docs/studies/verdict.md.
-INTERCEPT = -7.1
-PER_MARGIN = 50.0
+PART_STATES = ("served", "beyond_limit", "uncovered", "not_asked")
+"""States of a part: a document of the context serves it; only one beyond the limits does; nothing does; small talk."""
 
-_FITTED_SPACES = ("local:granite-embedding-30m-english:",)
-"""Beginnings of the ids of the embedders on whose similarities the constants were fitted."""
+_CALIBRATED_SPACES = ("local:granite-embedding-30m-english:", "local:multilingual-e5-small:", "hashing:")
+"""Beginnings of the ids of the embedders with which the model of pairs was measured."""
 
-# From this rarity of its known words on, a part that found nothing counts in full: three words of a single chunk each.
-_ASKING_RARITY = 3.0
-# A hit this close below the threshold, in cosine, counts as nearly found.
-_NEAR = 0.05
+_TOLERATED = 0.1
+"""A context suffices if at most so much of the window, by messages, has no document. It is insufficient if at most so
+much has one."""
 
 # Sums over many rows differ in their last digits from run to run; tables must be identical.
 _DECIMALS = 6
@@ -32,66 +32,126 @@ _DECIMALS = 6
 _KEYS = ("window_id", "query_chunk_id")
 
 
+def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame, *, terms_of: TermsOf) -> pl.DataFrame:
+    """Judge each part of windows: what serves it, by the probabilities of all of its hits.
+
+    The parts of a window are its queries: its query chunks, or the whole window. A document of the context serves a
+    part by whichever of its chunks the part found, not only by the chunk that is shown. A near-duplicate of a shown
+    chunk counts as the shown chunk. Small talk asks for nothing.
+
+    Args:
+        window_chunks: Table ``window_chunks``.
+        decisions: Table ``decisions`` of the same windows.
+        terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
+
+    Returns:
+        One row per part, in the order of ``window_chunks``: ``window_id``; ``query_chunk_id``; ``weight``, its number
+        of messages; ``state``, one of :data:`PART_STATES`; ``probability``, that the chunk which serves it best tells
+        something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
+        ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
+        serve it; and ``over_budget``, whether the best document beyond the limits did not fit the token budget.
+    """
+    parts = _list_parts(window_chunks, decisions, terms_of)
+    kept = decisions.filter("kept")
+    documents = kept.select("window_id", "document_id", by_document=pl.lit(value=True)).unique()
+    likeness = kept.select("window_id", because_of="chunk_id", by_likeness="document_id").unique(
+        ["window_id", "because_of"]
+    )
+    hits = (
+        decisions.join(documents, on=["window_id", "document_id"], how="left")
+        .join(likeness, on=["window_id", "because_of"], how="left")
+        .with_columns(
+            shown=pl.col("by_document").fill_null(value=False) | pl.col("by_likeness").is_not_null(),
+            document_id=pl.when(pl.col("by_document").is_null())
+            .then(pl.coalesce("by_likeness", "document_id"))
+            .otherwise("document_id"),
+        )
+        .sort(
+            [*_KEYS, "shown", "probability", "chunk_id"],
+            descending=[False, False, True, True, False],
+        )
+    )
+    serves = pl.col("probability") >= SERVES
+    best = hits.group_by(_KEYS).agg(
+        shown=pl.col("probability").filter("shown").max(),
+        most=pl.col("probability").max(),
+        shown_chunk=pl.col("chunk_id").filter(serves & pl.col("shown")).first(),
+        shown_document=pl.col("document_id").filter(serves & pl.col("shown")).first(),
+        other_chunk=pl.col("chunk_id").filter(serves & ~pl.col("shown")).first(),
+        other_document=pl.col("document_id").filter(serves & ~pl.col("shown")).first(),
+        other_cause=pl.col("cause").filter(serves & ~pl.col("shown")).first(),
+        documents=pl.col("document_id").filter(serves & pl.col("shown")).unique(maintain_order=True),
+    )
+    is_served, is_beyond = pl.col("shown_chunk").is_not_null(), pl.col("other_chunk").is_not_null()
+    asks = ~pl.col("small_talk")
+    return parts.join(best, on=_KEYS, how="left", maintain_order="left").select(
+        *_KEYS,
+        "weight",
+        state=pl.when(~asks)
+        .then(pl.lit("not_asked"))
+        .when(is_served)
+        .then(pl.lit("served"))
+        .when(is_beyond)
+        .then(pl.lit("beyond_limit"))
+        .otherwise(pl.lit("uncovered")),
+        probability=pl.when(is_served).then("shown").otherwise("most").fill_null(0.0),
+        shown_probability=pl.col("shown").fill_null(0.0),
+        chunk_id=pl.when(asks).then(pl.coalesce("shown_chunk", "other_chunk")),
+        document_id=pl.when(asks).then(pl.coalesce("shown_document", "other_document")),
+        documents=pl.when(asks).then("documents").fill_null([]),
+        over_budget=(pl.col("other_cause") == "over_budget").fill_null(value=False),
+    )
+
+
 def evaluate_retrieval(
     windows: pl.DataFrame,
     window_chunks: pl.DataFrame,
-    decisions: pl.DataFrame,
-    contexts: pl.DataFrame,
+    parts: pl.DataFrame,
     *,
-    terms_of: TermsOf,
-    min_similarity: float,
     settings: RAGSettings,
     searchable: bool = True,
     embedder_id: str,
     known_languages: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """Assess without labels how well the context of each window covers it.
+    """Assess without labels how well the context of each window serves it.
 
-    The parts of a window are its queries: by the plan its query chunks, the whole window, or both. A part that
-    found something above the threshold counts as 1. A part that found nothing counts less, the fewer rare words it
-    shares with the corpus, so that small talk does not lower the verdict. Similarities in a language that the
-    embedder does not know mean nothing, so a window in such a language gets no verdict.
+    Only parts that ask for something count, each by its number of messages.
 
     Args:
         windows: Table ``windows``; every one gets a row.
         window_chunks: Table ``window_chunks``.
-        decisions: Table ``decisions``.
-        contexts: Table ``contexts``.
-        terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
-        min_similarity: The threshold for the hits, a cosine.
+        parts: From :func:`judge_parts`.
         settings: The ``rag`` settings of the decisions.
         searchable: Whether the searched index holds any chunk.
-        embedder_id: Name of the embedding space of the hits. Only those for which the constants were fitted give a
-            confidence.
+        embedder_id: Name of the embedding space of the hits.
         known_languages: The ``languages`` of the embedder of the hits; None for all.
 
     Returns:
         One row per window, in the order of ``windows``: ``window_id``; ``language``, the main language of its query
-        chunks, ISO 639-1, null if unclear; ``served_share``, the share of its parts
-        for which a chunk was kept; ``term_coverage``, the share of its distinct words, weighted by rarity, that
-        its context holds, where only words that occur in the corpus count; ``score_margin``, how far the best
-        document shown for a part is above the threshold, in cosine, averaged over the parts, 0 for a part
-        without one; ``confidence``, the estimated probability that at least half of its topics are
-        covered; ``verdict``, ``sufficient`` from a confidence of 0.5 on; and ``recommendation``. A window
-        without words of the corpus is ``sufficient`` with 0.5. If the corpus is empty, every window is ``insufficient``
-        with 0. A window whose language the embedder does not know is ``unknown`` with a null confidence, and so is a
-        window with a context if no confidence was fitted for the embedder. Without a context, such a window is
-        ``insufficient`` with 0. If retrieval is switched off or the corpus is empty, none is ``unknown``.
-        ``language_known`` says whether the embedder knows the language.
+        chunks, ISO 639-1, null if unclear; ``language_known``, whether the embedder knows it; ``part_count``, the parts
+        that ask for something; ``served_count``, ``beyond_limit_count`` and ``uncovered_count``, the parts in each
+        state; ``served_share``, the share of the parts by messages that a document of the context serves;
+        ``confidence``, the expected value of this share by the probabilities of the parts, null for ``not_known``;
+        ``verdict``; and ``recommendation``, which begins with the counts.
+
+        The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
+        ``insufficient`` if they serve at most one tenth, and else ``partial``. It is ``nothing_asked`` if no part asks
+        for anything, and ``not_known`` if the embedder does not know the language, or was not measured.
     """
-    parts = _judge_parts(_list_parts(window_chunks, decisions), decisions, min_similarity)
-    terms = _list_terms(window_chunks, contexts, terms_of)
-    counted = parts.join(_weigh_terms(terms), on=_KEYS, how="left", maintain_order="left").with_columns(
-        weight=pl.when(pl.col("found"))
-        .then(1.0)
-        .otherwise((pl.col("rarity").fill_null(0.0) / _ASKING_RARITY).clip(0, 1))
+    asked = parts.filter(pl.col("state") != "not_asked")
+    states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:3]]
+    weight = pl.col("weight")
+    counts = asked.group_by("window_id").agg(
+        *states,
+        part_count=pl.len(),
+        served_share=weight.filter(pl.col("state") == "served").sum() / weight.sum(),
+        confidence=(weight * pl.col("shown_probability")).sum() / weight.sum(),
+        over_budget_parts=((pl.col("state") == "beyond_limit") & pl.col("over_budget")).sum(),
     )
     table = (
         windows.select("window_id")
-        .join(_summarize(counted, min_similarity), on="window_id", how="left", maintain_order="left")
-        .join(_cover_terms(terms), on="window_id", how="left", maintain_order="left")
+        .join(counts, on="window_id", how="left", maintain_order="left")
         .with_columns(pl.selectors.numeric().fill_null(0))
-        .with_columns(asks=pl.col("weight") >= 1)
         .join(
             _detect_languages(window_chunks, known_languages),
             on="window_id",
@@ -100,22 +160,13 @@ def evaluate_retrieval(
         )
         .with_columns(pl.col("is_known").fill_null(value=True))
     )
-    return _decide(table, min_similarity, settings, searchable=searchable, embedder_id=embedder_id)
-
-
-def estimate_confidence(margin: pl.Expr, min_similarity: float) -> pl.Expr:
-    """Return the probability that at least half of a window's topics are covered.
-
-    Args:
-        margin: The score margin, in cosine.
-        min_similarity: The threshold; the margin is divided by its distance to 1.
-    """
-    return 1 / (1 + (-(INTERCEPT + PER_MARGIN * relative_margin(margin, min_similarity))).exp())
-
-
-def relative_margin(margin: pl.Expr, min_similarity: float) -> pl.Expr:
-    """Divide a margin by the distance of the threshold to 1, so that it is comparable between embedders."""
-    return margin / max(1 - min_similarity, 1e-9)
+    return _decide(
+        table,
+        settings,
+        searchable=searchable,
+        is_calibrated=embedder_id.startswith(_CALIBRATED_SPACES),
+        embedder_id=embedder_id,
+    )
 
 
 def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None) -> pl.DataFrame:
@@ -126,205 +177,116 @@ def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None
     return found.with_columns(is_known=pl.Series(trusted, dtype=pl.Boolean))
 
 
-def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
-    """Return the queries of each window: its chunks, the whole window, or both."""
+def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame, terms_of: TermsOf) -> pl.DataFrame:
+    """Return the queries of each window, with their messages and whether they are small talk."""
     queries = decisions.select(_KEYS).unique(maintain_order=True)
     whole = queries.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
-    chunks = window_chunks.select("window_id", query_chunk_id="chunk_id")
+    chunks = window_chunks.select(
+        "window_id",
+        query_chunk_id="chunk_id",
+        weight=pl.col("last_message") - pl.col("first_message") + 1,
+        small_talk=_find_small_talk(window_chunks, terms_of),
+    )
     chunked = queries.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
     only_whole = whole.join(chunked, on="window_id", how="anti")
-    return pl.concat([chunks.join(only_whole, on="window_id", how="anti"), whole])
-
-
-def _judge_parts(parts: pl.DataFrame, decisions: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Return for each part what it found, and which of it the context shows.
-
-    Another chunk of a shown document counts, and so does a near-duplicate of a shown chunk.
-    """
-    kept = decisions.filter("kept")
-    documents = kept.select("window_id", "document_id", by_document=pl.lit(value=True)).unique()
-    chunks = kept.select("window_id", because_of="chunk_id", by_likeness=pl.lit(value=True)).unique()
-    above = pl.col("cause") != "below_threshold"
-    judged = (
-        decisions.join(documents, on=["window_id", "document_id"], how="left")
-        .join(chunks, on=["window_id", "because_of"], how="left")
-        .with_columns(shown=pl.any_horizontal("by_document", "by_likeness").fill_null(value=False))
-        .group_by(_KEYS)
-        .agg(
-            best=pl.col("similarity").max(),
-            shown=pl.col("similarity").filter(above & pl.col("shown")).max(),
-            served=pl.col("kept").any(),
-            found=above.any(),
-            over_budget=(pl.col("cause") == "over_budget").any(),
-            no_place=(pl.col("cause") == "not_selected").any(),
-        )
-    )
-    waiting = pl.col("shown").is_null()
-    flags = pl.col("served", "found", "over_budget", "no_place").fill_null(value=False)
-    joined = parts.join(judged, on=_KEYS, how="left", maintain_order="left").with_columns(flags)
-    return joined.with_columns(
-        hit=pl.col("best").is_not_null(),
-        over_budget=waiting & pl.col("over_budget"),
-        no_place=waiting & pl.col("no_place") & ~pl.col("over_budget"),
-        near=pl.col("best").is_between(min_similarity - _NEAR, min_similarity, closed="left"),
-    )
-
-
-def _list_terms(window_chunks: pl.DataFrame, contexts: pl.DataFrame, terms_of: TermsOf) -> pl.DataFrame:
-    """Return the known words of query chunks, each once per chunk, and whether the window's context holds them."""
-    chunks = window_chunks.select("window_id", "chunk_id").with_row_index("text")
-    terms = chunks.join(terms_of(window_chunks["text"].to_list()), on="text")
-    windows = contexts.select("window_id").with_row_index("text")
-    texts = contexts.select(pl.concat_str("title", "content", separator="\n")).to_series()
-    shown = windows.join(terms_of(texts.to_list()), on="text").select(
-        "window_id", "term", held=pl.lit(value=True)
-    )
-    return terms.join(shown.unique(), on=["window_id", "term"], how="left").with_columns(
-        pl.col("held").fill_null(value=False)
-    )
-
-
-def _weigh_terms(terms: pl.DataFrame) -> pl.DataFrame:
-    """Add up the rarity of the distinct words of each query chunk, and of each whole window."""
-    whole = terms.unique(["window_id", "term"]).with_columns(
-        chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}"
-    )
-    return (
-        pl.concat([terms, whole])
-        .group_by("window_id", query_chunk_id="chunk_id")
-        .agg(rarity=pl.col("rarity").sum())
-    )
-
-
-def _cover_terms(terms: pl.DataFrame) -> pl.DataFrame:
-    distinct = terms.unique(["window_id", "term"])
-    # All weights are 0 if every word occurs in every chunk.
-    share = (pl.col("rarity").filter("held").sum() / pl.col("rarity").sum()).fill_nan(0)
-    return distinct.sort("window_id", "term").group_by("window_id").agg(term_coverage=share)
-
-
-def _summarize(parts: pl.DataFrame, min_similarity: float) -> pl.DataFrame:
-    """Count the parts of each window, and average their margins: the actual and the best possible one."""
-    weight = pl.when(pl.col("weight").sum() > 0).then(pl.col("weight").sum())
-    missed = pl.col("hit") & ~pl.col("found")
-    return parts.group_by("window_id").agg(
-        pl.col("weight", "found", "hit", "no_place", "over_budget").sum(),
-        parts=pl.len(),
-        served_share=pl.col("served").mean(),
-        score_margin=(pl.col("shown") - min_similarity).fill_null(0).sum() / weight,
-        reach=(pl.col("best") - min_similarity).clip(0).fill_null(0).sum() / weight,
-        best=pl.col("best").mean(),
-        near=(missed & pl.col("near")).sum(),
-        missed=missed.sum(),
-    )
+    apart = chunks.join(only_whole, on="window_id", how="anti", maintain_order="left")
+    together = chunks.group_by("window_id").agg(pl.col("weight").sum(), pl.col("small_talk").all())
+    joined = only_whole.join(together, on="window_id", how="left", maintain_order="left")
+    return pl.concat([apart, joined.select(apart.columns)])
 
 
 def _decide(
-    table: pl.DataFrame, min_similarity: float, settings: RAGSettings, *, searchable: bool, embedder_id: str
+    table: pl.DataFrame, settings: RAGSettings, *, searchable: bool, is_calibrated: bool, embedder_id: str
 ) -> pl.DataFrame:
-    is_fitted = embedder_id.startswith(_FITTED_SPACES)
-    measured = estimate_confidence(pl.col("score_margin"), min_similarity)
-    confidence = (
-        pl.when(pl.lit(not (settings.enabled and searchable)))
-        .then(0.0)
-        .when(~pl.col("is_known"))
-        .then(None)
-        .when(~pl.col("asks"))
-        .then(0.5)
-        .when(pl.lit(is_fitted))
-        .then(measured)
-        .when(pl.col("served_share") == 0)
-        .then(0.0)
+    can_search = settings.enabled and searchable
+    verdict = (
+        pl.when(pl.col("part_count") == 0)
+        .then(pl.lit("nothing_asked"))
+        .when(pl.lit(not can_search))
+        .then(pl.lit("insufficient"))
+        .when(~pl.col("is_known") | pl.lit(not is_calibrated))
+        .then(pl.lit("not_known"))
+        .when(pl.col("served_share") >= 1 - _TOLERATED)
+        .then(pl.lit("sufficient"))
+        .when(pl.col("served_share") <= _TOLERATED)
+        .then(pl.lit("insufficient"))
+        .otherwise(pl.lit("partial"))
     )
-    attainable = (estimate_confidence(pl.col("reach"), min_similarity) >= 0.5) | pl.lit(not is_fitted)
-    advice = (
-        pl.when(pl.lit(not settings.enabled))
-        .then(pl.lit("set rag.enabled: true, because retrieval is switched off"))
-        .when(pl.lit(not searchable))
-        .then(pl.lit("add documents: there is none to search"))
-        .when(~pl.col("is_known"))
-        .then(
-            pl.format(
-                "set embedding.model to multilingual, or embedding.provider to a service that knows {}: what this "
-                "one finds similar says nothing about the window",
-                english_name(pl.col("language")),
-            )
-        )
-        .when(pl.col("confidence").is_null())
-        .then(
-            pl.lit(
-                f"look at the documents: how similar they must be is not known for {embedder_id}, so that there is no "
-                "verdict"
-            )
-        )
-        .when(~pl.col("asks"))
-        .then(pl.lit("nothing to do: the window has no words of the corpus"))
-        .when(pl.col("confidence") >= 0.5)
-        .then(pl.lit("nothing to do"))
-        .when(pl.col("hit") == 0)
-        .then(
-            pl.lit(
-                "add documents dated before the window, or widen rag.as_of and the filters: none may be given"
-            )
-        )
-        .when(attainable & (pl.col("over_budget") > pl.col("no_place")))
-        .then(
-            pl.format(
-                "raise context.max_tokens: {} of {} parts found documents that did not fit",
-                "over_budget",
-                "parts",
-            )
-        )
-        .when(attainable & (pl.col("no_place") > 0))
-        .then(
-            pl.format(
-                f"raise rag.top_k above {settings.top_k}: {{}} of {{}} parts found documents beyond this "
-                "limit",
-                "no_place",
-                "parts",
-            )
-        )
-        .when(2 * pl.col("near") > pl.col("parts"))
-        .then(
-            pl.format(
-                f"lower rag.min_similarity: {{}} of {{}} parts came within {_NEAR} of {min_similarity:g}",
-                "near",
-                "parts",
-            )
-        )
-        .when(pl.col("missed") > 0)
-        .then(
-            pl.format(
-                f"add documents: {{}} of {{}} parts found nothing above {min_similarity:g}", "missed", "parts"
-            )
-        )
-        .otherwise(
-            pl.format(
-                f"add documents: those found are barely above {min_similarity:g} (best of a part: {{}} on average)",
-                pl.col("best").round(2),
-            )
-        )
-    )
+    advice = [
+        _recommend(row, settings, searchable=searchable, is_calibrated=is_calibrated, embedder_id=embedder_id)
+        for row in table.with_columns(name=english_name(pl.col("language"))).iter_rows(named=True)
+    ]
     return (
-        table.with_columns(confidence=confidence)
-        .with_columns(pl.col("confidence", "term_coverage", "score_margin").round(_DECIMALS))
+        table.with_columns(verdict=verdict)
         .with_columns(
-            verdict=pl.when(pl.col("confidence").is_null())
-            .then(pl.lit("unknown"))
-            .when(pl.col("confidence") >= 0.5)
-            .then(pl.lit("sufficient"))
-            .otherwise(pl.lit("insufficient")),
-            recommendation=advice,
+            pl.col("served_share").round(_DECIMALS),
+            confidence=pl.when(pl.col("verdict") != "not_known").then(pl.col("confidence").round(_DECIMALS)),
+            recommendation=pl.Series(advice, dtype=pl.String),
         )
         .select(
             "window_id",
             "language",
+            "part_count",
+            "served_count",
+            "beyond_limit_count",
+            "uncovered_count",
             "served_share",
-            "term_coverage",
-            "score_margin",
-            "verdict",
             "confidence",
+            "verdict",
             "recommendation",
             language_known="is_known",
         )
     )
+
+
+def _recommend(
+    row: dict[str, object],
+    settings: RAGSettings,
+    *,
+    searchable: bool,
+    is_calibrated: bool,
+    embedder_id: str,
+) -> str:
+    """Say what was found for the parts of a window, and what to do about the others."""
+    parts, served, beyond, uncovered = (
+        int(str(row[name]))
+        for name in ("part_count", "served_count", "beyond_limit_count", "uncovered_count")
+    )
+    if not settings.enabled:
+        return "set rag.enabled: true, because retrieval is switched off"
+    if not searchable:
+        return "add documents: there is none to search"
+    if not parts:
+        return "nothing to do: the window asks for nothing"
+    if not row["is_known"]:
+        return (
+            f"set embedding.model to multilingual, or embedding.provider to a service that knows {row['name']}: what "
+            "this one finds similar says nothing about the window"
+        )
+    told = [f"{served} of {count(parts, 'part')} served"]
+    over_budget = int(str(row["over_budget_parts"]))
+    if not is_calibrated:
+        told.append(f"look at the documents: the probabilities were not measured with {embedder_id}")
+    if over_budget:
+        told.append(f"raise context.max_tokens: documents for {count(over_budget, 'more part')} did not fit")
+    if beyond > over_budget:
+        told.append(
+            f"raise rag.top_k above {settings.top_k}: documents beyond this limit serve "
+            f"{count(beyond - over_budget, 'more part')}"
+        )
+    if uncovered:
+        told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')}")
+    if len(told) == 1:
+        told.append("nothing to do")
+    return "; ".join(told)
+
+
+def _find_small_talk(window_chunks: pl.DataFrame, terms_of: TermsOf) -> pl.Series:
+    """Return whether all messages of each query chunk are small talk."""
+    messages = (
+        window_chunks.select(pl.col("text").str.split(SEPARATOR)).with_row_index("chunk").explode("text")
+    )
+    found = messages.with_columns(
+        small_talk=pl.Series(find_small_talk(messages["text"].to_list(), weigh=terms_of), dtype=pl.Boolean)
+    )
+    return found.group_by("chunk", maintain_order=True).agg(pl.col("small_talk").all())["small_talk"]

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.passages.passages import TermsOf, make_passages
 from backstory.retrieval.passages.provenance import describe_provenance
 from backstory.settings.models import ContextSettings
@@ -39,18 +40,27 @@ def make_contexts(
         settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
 
     Returns:
-        Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk, and
-        ``matched_query_chunks`` lists these query chunks, best first.
+        Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk.
+        ``matched_query_chunks`` lists the query chunks that the document serves, whichever of its chunks they found,
+        most probable first; if it serves none for certain, those that found the chunk.
     """
     kept = (
-        decisions.filter("kept")
-        .sort(["window_id", "rank", "similarity", "query_chunk_id"], descending=[False, False, True, False])
+        _list_standing_hits(decisions)
+        .sort(
+            ["window_id", "rank", "probability", "similarity", "query_chunk_id"],
+            descending=[False, False, True, True, False],
+        )
         .group_by("window_id", "rank", "chunk_id", "document_id", maintain_order=True)
         .agg(
-            pl.col("similarity").max(),
-            pl.col("score").max(),
-            matched_query_chunks=pl.col("query_chunk_id"),
+            pl.col("similarity").filter("kept").max(),
+            pl.col("score").filter("kept").max(),
+            is_certain=(pl.col("probability") >= SERVES).any(),
+            serving=pl.col("query_chunk_id")
+            .filter(pl.col("probability") >= SERVES)
+            .unique(maintain_order=True),
+            finding=pl.col("query_chunk_id").filter("kept").unique(maintain_order=True),
         )
+        .with_columns(matched_query_chunks=pl.when("is_certain").then("serving").otherwise("finding"))
     )
     rows = kept.join(
         chunks.drop("document_id").rename({"text": "content"}),
@@ -71,6 +81,26 @@ def make_contexts(
         budget = settings.model_copy(update={"max_tokens": settings.posts_max_tokens})
         made = pl.concat([made, choose_passages(posts, budget)]).sort("window_id", "rank")
     return conform(made, schemas.Contexts)
+
+
+def _list_standing_hits(decisions: pl.DataFrame) -> pl.DataFrame:
+    """Return the hits of the kept chunks, and the hits of the chunks for which a kept chunk stands."""
+    kept = decisions.filter("kept")
+    standing = kept.select("window_id", "document_id", "chunk_id", "rank").unique(maintain_order=True)
+    others = decisions.filter(~pl.col("kept")).drop("chunk_id", "document_id", "rank")
+    return pl.concat(
+        [
+            kept,
+            others.join(
+                standing.rename({"chunk_id": "because_of"}),
+                on=["window_id", "because_of"],
+                how="inner",
+                maintain_order="left",
+            )
+            .with_columns(chunk_id="because_of")
+            .select(kept.columns),
+        ]
+    )
 
 
 def _count_served(decisions: pl.DataFrame, rows: pl.DataFrame) -> dict[tuple[str, str], int]:
@@ -156,7 +186,7 @@ def make_window_contexts(
         .with_columns(pl.col("^.*_count$").fill_null(0))
         .join(assessments, on="window_id", how="left", maintain_order="left")
     )
-    foreign = pl.lit(enabled) & (pl.col("verdict") == "unknown") & ~pl.col("language_known")
+    foreign = pl.lit(enabled) & (pl.col("verdict") == "not_known") & ~pl.col("language_known")
     starved = pl.lit(enabled) & (pl.col("kept_count") == 0) & (pl.col("over_budget_count") > 0)
     status = (
         pl.when(pl.lit(not enabled))

@@ -37,7 +37,7 @@ def main() -> None:
             index, _ = index_documents(Path(scratch), labelled, space.settings, space.embedder, space.cache)
         with index, measurement.measure(METHOD):
             chunks, vectors = embed_windows(labelled, space.settings, space.embedder, space.cache)
-            retrieval = Retrieval.from_settings(space.settings, space.embedder, index)
+            retrieval = Retrieval.from_settings(space.settings, index)
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             ranked = rank_documents(chunks, queries, hits, retrieval)
     runs: dict[str, list[Found]] = {}

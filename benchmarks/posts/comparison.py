@@ -90,7 +90,7 @@ def evaluate_posts(
         with index:
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
             materials = show_windows(labelled)
-            retrieval = Retrieval.from_settings(settings, embedder, index)
+            retrieval = Retrieval.from_settings(settings, index)
             contexts = find_contexts(labelled, materials, chunks, vectors, retrieval)
 
     def embed(texts: list[str]) -> Any:

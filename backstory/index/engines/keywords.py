@@ -187,6 +187,21 @@ class KeywordIndex:
             scored.append(pairs.where(score > 0))
         return Matches.joined([*found, *scored])
 
+    def words_of(self, texts: Sequence[str]) -> pl.DataFrame:
+        """Find the words of texts that occur in the index, in their order.
+
+        Args:
+            texts: Any texts.
+
+        Returns:
+            One row per word, with the columns of :meth:`terms_of`. A word that follows itself counts once.
+        """
+        text, _, term = self._look_up(texts)
+        starts = np.ones(len(text), bool)
+        starts[1:] = (text[1:] != text[:-1]) | (term[1:] != term[:-1])
+        text, term = text[starts], term[starts]
+        return pl.DataFrame({"text": text, "term": term, "rarity": self._rarity[term]})
+
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
 

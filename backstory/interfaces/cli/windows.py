@@ -173,13 +173,11 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
 
 
 def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
-    confidence = context["confidence"]
-    if confidence is None:
-        console.print(f"Verdict: {context['verdict']}.")
+    verdict = context["verdict"].replace("_", " ")
+    if context["confidence"] is None or not context["part_count"]:
+        console.print(f"Verdict: {verdict}.")
     else:
-        estimate = "over 99%" if confidence > _ALMOST_SURE else f"{confidence:.0%}"
         console.print(
-            f"Verdict: {context['verdict']}. Estimated probability that at least half of the window's topics are "
-            f"covered: {estimate}."
+            f"Verdict: {verdict}. Expected share of the window that is served: {context['confidence']:.0%}."
         )
     console.print(plain(f"Advice: {context['recommendation']}."))

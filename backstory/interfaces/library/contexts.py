@@ -13,14 +13,13 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
-from backstory.index.calibration import find_threshold
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.models.embeddings.embed import embed_texts
 from backstory.operations.inspection.windows import find_window
 from backstory.retrieval.assembly import Retrieval, Retrieved
-from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
@@ -190,7 +189,6 @@ def _cover(
         index=index,
         rag=rag,
         context=context,
-        min_similarity=find_threshold(rag, workspace.embedder, index.calibration),
         reranker=workspace.reranker,
         rerank=settings.rerank,
         judgements=workspace.judgements,
@@ -200,13 +198,11 @@ def _cover(
     # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
     posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
     by_people = ~pl.col("chunk_id").is_in(posts)
+    judged = judge_parts(chunks, retrieved.decisions.filter(by_people), terms_of=index.terms_of)
     assessed = evaluate_retrieval(
         windows,
         chunks,
-        retrieved.decisions.filter(by_people),
-        retrieved.contexts.filter(by_people),
-        terms_of=index.terms_of,
-        min_similarity=retrieval.min_similarity,
+        judged,
         settings=rag,
         searchable=(index.rows_by_people if workspace.feeds_back else index.rows) > 0,
         embedder_id=workspace.embedder.id,
@@ -215,21 +211,14 @@ def _cover(
     rows = retrieved.contexts.to_dicts()
     budget = add_budget_of_posts(context) if workspace.feeds_back else context
     written = format_context(rows, budget, plan.form)
-    documents = _list_documents(retrieved, chunks)
+    documents = _list_documents(retrieved, judged)
     return ContextAnswer(
         query=query,
         text=written,
         format=plan.form,
         tokens=int(estimate_tokens([written])[0]) if written else 0,
         max_tokens=budget.max_tokens,
-        parts=tuple(
-            ContextPart(
-                part=number,
-                text=part,
-                citations=tuple(each.citation for each in documents if number in each.serves),
-            )
-            for number, part in enumerate(chunks["text"], start=1)
-        ),
+        parts=_list_parts(judged, chunks, documents),
         documents=documents,
         verdict=assessed["verdict"],
         confidence=assessed["confidence"],
@@ -321,12 +310,33 @@ def _split(text: str, count_tokens: CountTokens) -> list[list[str]]:
     return found
 
 
-def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[ContextDocument, ...]:
+def _list_parts(
+    judged: pl.DataFrame, chunks: pl.DataFrame, documents: Sequence[ContextDocument]
+) -> tuple[ContextPart, ...]:
+    """List the parts with what serves each, from the same record as the verdict."""
+    texts = dict(chunks.select("chunk_id", "text").iter_rows())
+    whole = "\n\n".join(chunks["text"])
+    return tuple(
+        ContextPart(
+            part=number,
+            text=texts.get(row["query_chunk_id"], whole),
+            state=row["state"],
+            probability=round(row["probability"], 3),
+            chunk_id=row["chunk_id"],
+            citations=tuple(each.citation for each in documents if number in each.serves),
+        )
+        for number, row in enumerate(judged.iter_rows(named=True), start=1)
+    )
+
+
+def _list_documents(retrieved: Retrieved, judged: pl.DataFrame) -> tuple[ContextDocument, ...]:
     """List the cited documents with the numbers of the parts that each serves."""
-    numbers = {chunk_id: number for number, chunk_id in enumerate(chunks["chunk_id"], start=1)}
+    serves: dict[str, list[int]] = {}
+    for number, documents in enumerate(judged["documents"].to_list(), start=1):
+        for document_id in documents:
+            serves.setdefault(document_id, []).append(number)
     found: dict[int, ContextDocument] = {}
     for row in retrieved.contexts.iter_rows(named=True):
-        parts = {numbers[key] for key in row["matched_query_chunks"] if key in numbers}
         known = found.get(row["citation"])
         found[row["citation"]] = ContextDocument(
             citation=row["citation"],
@@ -335,6 +345,6 @@ def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[Context
             title=row["title"],
             date=row["published_at"],
             similarity=max(row["similarity"], known.similarity if known else -1.0),
-            serves=tuple(sorted(parts | set(known.serves if known else ()))),
+            serves=tuple(serves.get(row["document_id"], ())),
         )
     return tuple(found[citation] for citation in sorted(found))

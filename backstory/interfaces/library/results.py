@@ -123,14 +123,15 @@ class Verdict(Result):
     """Whether the documents cover a text."""
 
     verdict: str = Field(
-        description="sufficient: at least half of its topics are probably covered, though single parts may not be; "
-        "insufficient; or unknown for this embedder or language."
+        description="sufficient: documents serve at least nine tenths of it; partial; insufficient: at most one tenth; "
+        "nothing_asked: small talk alone; not_known: this embedder or language was not measured."
     )
     confidence: float | None = Field(
-        description="Estimated probability that the context suffices; null if unknown."
+        description="Expected share that documents serve, by the probabilities of the parts; null if not known."
     )
     recommendation: str = Field(
-        description="What would cover more. Of parts that nothing serves, say that the documents do not tell."
+        description="How many parts are served, and what would serve more. Of uncovered parts, say that the documents do "
+        "not tell."
     )
     index_version: str = Field(description="Snapshot that was searched.")
     degraded: str | None = Degraded
@@ -154,8 +155,14 @@ class ContextPart(Result):
 
     part: int = Field(description="Number of the part, from 1.")
     text: str = Field(description="Its text.")
+    state: Literal["served", "beyond_limit", "uncovered", "not_asked"] = Field(
+        description="served: by a document of the context; beyond_limit: only by documents beyond top_k or max_tokens; "
+        "uncovered: by nothing in the index; not_asked: small talk."
+    )
+    probability: float = Field(description="Probability that the best chunk tells something about it.")
+    chunk_id: str | None = Field(description="The chunk that serves it best; null if nothing does.")
     citations: tuple[int, ...] = Field(
-        description="Numbers of the documents that serve it; empty if nothing does."
+        description="Numbers of the documents that serve it; empty if none of the context does."
     )
 
 
@@ -404,7 +411,7 @@ class Explanation(Result):
     """Why documents are, or are not, in the context of a window."""
 
     window_id: str = Field(description="The window.")
-    verdict: str = Field(description="sufficient, insufficient or unknown.")
+    verdict: str = Field(description="sufficient, partial, insufficient, nothing_asked or not_known.")
     coverage: float = Field(description="Share of the parts that a document of the context serves.")
     recommendation: str = Field(description="What would cover more.")
     uncovered_topics: tuple[str, ...] = Field(

@@ -139,4 +139,4 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
 
 
 def _list_uncovered(parts: Sequence[ContextPart]) -> list[ContextPart]:
-    return [part for part in parts if not part.citations]
+    return [part for part in parts if part.state == "uncovered"]

@@ -98,7 +98,7 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
             indexed = time.perf_counter()
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
             embedded = time.perf_counter()
-            retrieval = Retrieval.from_settings(settings, embedder, index)
+            retrieval = Retrieval.from_settings(settings, index)
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()

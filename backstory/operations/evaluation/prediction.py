@@ -9,7 +9,7 @@ import polars as pl
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.evaluation.scoring import score_runs
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 
 PREDICTED = ("ncov@5", "coverage@5")
 
@@ -40,10 +40,7 @@ def assess_windows(
     assessments = evaluate_retrieval(
         labelled.windows,
         chunks,
-        decisions,
-        contexts,
-        terms_of=retrieval.index.terms_of,
-        min_similarity=retrieval.min_similarity,
+        judge_parts(chunks, decisions, terms_of=retrieval.index.terms_of),
         settings=retrieval.rag,
         searchable=retrieval.index.rows > 0,
         embedder_id=retrieval.index.embedder_id,

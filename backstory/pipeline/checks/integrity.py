@@ -135,7 +135,7 @@ def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -
     known = workspace.embedder.languages
     foreign = [language for language in contexts["language"].unique() if not is_known(language, known)]
     return (
-        contexts.filter((pl.col("verdict") == "unknown") & pl.col("language").is_in(foreign))
+        contexts.filter((pl.col("verdict") == "not_known") & pl.col("language").is_in(foreign))
         .sort("language", "window_id")
         .select("window_id", "embedder_id", "recommendation", language=english_name(pl.col("language")))
     )

@@ -17,6 +17,7 @@ from backstory.index.snapshot.publication import current_version
 from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.prices import find_price
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.settings.groups import SettingsGroup
 from backstory.settings.models import IndexSettings
 from backstory.writing.draft import MOST_DRAFTS, RecordedWriter
@@ -36,9 +37,9 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 6,
-        "contexts": 3,
-        "window_contexts": 6,
+        "decisions": 7,
+        "contexts": 4,
+        "window_contexts": 7,
         "posts": 3,
     }
 )
@@ -209,7 +210,8 @@ def _decisions(workspace: Workspace) -> SettingsRead:
         *(("mmr_lambda",) if settings.strategy == "mmr" else ()),
         *(("posts_top_k",) if workspace.feeds_back else ()),
     )
-    read["rag.min_similarity"] = workspace.min_similarity
+    read["rag.min_similarity"] = settings.min_similarity
+    read["rag.pair_model"] = read_pair_model().digest
     if settings.strategy == "coverage":
         read["rag.temperature"] = workspace.calibration.temperature
     return read | _context(workspace, *_budgets(workspace), "snippet_characters") | _reranker(workspace)
@@ -250,7 +252,6 @@ def _window_contexts(workspace: Workspace) -> SettingsRead:
         | _rag(workspace, "top_k")
         | _context(workspace, "excerpt", "snippet_characters")
         | {
-            "rag.min_similarity": workspace.min_similarity,
             "embedding.languages": workspace.embedder.languages,
         }
     )

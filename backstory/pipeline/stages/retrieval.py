@@ -76,7 +76,6 @@ class RetrievalStage(TableStage):
             index=self.open_index(),
             rag=workspace.rag,
             context=settings.context,
-            min_similarity=workspace.min_similarity,
             reranker=workspace.reranker,
             rerank=settings.rerank,
             find_leaks=lambda texts: make_leak_finder(workspace)(texts),

@@ -11,7 +11,7 @@ from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
-from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
 
 
@@ -29,13 +29,13 @@ class WindowContextsStage(RetrievalStage):
         index = self.open_index
         posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
         by_people = ~pl.col("chunk_id").is_in(posts or [])
+        parts = judge_parts(
+            chunks, decisions.filter(by_people), terms_of=lambda texts: index().terms_of(texts)
+        )
         assessments = evaluate_retrieval(
             windows,
             chunks,
-            decisions.filter(by_people),
-            contexts.filter(by_people),
-            terms_of=lambda texts: index().terms_of(texts),
-            min_similarity=workspace.min_similarity,
+            parts,
             settings=settings.rag,
             searchable=(index().rows_by_people if workspace.feeds_back else index().rows) > 0,
             embedder_id=workspace.embedder.id,

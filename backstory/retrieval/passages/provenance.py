@@ -17,11 +17,13 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
     """Describe for each kept chunk which messages of its window it serves.
 
     Args:
-        rows: ``window_id`` and ``matched_query_chunks``, best first.
+        rows: ``window_id``, ``matched_query_chunks``, best first, and ``is_certain``: whether it serves them, or only
+            resembles them.
         window_chunks: Table ``window_chunks`` of these windows.
 
     Returns:
-        Texts such as ``messages 3 to 9 and 12, such as "Did the frost crack it?"``. Messages count from 1.
+        Texts such as ``messages 3 to 9 and 12, such as "Did the frost crack it?"``. Messages count from 1. The text of
+        a chunk that serves none for certain begins with ``perhaps``.
     """
     chunks = {
         chunk_id: (first, last, text)
@@ -30,13 +32,15 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
         ).iter_rows()
     }
     descriptions = []
-    for window_id, matched in rows.select("window_id", "matched_query_chunks").iter_rows():
+    columns = ("window_id", "matched_query_chunks", "is_certain")
+    for window_id, matched, is_certain in rows.select(columns).iter_rows():
+        sure = "" if is_certain else "perhaps "
         parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
         if not parts:
-            descriptions.append("the whole window")
+            descriptions.append(f"{sure}the whole window")
             continue
         places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
-        descriptions.append(f'{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
+        descriptions.append(f'{sure}{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
     return pl.Series("serves", descriptions, dtype=pl.String)
 
 

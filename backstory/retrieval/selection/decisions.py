@@ -28,6 +28,9 @@ _VERDICTS = {
 
 _NOTHING_SHOWN: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
+_LEAST_PROBABILITY: Final = 0.005
+"""A hit with a lower probability is noise: it could only fill a place."""
+
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
 
@@ -50,7 +53,6 @@ def select_hits(
     hits: pl.DataFrame,
     settings: RAGSettings,
     *,
-    min_similarity: float,
     temperature: float,
     vectors: VectorSources,
     entry_tokens: EntryTokens,
@@ -66,9 +68,9 @@ def select_hits(
     ``top_k`` of them are selected by the judgements. The reranker sees what passes the threshold, and may reject more.
 
     Args:
-        hits: Table ``hits``.
-        settings: The ``rag`` settings.
-        min_similarity: Threshold: cosine below which a hit is no evidence.
+        hits: Table ``hits``; the ``probability`` of each hit that the chunk tells something about the part; and the
+            ``prior`` of its document, a factor.
+        settings: The ``rag`` settings. A stated ``min_similarity`` drops hits with a lower cosine, too.
         temperature: Difference in score that changes the evidence by the factor e.
         vectors: Gives the vectors of query chunks and of stored chunks.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
@@ -84,13 +86,13 @@ def select_hits(
         ModelError: The reranker could not be used.
     """
     judged = hits.with_columns(
-        passed=pl.col("similarity") >= min_similarity, named=pl.lit(value=False) if named is None else named
+        passed=_passes(settings), named=pl.lit(value=False) if named is None else named
     )
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
     count = max(settings.top_k, reranking.candidates if reranking else 0)
     # A query chunk that found another chunk of a document counts as having found the chunk that stands for it.
     standing = pl.coalesce("duplicate_of", "chunk_id").alias("chunk_id")
-    columns = deduplicated.select("window_id", "query_chunk_id", standing, "score", "named")
+    columns = deduplicated.select("window_id", "query_chunk_id", standing, "score", "named", "prior")
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
         str(window_id): _select(
@@ -142,6 +144,14 @@ def select_hits(
         .join(notes, on="window_id", how="left", maintain_order="left")
     )
     return conform(table, schemas.Decisions)
+
+
+def _passes(settings: RAGSettings) -> pl.Expr:
+    """Return whether each hit is evidence of anything."""
+    is_evidence = pl.col("probability") >= _LEAST_PROBABILITY
+    if settings.min_similarity is None:
+        return is_evidence
+    return is_evidence & (pl.col("similarity") >= settings.min_similarity)
 
 
 def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
@@ -272,7 +282,9 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     cells = tuple(np.array(places).T)
     np.maximum.at(scores, cells, [score for _, _, score in found])
     np.logical_or.at(named, cells, group["named"].to_numpy())
-    return WindowMatrix(list(rows), chunk_ids, scores, named, temperature)
+    prior = np.zeros(len(chunk_ids))
+    np.maximum.at(prior, cells[1], group["prior"].to_numpy())
+    return WindowMatrix(list(rows), chunk_ids, scores, named, prior, temperature)
 
 
 def _near_duplicates(

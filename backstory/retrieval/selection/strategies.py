@@ -52,6 +52,7 @@ class WindowMatrix:
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
         named: Whether each query chunk found the candidate and names its title, shape ``(queries, candidates)``.
+        prior: Factor of the evidence for each candidate's document, shape ``(candidates,)``.
         temperature: Difference in score that changes the evidence by the factor e.
     """
 
@@ -59,6 +60,7 @@ class WindowMatrix:
     chunk_ids: list[str]
     scores: NDArray[np.float64]
     named: NDArray[np.bool_]
+    prior: NDArray[np.float64]
     temperature: float
 
     @property
@@ -110,7 +112,8 @@ def _select_by_coverage(
     """Serve every part of the window before serving any part twice.
 
     Every query chunk is evidence for the candidates that it found, see :func:`cover_evidence`, and more so if it names
-    their title. The gain of a candidate is discounted by its similarity to chosen candidates.
+    their title. The prior of a candidate's document multiplies its evidence. The gain of a candidate is discounted by
+    its similarity to chosen candidates.
     """
     chunk_ids = [window.chunk_ids[i] for i in candidates]
     scores = (window.scores + _NAMED_TITLE * window.temperature * window.named)[:, candidates]
@@ -118,7 +121,7 @@ def _select_by_coverage(
     asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
     asking = asking[:: max(1, -(-len(asking) // _MOST_QUERIES))]
     return cover_evidence(
-        _weigh_evidence(scores[asking], window.temperature),
+        _weigh_evidence(scores[asking], window.temperature) * window.prior[candidates],
         count,
         rows_alike=compare_queries(vectors.of_queries([window.query_ids[i] for i in asking])),
         candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,

@@ -127,7 +127,7 @@ CAUSES = (
     "over_budget",
 )
 SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
-VERDICTS = ("sufficient", "insufficient", "unknown")
+VERDICTS = ("sufficient", "partial", "insufficient", "nothing_asked", "not_known")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
 POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
 
@@ -279,6 +279,9 @@ class Decisions(Table):
     document_id: str = pa.Field(description="Document of the stored chunk.")
     similarity: float = pa.Field(description="Cosine similarity.")
     score: float = pa.Field(description="Score that the ranking orders by.")
+    probability: float = pa.Field(
+        ge=0, le=1, description="Probability that the chunk tells something about the query chunk."
+    )
     kept: bool = pa.Field(description="Whether the chunk is in the context.")
     rank: int = pa.Field(nullable=True, description="Rank in the context, from 1; null if dropped.")
     cause: str = pa.Field(isin=CAUSES, description="kept, or why it was dropped.")
@@ -327,11 +330,15 @@ class Contexts(Table):
     )
     citation: int = pa.Field(ge=1, description="Number of the document in this window, for [1] and so on.")
     serves: str = pa.Field(
-        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them."
+        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them; `perhaps` where "
+        "that is not certain."
     )
     similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
     score: float = pa.Field(description="Best score over the query chunks that found it.")
-    matched_query_chunks: StringList = pa.Field(description="Query chunks that found it, best first.")
+    matched_query_chunks: StringList = pa.Field(
+        description="Query chunks that its document serves, most probable first; if it serves none for certain, those that "
+        "found it."
+    )
 
     class Config:
         unique = ["window_id", "rank"]
@@ -358,39 +365,34 @@ class WindowContexts(Table):
     max_tokens: int = pa.Field(ge=1, description="Budget of each of the two texts, context.max_tokens.")
     query_chunk_count: int = pa.Field(ge=0, description="Query chunks of the window.")
     hit_count: int = pa.Field(ge=0, description="Hits of all query chunks.")
-    above_threshold_count: int = pa.Field(ge=0, description="Hits at or above the threshold.")
+    above_threshold_count: int = pa.Field(ge=0, description="Hits that are evidence.")
     after_dedup_count: int = pa.Field(
-        ge=0, description="Hits at or above the threshold whose chunk remained after deduplication."
+        ge=0, description="Hits that are evidence and whose chunk remained after deduplication."
     )
     kept_count: int = pa.Field(ge=0, description="Chunks in the context.")
+    part_count: int = pa.Field(ge=0, description="Parts that ask for something; small talk is none.")
+    served_count: int = pa.Field(ge=0, description="Parts that a document of the context serves.")
+    beyond_limit_count: int = pa.Field(
+        ge=0, description="Parts that only documents beyond rag.top_k or context.max_tokens serve."
+    )
+    uncovered_count: int = pa.Field(ge=0, description="Parts that nothing in the index serves.")
     coverage: float = pa.Field(
         ge=0,
         le=1,
-        description="Share of the queries that found a kept chunk above the threshold.",
-    )
-    term_coverage: float = pa.Field(
-        ge=0,
-        le=1,
-        description="Share of the window's words, weighted by rarity, that occur in its context; only words that occur "
-        "in the corpus count.",
-    )
-    score_margin: float = pa.Field(
-        ge=0,
-        description="Mean margin, in cosine, by which a query's best document in the context exceeds the threshold.",
+        description="Share of the parts that a document of the context serves, by their number of messages.",
     )
     verdict: str = pa.Field(
         isin=VERDICTS,
-        description="sufficient (confidence 0.5 or more), insufficient (less), or unknown (the model does not know the "
-        "window's language, or no confidence was fitted for it).",
+        description="sufficient (coverage 0.9 or more), partial, insufficient (0.1 or less), nothing_asked (small talk "
+        "alone), or not_known (the model does not know the window's language, or was not measured).",
     )
     confidence: float = pa.Field(
         ge=0,
         le=1,
         nullable=True,
-        description="Estimated probability that the context covers at least half of the window's topics; null for "
-        "verdict unknown.",
+        description="Expected coverage, by the probabilities of the parts; null for verdict not_known.",
     )
-    recommendation: str = pa.Field(description="What to do to cover more of the window.")
+    recommendation: str = pa.Field(description="How many parts are served, and what to do to serve more.")
     uncovered_topics: StringList = pa.Field(
         nullable=True,
         description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "

@@ -1,0 +1,1 @@
+"""The probability that a stored chunk tells something about a part of a window."""

@@ -1,0 +1,80 @@
+"""The model of pairs: the probability that a chunk tells something about a part of a window.
+
+It is a logistic regression on the features of :mod:`backstory.retrieval.evidence.pair_features`. ``python -m
+benchmarks.train_pairs`` fits it on labelled sets and writes ``pair_model.json``; docs/studies/evidence.md has the
+figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from backstory.base.ids import digest_json
+from backstory.retrieval.evidence.pair_features import Values
+
+SERVES: Final = 0.5
+"""A chunk serves a part from this probability on."""
+
+MODEL_FILE: Final = Path(__file__).with_name("pair_model.json")
+_FARTHEST: Final = 4.0
+"""Features farther from their mean than so many deviations count as so far: no single one decides."""
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """A fitted model of pairs.
+
+    Attributes:
+        centre: Mean of each feature.
+        spread: Standard deviation of each feature.
+        weights: Weight of each feature, in deviations from its mean.
+        intercept: Log odds of a pair with mean features.
+        fitted_on: Names of the labelled sets.
+    """
+
+    centre: Mapping[str, float]
+    spread: Mapping[str, float]
+    weights: Mapping[str, float]
+    intercept: float
+    fitted_on: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Hash of all values: two models with the same digest give the same probabilities."""
+        return digest_json(asdict(self), length=16)
+
+    def standardize(self, features: Mapping[str, Values]) -> Values:
+        """Return features in deviations from their means, shape ``(pairs, features)``."""
+        columns = [(features[name] - self.centre[name]) / self.spread[name] for name in self.weights]
+        standard: Values = np.clip(np.stack(columns, axis=1), -_FARTHEST, _FARTHEST)
+        return standard
+
+    def estimate(self, features: Mapping[str, Values]) -> Values:
+        """Estimate the probability that the chunk of each pair tells something about its part.
+
+        Args:
+            features: From :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
+
+        Returns:
+            Probabilities, shape ``(pairs,)``.
+        """
+        odds = self.intercept + self.standardize(features) @ np.array(list(self.weights.values()))
+        probabilities: Values = 1 / (1 + np.exp(-odds))
+        return probabilities
+
+    def write(self, path: Path) -> None:
+        """Write the model as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+@cache
+def read_pair_model(path: Path = MODEL_FILE) -> PairModel:
+    """Read the model that ships with the library, or another one."""
+    return PairModel(**json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,259 @@
+"""Fit the model of pairs on labelled sets, and measure it on each set with a fit on the others.
+
+``python -m benchmarks.train_pairs DIR... [--unrelated DIR...] [--write]`` finds the hits of every set at the default
+settings. A pair of a part and a chunk counts as positive if the chunk's document tells about a topic of the part. Pairs
+of the windows of one set with the documents of another set are negative. Each window has the same weight. The documents
+of the sets after ``--unrelated`` are used as such only: their own labels say nothing of parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.base.environment import cache_folder
+from backstory.index.search import SearchIndex
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.protocol import Vectors
+from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.library_path import embed_windows, index_documents
+from backstory.operations.evaluation.part_labels import label_parts
+from backstory.operations.evaluation.scoring import name_group
+from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
+from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel
+from backstory.retrieval.hits import find_hits, plan_queries
+from backstory.settings.models import Settings
+
+Values = NDArray[np.float64]
+
+_RIDGE = 0.01
+_STEPS = 100
+_BINS = 10
+_UNRELATED_SHARE = 0.25
+"""Weight of a window among the documents of another set, beside 1 for a window among its own."""
+_UNRELATED_WINDOWS = 16
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of the windows of one set with the documents of a set.
+
+    Attributes:
+        windows: Name of the set of the windows.
+        documents: Name of the set of the documents.
+        features: From :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
+        serves: 1 where the document tells about a topic of the part, else 0, shape ``(pairs,)``.
+        weights: Weight of each pair; those of a window add up to its share.
+    """
+
+    windows: str
+    documents: str
+    features: dict[str, Values]
+    serves: Values
+    weights: Values
+
+
+@dataclass(frozen=True)
+class _Opened:
+    labelled: LabelledSet
+    index: SearchIndex
+    chunks: pl.DataFrame
+    vectors: Vectors
+
+
+def fit_logistic(rows: Values, positive: Values, weights: Values) -> Values:
+    """Fit a logistic regression by Newton's method, with a small ridge so that separable data has a solution.
+
+    Args:
+        rows: Standardized predictors, shape ``(pairs, features)``.
+        positive: 1 or 0, shape ``(pairs,)``.
+        weights: Weight of each pair, with a mean of 1, shape ``(pairs,)``.
+
+    Returns:
+        Intercept and weights, shape ``(features + 1,)``.
+    """
+    columns = np.column_stack([np.ones(len(rows)), rows])
+    ridge = _RIDGE * len(rows) * np.diag([0.0] + [1.0] * rows.shape[1]) / 100
+    fitted = np.zeros(columns.shape[1])
+    for _ in range(_STEPS):
+        expected = _logistic(columns @ fitted)
+        curvature = columns.T @ (columns * (weights * expected * (1 - expected) + 1e-9)[:, None]) + ridge
+        step = np.linalg.solve(curvature, columns.T @ (weights * (positive - expected)) - ridge @ fitted)
+        fitted = fitted + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return fitted
+
+
+def fit_model(sets: Sequence[Pairs]) -> PairModel:
+    """Fit a model of pairs."""
+    names = list(sets[0].features)
+    columns = {name: np.concatenate([pairs.features[name] for pairs in sets]) for name in names}
+    positive = np.concatenate([pairs.serves for pairs in sets])
+    weights = np.concatenate([pairs.weights for pairs in sets])
+    weights = weights / weights.mean()
+    centre = {name: round(float(np.average(columns[name], weights=weights)), 6) for name in names}
+    spread = {
+        name: round(float(np.sqrt(np.average((columns[name] - centre[name]) ** 2, weights=weights))), 6)
+        for name in names
+    }
+    unfitted = PairModel(
+        centre, spread, dict.fromkeys(names, 0.0), 0.0, tuple(sorted({pairs.windows for pairs in sets}))
+    )
+    fitted = fit_logistic(unfitted.standardize(columns), positive, weights)
+    return replace(
+        unfitted,
+        weights=dict(zip(names, np.round(fitted[1:], 6).tolist(), strict=True)),
+        intercept=round(float(fitted[0]), 6),
+    )
+
+
+def measure(model: PairModel, pairs: Pairs) -> dict[str, float | str | None]:
+    """Measure a model on pairs: area under the curve, calibration, and precision and recall of claims."""
+    found = model.estimate(pairs.features)
+    claimed = found >= SERVES
+    true = pairs.serves > 0
+    return {
+        "windows": pairs.windows,
+        "documents": pairs.documents,
+        "positive": float(np.average(pairs.serves, weights=pairs.weights)),
+        "claimed": float(np.average(claimed, weights=pairs.weights)),
+        "auc": area_under_curve(found, pairs.serves),
+        "ece": calibration_error(found, pairs.serves, pairs.weights),
+        "precision": _mean(true[claimed], pairs.weights[claimed]),
+        "recall": _mean(claimed[true], pairs.weights[true]),
+    }
+
+
+def area_under_curve(confidence: Values, positive: Values) -> float | None:
+    """Compute the probability that a positive pair has more confidence than a negative one (ties: half)."""
+    is_positive = positive > 0
+    pairs = int(is_positive.sum()) * int((~is_positive).sum())
+    if not pairs:
+        return None
+    ranks = pl.Series(confidence).rank("average").to_numpy()
+    return float((ranks[is_positive].sum() - is_positive.sum() * (is_positive.sum() + 1) / 2) / pairs)
+
+
+def calibration_error(confidence: Values, positive: Values, weights: Values) -> float:
+    """Compute the expected calibration error over ten bins of equal width (Naeini et al., AAAI 2015)."""
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    gaps = weights * (confidence - positive)
+    return float(sum(abs(gaps[bins == place].sum()) for place in range(_BINS)) / weights.sum())
+
+
+def sample_windows(labelled: LabelledSet, per_group: int) -> LabelledSet:
+    """Keep the first ``per_group`` windows of each group of a set, with their labels."""
+    groups = [name_group(window_id, labelled.name) for window_id in labelled.windows["window_id"]]
+    kept = labelled.windows.filter(pl.int_range(pl.len()).over(pl.Series(groups)) < per_group)
+    ids = kept.select("window_id")
+    return replace(
+        labelled,
+        windows=kept,
+        messages=labelled.messages.join(
+            ids, left_on="conversation_id", right_on="window_id", how="semi", maintain_order="left"
+        ),
+        qrels=labelled.qrels.join(ids, on="window_id", how="semi", maintain_order="left"),
+    )
+
+
+def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pairs:
+    """Search the documents of a set for the windows of a set, and measure the pairs of the hits."""
+    is_own = windows is documents
+    asked, chunks, vectors = windows.labelled.windows, windows.chunks, windows.vectors
+    if not is_own:
+        step = max(1, len(asked) // _UNRELATED_WINDOWS)
+        asked = asked.filter(pl.int_range(pl.len()) % step == 0)
+        mine = chunks["window_id"].is_in(asked["window_id"].to_list())
+        chunks, vectors = chunks.filter(mine), vectors[mine.to_numpy()]
+    rag = settings.rag.model_copy(update={"as_of": settings.rag.as_of and is_own})
+    queries = plan_queries(asked, chunks, vectors, rag)
+    hits = find_hits(queries, documents.index, rag).frame
+    features = measure_pairs(hits, list_parts(hits, chunks), queries.vectors_of, documents.index)
+    serves = np.zeros(len(hits))
+    known = np.ones(len(hits), bool)
+    if is_own:
+        labels = label_parts(windows.labelled, chunks)
+        serves = labels.serves(windows.labelled, hits).to_numpy().astype(np.float64)
+        known = hits["query_chunk_id"].is_in(labels.topics["query_chunk_id"].unique().to_list()).to_numpy()
+    counts = hits.filter(pl.Series(known)).select(1 / pl.len().over("window_id")).to_series().to_numpy()
+    share = (1.0 if is_own else _UNRELATED_SHARE) / max(1, len(asked))
+    return Pairs(
+        windows.labelled.name,
+        documents.labelled.name,
+        {name: values[known] for name, values in features.items()},
+        serves[known],
+        counts * share,
+    )
+
+
+def _logistic(values: Values) -> Values:
+    result: Values = 1 / (1 + np.exp(-np.clip(values, -500, 500)))
+    return result
+
+
+def _mean(values: NDArray[np.bool_], weights: Values) -> float | None:
+    return float(np.average(values, weights=weights)) if len(values) else None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit and measure on the sets given on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.train_pairs", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="labelled sets")
+    parser.add_argument("--unrelated", nargs="*", type=Path, default=[], help="further sets of documents")
+    parser.add_argument("--per-group", type=int, help="most windows per group of a set (default: all)")
+    parser.add_argument("--embedder", choices=["local", "hashing"], default="local")
+    parser.add_argument("--write", action="store_true", help="replace the model that the library ships")
+    given = parser.parse_args(arguments)
+    settings = Settings.model_validate({"embedding": {"provider": given.embedder}})
+    embedder = make_embedder(settings.embedding)
+    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    with tempfile.TemporaryDirectory(prefix="backstory-pairs-") as scratch, ExitStack() as stack:
+        opened = []
+        for folder in (*given.folders, *given.unrelated):
+            labelled = read_labelled_set(folder)
+            if given.per_group is not None:
+                labelled = sample_windows(labelled, given.per_group)
+            index, _ = index_documents(Path(scratch) / labelled.name, labelled, settings, embedder, cache)
+            stack.enter_context(index)
+            opened.append(_Opened(labelled, index, *embed_windows(labelled, settings, embedder, cache)))
+        own, others = opened[: len(given.folders)], opened
+        found = [
+            _find_pairs(windows, documents, settings)
+            for windows in own
+            for documents in others
+            if windows is documents or windows.labelled.name != documents.labelled.name
+        ]
+    report(found)
+    if given.write:
+        fit_model(found).write(MODEL_FILE)
+
+
+def report(found: Sequence[Pairs]) -> None:
+    """Print the measures of every set, with a fit on the other sets and with one on all."""
+    names = list(dict.fromkeys(pairs.windows for pairs in found))
+    rows = []
+    for name in names:
+        rest = [pairs for pairs in found if name not in (pairs.windows, pairs.documents)]
+        fits = {"all sets": fit_model(found)} | ({"other sets": fit_model(rest)} if rest else {})
+        rows += [
+            {"fitted on": fit, **measure(model, pairs)}
+            for fit, model in fits.items()
+            for pairs in found
+            if pairs.windows == name
+        ]
+    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_width_chars=200, float_precision=3):
+        print(pl.DataFrame(rows))
+
+
+if __name__ == "__main__":
+    main()
