@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from backstory.base.errors import InputError
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Unread, name_chat
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
@@ -27,14 +28,14 @@ def follow_branch(parents: Mapping[str, str | None], leaf: str) -> list[str]:
         leaf: Id of the last message.
 
     Raises:
-        ValueError: The messages form a ring.
+        InputError: The messages form a ring.
     """
     branch: list[str] = []
     passed: set[str] = set()
     at: str | None = leaf
     while at is not None and at in parents:
         if at in passed:
-            raise ValueError("the messages of the conversation form a ring")
+            raise InputError("the messages of the conversation form a ring", code="ring")
         passed.add(at)
         branch.append(at)
         at = parents[at]
