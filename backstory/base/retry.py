@@ -18,7 +18,7 @@ class TransientError(ModelError):
     """
 
     def __init__(self, message: str, delay: float | None = None, **values: object) -> None:
-        super().__init__(message, **values)
+        super().__init__(message, code=None, **values)
         self.delay = delay
 
 

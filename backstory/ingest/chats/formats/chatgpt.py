@@ -103,7 +103,7 @@ def _list_messages(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes = {key: as_object(node) for key, node in as_object(conversation.get("mapping")).items()}
     leaf = first_text(conversation.get("current_node"))
     if leaf not in nodes:
-        raise ValueError("the conversation does not say which of its messages is the last (current_node)")
+        raise ValueError("the conversation does not name its last message (current_node)")
     parents = {key: first_text(node.get("parent")) for key, node in nodes.items()}
     branch = (as_object(nodes[key].get("message")) for key in follow_branch(parents, leaf))
     return [message for message in branch if message]
