@@ -215,7 +215,7 @@ def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspac
     (workspace.chats_dir / "garden.txt").write_text(AMBIGUOUS, encoding="utf-8")
     (workspace.chats_dir / "plan.pdf").write_bytes(b"%PDF-1.7")
     for days in (None, ["2025-03-13"]):
-        with raises(WorkspaceError, "no_messages", sources=("chats/garden.txt", "chats/plan.pdf")) as raised:
+        with raises(WorkspaceError, "no_messages", path=workspace.chats_dir) as raised:
             run_pipeline(workspace, days)
     sources = read_table(workspace.tables, "sources")
     assert sources["status"].to_list() == ["set_aside", "unsupported"]
