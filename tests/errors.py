@@ -1,11 +1,14 @@
 """Expects an error of the library by its class, its code and its values, whatever its message says."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Generic, TypeVar
 
 import pytest
+from pydantic import ValidationError
 
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, SettingsError
 
 Error = TypeVar("Error", bound=BackstoryError)
 
@@ -52,3 +55,19 @@ def raises(kind: type[Error], code: str | None = None, /, **values: object) -> R
         A context manager that fails without such an error, and then holds it.
     """
     return Raised(kind, code or kind.code, values)
+
+
+@contextmanager
+def refuses(code: str, /, **values: object) -> Iterator[None]:
+    """Expect a model of the settings to refuse what it is given.
+
+    Args:
+        code: The code of an error that one of its validators raises.
+        values: Those of the error's values that matter, which must be equal.
+    """
+    with pytest.raises(ValidationError) as raised:
+        yield
+    causes = [problem.get("ctx", {}).get("error") for problem in raised.value.errors()]
+    errors = [cause for cause in causes if isinstance(cause, SettingsError) and cause.code == code]
+    assert errors, raised.value
+    assert any(error.values.items() >= values.items() for error in errors), errors

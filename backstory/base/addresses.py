@@ -6,6 +6,8 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from backstory.base.errors import SettingsError
+
 OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 """Address of `provider: openai` if the settings name none."""
 
@@ -14,26 +16,30 @@ def clean_address(value: str | None) -> str | None:
     """Return an address without a slash at its end.
 
     Raises:
-        ValueError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
+        SettingsError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
     """
     if value is None:
         return value
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("this must be an address that begins with https:// or http://")
+        raise SettingsError(
+            "this must be an address that begins with https:// or http://", code="invalid_address"
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError(
-            "this must be an address without user, password, ? or #; keys are read from the environment"
+        raise SettingsError(
+            "this must be an address without user, password, ? or #; keys are read from the environment",
+            code="secret_in_address",
         )
     return value.rstrip("/")
 
 
 def require_protected(address: str | None, *, allow_http: bool, sent: str) -> None:
-    """Raise ``ValueError`` if what is sent to an address could be read on a network, unless that is allowed."""
+    """Raise ``SettingsError`` if what is sent to an address could be read on a network, unless that is allowed."""
     if address and not allow_http and not _is_protected(address):
-        raise ValueError(
+        raise SettingsError(
             f"base_url is http:// of another machine, so {sent} would travel unencrypted; write https://, or "
-            "`allow_http: true` if the network between is yours"
+            "`allow_http: true` if the network between is yours",
+            code="unencrypted",
         )
 
 

@@ -8,8 +8,6 @@ from backstory.base.errors import ModelError
 
 if TYPE_CHECKING:
     import tenacity
-if TYPE_CHECKING:
-    pass
 
 
 class TransientError(ModelError):
@@ -19,8 +17,8 @@ class TransientError(ModelError):
         delay: Seconds that the server requests to wait before a retry, or None.
     """
 
-    def __init__(self, message: str, delay: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, delay: float | None = None, **values: object) -> None:
+        super().__init__(message, code=None, **values)
         self.delay = delay
 
 

@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from backstory.base.chunker_names import ChunkerName
+from backstory.base.errors import SettingsError
 from backstory.settings.groups import SettingsGroup
 
 
@@ -36,7 +37,10 @@ class ChunkSettings(SettingsGroup):
             ("max_characters", "overlap_characters"),
         ):
             if getattr(self, overlap) >= getattr(self, size):
-                raise ValueError(
-                    f"{overlap} {getattr(self, overlap)} must be below {size} {getattr(self, size)}"
+                raise SettingsError(
+                    f"{overlap} {getattr(self, overlap)} must be below {size} {getattr(self, size)}",
+                    code="out_of_range",
+                    name=overlap,
+                    limit=size,
                 )
         return self

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.addresses import OPENAI_ADDRESS, is_openai
+from backstory.base.errors import SettingsError
 from backstory.settings.groups import ServiceSettings
 
 LOCAL_MODELS: Final = MappingProxyType(
@@ -84,9 +85,11 @@ class EmbeddingSettings(ServiceSettings):
 
         unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
         if unknown or value == ():
-            raise ValueError(
+            raise SettingsError(
                 f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write two-letter codes "
-                "such as [en, de] (ISO 639-1), or null for a model that is not limited"
+                "such as [en, de] (ISO 639-1), or null for a model that is not limited",
+                code="unknown_language",
+                names=tuple(unknown),
             )
         return value
 
@@ -95,28 +98,43 @@ class EmbeddingSettings(ServiceSettings):
         if self.provider != "local" or self.model is None:
             return self
         if self.model_dir is not None:
-            raise ValueError(f"model: {self.model} and model_dir name two models; remove one of them")
+            raise SettingsError(
+                f"model: {self.model} and model_dir name two models; remove one of them", code="two_models"
+            )
         if self.model not in LOCAL_MODELS:
             known = ", ".join(f"{name} ({what})" for name, what in LOCAL_MODELS.items())
-            raise ValueError(
+            raise SettingsError(
                 f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model of "
-                "your own; models of a service need provider: gemini or openai"
+                "your own; models of a service need provider: gemini or openai",
+                code="unknown_model",
+                name=self.model,
+                known=tuple(LOCAL_MODELS),
             )
         return self
 
     @model_validator(mode="after")
     def _int8_needs_the_shipped_model(self) -> Self:
         if self.precision == "int8" and not (self.is_shipped_model and self.runtime == "onnxruntime"):
-            raise ValueError(
+            raise SettingsError(
                 "precision: int8 needs the shipped model (provider: local without model and model_dir) and "
-                "runtime: onnxruntime; remove it, or write precision: float32"
+                "runtime: onnxruntime; remove it, or write precision: float32",
+                code="unusable_precision",
             )
         return self
 
     @model_validator(mode="after")
     def _within_the_provider(self) -> Self:
         if self.batch and self.provider != "gemini":
-            raise ValueError(f"batch: true needs provider: gemini; {self.provider} has no batch jobs")
+            raise SettingsError(
+                f"batch: true needs provider: gemini; {self.provider} has no batch jobs",
+                code="no_batch_jobs",
+                provider=self.provider,
+            )
         if self.provider == "gemini" and (self.dimension or 0) > _GEMINI_LARGEST:
-            raise ValueError(f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini")
+            raise SettingsError(
+                f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini",
+                code="out_of_range",
+                name="dimension",
+                value=self.dimension,
+            )
         return self

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from backstory.base.addresses import clean_address, require_protected
+from backstory.base.errors import SettingsError
 
 
 class MisplacedSettingsError(ValueError):
@@ -89,7 +90,11 @@ class ServiceSettings(SettingsGroup):
     @model_validator(mode="after")
     def _names_a_service(self) -> Self:
         if self.provider == "openai" and self.model is None:
-            raise ValueError(f"provider: openai needs model, such as `model: {self.example_model}`")
+            raise SettingsError(
+                f"provider: openai needs model, such as `model: {self.example_model}`",
+                code="absent_setting",
+                name="model",
+            )
         require_protected(self.base_url, allow_http=self.allow_http, sent=self.sent)
         return self
 

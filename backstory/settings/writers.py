@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from backstory.base.errors import SettingsError
 from backstory.settings.groups import LanguageModelSettings
 
 
@@ -45,7 +46,9 @@ class WriterSettings(LanguageModelSettings):
     def _inside_the_workspace(cls, value: str) -> str:
         path = PurePosixPath(value)
         if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{value!r} must be a folder inside the workspace, such as written")
+            raise SettingsError(
+                f"{value!r} must be a folder inside the workspace, such as written", code="outside_folder"
+            )
         return value
 
     @field_validator("plugin")
@@ -54,16 +57,23 @@ class WriterSettings(LanguageModelSettings):
         if value is not None:
             place, _, name = value.rpartition(":")
             if not place or not name.isidentifier():
-                raise ValueError("name a file or module and a class, such as writers/mine.py:MyWriter")
+                raise SettingsError(
+                    "name a file or module and a class, such as writers/mine.py:MyWriter", code="invalid_name"
+                )
         return value
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.provider == "custom" and self.plugin is None:
-            raise ValueError("provider: custom needs plugin, such as `plugin: writers/mine.py:MyWriter`")
+            raise SettingsError(
+                "provider: custom needs plugin, such as `plugin: writers/mine.py:MyWriter`",
+                code="absent_setting",
+                name="plugin",
+            )
         if self.min_characters > self.max_characters:
-            raise ValueError(
-                f"min_characters {self.min_characters} must not be above max_characters {self.max_characters}"
+            raise SettingsError(
+                f"min_characters {self.min_characters} must not be above max_characters {self.max_characters}",
+                code="swapped_range",
             )
         return self
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.base.environment import cache_folder
+from backstory.base.errors import InputError
 from benchmarks.peers.driver import METHODS
 from benchmarks.peers.environments import PEERS, make_environment, run_module
 from benchmarks.peers.job import read_texts, write_job
@@ -40,13 +41,18 @@ def choose_methods(parts: Sequence[str] | None) -> list[str]:
         Names of the methods that contain any part, in the order of :data:`benchmarks.peers.driver.METHODS`.
 
     Raises:
-        ValueError: No name contains one of the parts.
+        InputError: No name contains one of the parts.
     """
     if parts is None:
         return list(METHODS)
     for part in parts:
         if not any(part in method for method in METHODS):
-            raise ValueError(f"no method contains {part!r}; there are: {'; '.join(METHODS)}")
+            raise InputError(
+                f"no method contains {part!r}; there are: {'; '.join(METHODS)}",
+                code="unknown_value",
+                value=part,
+                known=tuple(METHODS),
+            )
     return [method for method in METHODS if any(part in method for part in parts)]
 
 

@@ -18,7 +18,18 @@ UNDATED = 0
 
 
 class UnknownTextError(LookupError):
-    """A peer asked for the vector of a text that was not embedded for it."""
+    """A peer asked for the vector of a text that was not embedded for it.
+
+    Attributes:
+        text: The text.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"no vector was prepared for this text of {len(text)} characters: {text[:80]!r}; "
+            "the peer must split texts alike in its `split` step and in its `search` step"
+        )
+        self.text = text
 
 
 @dataclass(frozen=True)
@@ -83,10 +94,7 @@ class VectorTable:
         """
         row = self._rows.get(text)
         if row is None:
-            raise UnknownTextError(
-                f"no vector was prepared for this text of {len(text)} characters: {text[:80]!r}; "
-                "the peer must split texts alike in its `split` step and in its `search` step"
-            )
+            raise UnknownTextError(text)
         vector: list[float] = self.vectors[row].tolist()
         return vector
 

@@ -100,7 +100,10 @@ def _require_known_modules(file: Path) -> None:
             raise WorkspaceError(
                 f"{file} is of an earlier release of Backstory: it names the module {module}, which stands elsewhere "
                 "now; delete the file, if nobody has changed it, and the next start copies it again; else take the "
-                f"names of the modules from {_ROOT / 'dagster.yaml'}"
+                f"names of the modules from {_ROOT / 'dagster.yaml'}",
+                code="absent_module",
+                path=file,
+                module=module,
             )
 
 

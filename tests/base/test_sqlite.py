@@ -237,7 +237,7 @@ def read_only(database: Database) -> Iterator[Database]:
 def test_a_folder_that_cannot_be_written_is_read(read_only: Database, is_kept: bool) -> None:
     with read_only.connected() if is_kept else nullcontext():
         assert (read(read_only), read_only.find_damage()) == ([1], None)
-        with pytest.raises(CacheFileError, match="permit reading and writing"):
+        with raises(CacheFileError, "unusable_file", path=read_only.path):
             add(read_only, 2)
         assert read(read_only) == [1]
 

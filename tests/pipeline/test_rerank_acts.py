@@ -16,6 +16,7 @@ from backstory.interfaces.cli.windows import print_context
 from backstory.operations.inspection.windows import read_window_context
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
+from tests.errors import raises
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
 from tests.models.services import gemini_server
 from tests.models.services.gemini_server import GeminiServer, answer_text
@@ -150,7 +151,7 @@ def test_a_stop_keeps_the_partitions_that_were_finished(
     first_day = 2  # windows of 2025-03-13
     server.script.append(gemini_server.exceed("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
 
-    with pytest.raises(QuotaExhaustedError, match="run the same command again"):
+    with raises(QuotaExhaustedError, status=429):
         run_pipeline(workspace)
     assert list_partitions(workspace.tables, "decisions") == ["2025-03-13"]
     assert len(server.requests) == first_day + 1

@@ -15,6 +15,7 @@ from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts
 from backstory.writing.writer_calls import WriterCalls
+from tests.errors import raises
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
 from tests.writing.material import make_context, make_window
@@ -132,7 +133,7 @@ def test_one_refused_request_does_not_stop_the_others(chat: ChatServer, rows_of:
 
 def test_a_refused_key_is_an_error(chat: ChatServer, rows_of: Rows) -> None:
     chat.always = chat_server.refuse(401, "bad key")
-    with pytest.raises(AuthenticationError, match="BACKSTORY_WRITER_KEY"):
+    with raises(AuthenticationError, "refused_key", variables=("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
         rows_of()
 
 

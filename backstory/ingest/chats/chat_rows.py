@@ -49,7 +49,7 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
         for item in items:
             collected.add(item)
     except BrokenJsonError as error:
-        collected.add(Unread(f"{error}; nothing after it was read"))
+        collected.add(Unread(f"{error}; the rest was not read"))
     return collected.parse(timezone)
 
 

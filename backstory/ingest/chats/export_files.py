@@ -37,17 +37,17 @@ _MEDIA_NAME: Final = re.compile(
 _OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
 """Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
 
-_KEPT_BY_MAIL_PROGRAM: Final = "a file that the program for mails keeps for itself"
-_NOT_ARRIVED: Final = "a mail that has not arrived whole"
+_KEPT_BY_MAIL_PROGRAM: Final = "a file of the mail program"
+_NOT_ARRIVED: Final = "a mail whose delivery is not complete"
 _HIDDEN_MAIL: Final = "a hidden file"
 _LINKED_MAIL: Final = (
-    "a link among mails, which is not followed; copy the mail that it leads to, or remove the link"
+    "a link, and Backstory follows no links among mails; copy the mail here, or remove the link"
 )
-_NO_MAIL: Final = "no mail, but lies among mails, so that nothing of it is read; move it out of this folder"
-_HIDDEN_MAILDIR: Final = (
-    "a hidden folder, of which nothing is read; copy it under a name without the dot to have its mails read"
+_NO_MAIL: Final = "not a mail; move it out of this folder of mails"
+_HIDDEN_MAILDIR: Final = "a hidden folder; copy it under a name without the dot to have its mails read"
+_LINKED_IN_MAILDIR: Final = (
+    "a link to a folder, and Backstory follows no links among mails; copy the folder, or remove the link"
 )
-_LINKED_IN_MAILDIR: Final = "a link to a folder, which is not followed; copy the folder, or remove the link"
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def describe_file(path: Path, source: str) -> ListedFile:
     if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden file")
     if path.name.lower() in _SYSTEM_NAMES:
-        return ListedFile(path, source, "ignored", "a file that the operating system keeps for itself")
+        return ListedFile(path, source, "ignored", "a file of the operating system")
     if os.fsencode(path.name) != path.name.encode("utf-8", "backslashreplace"):
         return ListedFile(path, source, "failed", "the file name is not UTF-8; rename the file")
     if path.exists() and not path.is_file():
@@ -266,15 +266,17 @@ def _refuse_outside(file: ListedFile, root: Path) -> ListedFile:
 def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
     """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
     if path.name.startswith("."):
-        return ListedFile(path, source, "ignored", "a hidden folder, of which nothing is read")
+        return ListedFile(path, source, "ignored", "a hidden folder")
     if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):
-        reason = "a link to a folder, which is not followed: its files are read where they lie"
+        reason = "a link to a folder; its files are read at their own place"
         return ListedFile(path, source, "ignored", reason)
     if path.is_symlink():
-        reason = "a link to a folder elsewhere, which is not followed; copy the folder, or remove the link"
+        reason = (
+            "a link to a folder outside the folder of exports; copy the folder into it, or remove the link"
+        )
         return ListedFile(path, source, "failed", reason)
     with suppress(OSError):  # going through it says that it cannot be opened
         if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
-            reason = "a folder in spite of its name; its files are read by themselves"
+            reason = "a folder, although its name is that of a file; each of its files is read separately"
             return ListedFile(path, source, "ignored", reason)
     return None

@@ -85,7 +85,7 @@ def describe_unsupported(content: bytes, name: str, version: str) -> str:
         Two sentences.
     """
     kind, advice = _find_kind(content, name)
-    return f"{kind}; no reader of Backstory {version} knows it (known: {_READ_AS}). {advice}"
+    return f"{kind}; Backstory {version} has no reader for it (known: {_READ_AS}). {advice}"
 
 
 def names_chat(description: str | None) -> bool:
@@ -96,7 +96,7 @@ def names_chat(description: str | None) -> bool:
 def describe_media(kind: str, version: str) -> str:
     """Explain why a file of a type that people send in chats was not read as an export."""
     return (
-        f"{kind} outside a chat's own folder; no reader of Backstory {version} knows it (known: {_READ_AS}). "
+        f"{kind} outside a chat's own folder; Backstory {version} has no reader for it (known: {_READ_AS}). "
         "Move it out of the folder, or into the subfolder of the chat that it was sent in"
     )
 
@@ -120,7 +120,7 @@ def _find_kind(content: bytes, name: str) -> tuple[str, str]:
     if b"\0" in head:
         return "a binary file of an unknown type", "Move it out of the folder"
     return (
-        "a text in which no line begins as a WhatsApp message does, and no table",
+        "a text that is neither a WhatsApp chat nor a table",
         "Export the chat again, or move the file out of the folder if it is no chat",
     )
 

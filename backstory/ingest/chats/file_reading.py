@@ -68,7 +68,7 @@ _READINGS: Final = 3
 
 _BINARY: Final = (b"PK\x03\x04", b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
-_NOTHING: Final = "there is nothing in the file"
+_NOTHING: Final = "the file is empty"
 _LENGTH_BYTES: Final = 8
 _TASK: Final = f"{__name__}:read_request"
 
@@ -181,7 +181,7 @@ def read_request(request: bytes) -> bytes:
                 return _encode(_read_steadily(path, root, source, settings))
     except OSError as error:
         return _encode(_refuse_unopened(source, error))
-    refused = _refuse(source, "failed", "it was written whenever it was read; the next run reads it again")
+    refused = _refuse(source, "failed", "another program kept writing to it; the next run reads it again")
     refused.sha256 = ""  # the hash of no file, so that the next run finds it changed
     return _encode(refused)
 
@@ -219,11 +219,11 @@ def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
         The status and messages of the whole folder.
     """
     if parts.is_maildir and not parts.names:
-        return ReadFile(parts.source, "empty", "there is no mail in its folders cur and new")
+        return ReadFile(parts.source, "empty", "its folders cur and new hold no mail")
     return _read_parts(parts, parts.source, settings) or _refuse(
         parts.source,
         "unsupported",
-        "a folder with users.json and lists of channels that is no Slack export: its users.json is no list of users. "
+        "a folder like a Slack export, but its users.json is not a list of users. "
         "Put the folder here as Slack exported it, or move it out",
     )
 
@@ -342,7 +342,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
     status, reason = "read", None
     if parsed.rows.is_empty():
         status = "failed" if len(parsed.unread) else "empty"
-        reason = "there is no message in it"
+        reason = "it holds no message"
     if len(parsed.unread):
         line, first = parsed.unread.row(0)
         lines = count(len(parsed.unread), "line or record", "lines or records")

@@ -134,7 +134,8 @@ def _build(events: Events, event: str, value: Any) -> Any:
 
 def _too_deep() -> BrokenJsonError:
     return BrokenJsonError(
-        f"the JSON is nested more than {_MOST_DEPTH} levels deep here, as no chat is; it may be made to do harm"
+        f"the JSON is nested more than {_MOST_DEPTH} levels deep here; no chat is nested so deeply, and the file "
+        "may be harmful"
     )
 
 

@@ -36,9 +36,7 @@ _ABOVE_4_GB_MARK: Final = b"PK\x06\x07"
 _ABOVE_4_GB_BYTES: Final = 20
 _LONGEST_COMMENT: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
-_SEVERAL: Final = (
-    "several members of the archive have this name, so that it is not clear which is meant; unpack it"
-)
+_SEVERAL: Final = "several members of the archive have this name; unpack the archive"
 
 
 class Archive:
@@ -137,7 +135,7 @@ class Archive:
             ) from error
         except (NotImplementedError, RuntimeError) as error:
             raise DocumentError(
-                f"{uri}: the member is packed in a way that is not read ({error}); unpack the archive",
+                f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive",
                 code="unread_packing",
                 uri=uri,
             ) from error
@@ -199,7 +197,7 @@ def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None
         )
     if sum(member.compress_size for member in members) > size:
         raise DocumentError(
-            f"{uri}: the members of the archive overlap, as in one made to harm; do not use it",
+            f"{uri}: the members of the archive overlap; the archive may be harmful, so do not use it",
             code="overlapping_members",
             uri=uri,
         )
@@ -213,9 +211,9 @@ def leads_out(name: str) -> bool:
 
 def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
     if leads_out(name):
-        return "its name leads out of the archive or cannot be shown, so that it is not read; rename it"
+        return "its name points outside the archive or cannot be displayed; rename it"
     if stat.S_ISLNK(info.external_attr >> 16):
-        return "this is a link, which is not followed in an archive; pack the file itself"
+        return "this is a link, and Backstory follows no links in archives; pack the file itself"
     if info.flag_bits & _ENCRYPTED:
         return "this is encrypted; unpack the archive with its password"
     if info.file_size > _SMALL and info.file_size > MOST_RATIO * info.compress_size:

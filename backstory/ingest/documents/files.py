@@ -29,7 +29,9 @@ _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
 _HIDDEN_FOLDER: Final = "hidden folder: its name begins with a dot"
 _EMPTY_ARCHIVE: Final = "the archive holds no file"
-_FOLDER_NAMED_AS_FILE: Final = "a folder in spite of its name; its files are read by themselves"
+_FOLDER_NAMED_AS_FILE: Final = (
+    "a folder, although its name is that of a file; each of its files is read separately"
+)
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,9 @@ def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[Documen
         return [], []
     except DocumentError as error:
         reason = str(error).removeprefix(f"{uri}: ")
-        return [], [LeftOut(below, "failed", f"{reason}; until then nothing in it is read", hides_files=True)]
+        return [], [
+            LeftOut(below, "failed", f"{reason}; until then Backstory reads nothing in it", hides_files=True)
+        ]
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
     for name, info, problem in members:
@@ -282,7 +286,9 @@ class _Choice:
         try:
             patterns = read_ignore_file(self._root / folder, self._root)
         except DocumentError as error:
-            reason = f"{error}; until then nothing in this folder is read, since it may name what must not be"
+            reason = (
+                f"{error}; until then Backstory reads nothing in this folder, as the file may exclude parts"
+            )
             return LeftOut(uri, "failed", reason, hides_files=True)
         if patterns is not None:
             self._ignored[uri] = patterns
@@ -376,17 +382,19 @@ def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed
     if not path.is_symlink():
         return None
     if Path(os.path.realpath(path)).is_relative_to(root):
-        return "ignored", "link to a folder that is read where it lies"
+        return "ignored", "link to a folder that is read at its own place"
     return (
         "failed",
-        "this is a link to a folder elsewhere, which is not entered; copy the folder, or remove the link",
+        "this is a link to a folder outside the folder of documents; copy the folder into it, or remove the link",
     )
 
 
 def _describe_refusal(error: OSError, root: Path) -> LeftOut:
     path = Path(error.filename).relative_to(root)
     uri = "" if path == Path() else f"{_uri(path)}/"
-    reason = f"this folder cannot be listed ({error.strerror}), so that nothing in it was read; permit it, or move it"
+    reason = (
+        f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; permit it, or move it"
+    )
     return LeftOut(uri, "failed", reason, hides_files=True)
 
 

@@ -278,7 +278,7 @@ def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> 
 
 def _refuse_kind(kind: str, readers: Sequence[DocumentReader]) -> str:
     read = list_formats(reader.format for reader in readers)
-    return f"this is {kind}; name the file, or save its text, as one of these to have it read: {read}"
+    return f"this is {kind}; to have it read, rename it or save its text as one of these: {read}"
 
 
 def _describe_failure(
@@ -297,7 +297,7 @@ def _describe_failure(
     is_text = reader.find_encoding(content or b"") is not None
     kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
     if kind is not None:
-        reason = f"this is {kind} in spite of its name; give it the ending of its kind"
+        reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
         return unread, DocumentSource(uri, "unsupported", reason)
     return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
 

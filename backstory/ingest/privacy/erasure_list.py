@@ -38,11 +38,8 @@ KEY_SUFFIX: Final = ".key"
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
-_REASON: Final = "it was forgotten by `backstory forget` and is not read; delete the file"
-_REASON_BY_TEXT: Final = (
-    "what it holds was forgotten by `backstory forget` under another name, and is not read: it is recognised by its "
-    "text; delete the file"
-)
+_REASON: Final = "`backstory forget` removed it; delete the file"
+_REASON_BY_TEXT: Final = "`backstory forget` removed its text under another name; delete the file"
 _SALT_BYTES = 16
 _KEY_BYTES = 32
 _TOKEN_DIGITS = 8

@@ -69,7 +69,9 @@ class AddressRemote:
         for key, info in found.items():
             path = key.removeprefix(root).strip("/") or PurePosixPath(key).name
             if leads_out(path):
-                refused[digest([path], length=16)] = "its name leads elsewhere or cannot be shown; rename it"
+                refused[digest([path], length=16)] = (
+                    "its name points elsewhere or cannot be displayed; rename it"
+                )
             else:
                 files[path] = RemoteFile(key, make_stamp(info), info.get("size"))
         return RemoteListing(files, refused)

@@ -90,8 +90,8 @@ def list_source(source: Source, documents: DocumentSettings, apart: Collection[P
             source.root.stat()
     except OSError as error:
         reason = (
-            f"{source.settings.path} cannot be reached ({error.strerror}), so that its earlier documents are kept; "
-            "make it available, or remove the source"
+            f"{source.settings.path} cannot be reached ({error.strerror}); its earlier documents are kept. "
+            "Make it available, or remove the source"
         )
         return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
     found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)

@@ -44,7 +44,7 @@ class MirrorState:
     keys: Mapping[str, str] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-    problem: str = "it was not fetched yet, which a run does"
+    problem: str = "the next run fetches it"
 
 
 def update_mirror(
@@ -87,7 +87,7 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
     state = read_state(folder)
     if state.problem:
         reason = (
-            f"the source {name} cannot be reached, so that its earlier documents are kept: {state.problem}; make it "
+            f"the source {name} cannot be reached: {state.problem}. Its earlier documents are kept; make it "
             "available, or remove the source"
         )
         return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),), ("",))
@@ -128,7 +128,7 @@ def _fetch(
     listing = remote.list_files()
     if not listing.files and not listing.refused and known.stamps:
         raise SourceError(
-            "it holds no file any more, as a place that does not exist; remove the source if that is right"
+            "it holds no file any more, or does not exist any more; remove the source if that is intended"
         )
     ignored: dict[str, str] = {}
     paths = {key: path for path, key in known.keys.items()}
@@ -179,7 +179,7 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
         flush(incoming)
         incoming.replace(place)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise SourceError("a file and a folder have the same name there, and it cannot be kept") from error
+        raise SourceError("a file and a folder have the same name there; rename one of them") from error
 
 
 def _write_state(folder: Path, state: MirrorState) -> None:

@@ -103,7 +103,9 @@ class Change:
         if source := self._find_source(name):
             return _Removal(source=source)
         if corpus is None:
-            raise InputError(f"nothing is called {name!r}; nothing is indexed yet")
+            raise InputError(
+                f"nothing is called {name!r}; nothing is indexed yet", code="unknown_document", name=name
+            )
         row = corpus.find(name)
         path = corpus.paths[row["document_id"]]
         if (
@@ -143,7 +145,7 @@ class Change:
         workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
         embedded, failures = make_corpus(workspace)
         if not is_made(self.workspace):
-            raise InputError("; ".join(failures))
+            raise InputError("; ".join(failures), code="failed_steps", failures=tuple(failures))
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
 
     def _list_searched(self) -> dict[str, str]:

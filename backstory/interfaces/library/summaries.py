@@ -30,9 +30,19 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         BudgetExhaustedError: A budget is used up, and no section was summarized.
     """
     if style not in STYLES:
-        raise InputError(f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}")
+        raise InputError(
+            f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}",
+            code="unknown_value",
+            name="style",
+            value=style,
+        )
     if max_words < 1:
-        raise InputError(f"max_words_per_section is {max_words}; it must be at least 1")
+        raise InputError(
+            f"max_words_per_section is {max_words}; it must be at least 1",
+            code="out_of_range",
+            name="max_words_per_section",
+            value=max_words,
+        )
     row = corpus.find(name)
     placed, document = place_text(row), corpus.describe(row)
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision)

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from backstory.base.errors import InputError
+
 logger = logging.getLogger(__name__)
 
 
@@ -22,10 +24,12 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
         falling similarity, equal ones in the given order.
 
     Raises:
-        ValueError: ``n`` is below 1.
+        InputError: ``n`` is below 1.
     """
     if n < 1:
-        raise ValueError(f"n is {n}; it must be at least 1 result per document")
+        raise InputError(
+            f"n is {n}; it must be at least 1 result per document", code="out_of_range", name="n", value=n
+        )
     by_document: dict[Any, list[dict[str, Any]]] = {}
     count = 0
     for result in results:

@@ -92,7 +92,13 @@ class EmbeddingJobs:
         if not self._submits or not any(self.find_ordered(texts, task)):
             return
         note = f"; {refusal}" if refusal else ""
-        raise BatchesPendingError(f"{describe_jobs(self.book.list_jobs())}{note}. {HOW_TO_GO_ON}")
+        jobs = self.book.list_jobs()
+        raise BatchesPendingError(
+            f"{describe_jobs(jobs)}{note}. {HOW_TO_GO_ON}",
+            jobs=len(jobs),
+            texts=sum(job.texts for job in jobs),
+            refusal=refusal,
+        )
 
     def find_ordered(self, texts: Sequence[str], task: Task) -> list[bool]:
         """Return for each text whether it is in a job that is not over."""

@@ -140,6 +140,7 @@ def make_unit_rows(values: Sequence[Sequence[float]], shape: tuple[int, int], em
             f"{' and '.join(map(str, widths))} instead of {count} of width {dimension}",
             code="unusable_vectors",
             embedder=embedder_id,
+            count=len(values),
             widths=tuple(widths),
         )
     rows = np.array(values, np.float64)

@@ -92,7 +92,11 @@ class OpenAIEmbedder(ServiceEmbedder):
             raise EmbeddingError(
                 f"{self.id} gave vectors of width {self.dimension} before, and gives {len(values[0])} now: the service "
                 f"runs another model under this name. Remove {self._widths.path}, and either give the model another "
-                "name or remove data/embeddings.sqlite"
+                "name or remove data/embeddings.sqlite",
+                code="other_width",
+                before=self.dimension,
+                now=len(values[0]),
+                path=self._widths.path,
             )
         return make_unit_rows(values, (len(texts), self.dimension), self.id)
 
@@ -114,14 +118,22 @@ class OpenAIEmbedder(ServiceEmbedder):
             entry.get("index"): entry.get("embedding") for entry in entries if isinstance(entry, Mapping)
         }
         if sorted(by_index, key=str) != sorted(range(len(entries)), key=str):
-            raise EmbeddingError(f"{self.id} answered with vectors whose `index` does not count from 0")
+            raise EmbeddingError(
+                f"{self.id} answered with vectors whose `index` does not count from 0",
+                code="wrong_order",
+                embedder=self.id,
+            )
         vectors = [by_index[index] for index in range(len(entries))]
         return [_read_numbers(values, self.id) for values in vectors]
 
 
 def _read_numbers(values: object, embedder_id: str) -> list[float]:
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
-        raise EmbeddingError(f"{embedder_id} answered with an embedding that is no list of numbers")
+        raise EmbeddingError(
+            f"{embedder_id} answered with an embedding that is no list of numbers",
+            code="no_numbers",
+            embedder=embedder_id,
+        )
     return values
 
 

@@ -154,7 +154,10 @@ class ServiceEmbedder(ABC):
             begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
             error = EmbeddingInputError(
                 f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and takes "
-                f"others: {refusal}. Change the text, or leave its document or chat out"
+                f"others: {refusal}. Change the text, or leave its document or chat out",
+                code="refused_text",
+                characters=len(texts[0]),
+                **refusal.values,
             )
             error.text = texts[0]
             raise error from refusal

@@ -233,7 +233,10 @@ class ServiceConnection(ABC, Generic[Client]):
         except TransientError as error:
             raise self._stage.failure(
                 f"{self.service} gave no usable answer in {self._settings.max_attempts} attempts; "
-                f"the last error: {error}. Finished work is kept, so run the same command again"
+                f"the last error: {error}. Finished work is kept, so run the same command again",
+                code="no_answer",
+                attempts=self._settings.max_attempts,
+                **error.values,
             ) from error
         return result
 

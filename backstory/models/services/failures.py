@@ -41,30 +41,49 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
         retried for everything else, redirects included.
     """
     if 300 <= error.code < 400:
+        target = _read_redirect(error)
         return failure(
-            f"Gemini's address redirects to {_read_redirect(error)} (HTTP {error.code}). Backstory does not follow it, "
-            "since it would send the key there. If you trust that address, set it as base_url of the "
-            "service (services in backstory.yaml)"
+            f"Gemini's address redirects to {target or 'another path'} (HTTP {error.code}). Backstory does not follow "
+            "it, since it would send the key there. If you trust that address, set it as base_url of the "
+            "service (services in backstory.yaml)",
+            code="redirected",
+            status=error.code,
+            target=target,
+            setting="base_url",
         )
     details = _read_details(error.details)
     message = " ".join(f"HTTP {error.code} {error.status or ''}".split())
-    message += f": {quote_service(error.message or '', api_key)}"
+    said = quote_service(error.message or "", api_key)
+    message += f": {said}"
     delay = _read_delay(error, details)
     if error.code in _KEY_CODES or (error.code == 400 and _blames_key(error, details)):
         return AuthenticationError(
             f"Gemini refused the key ({message}); check {' or '.join(KEY_VARIABLES)}, "
-            "and that the key may use the API"
+            "and that the key may use the API",
+            code="refused_key",
+            status=error.code,
+            said=said,
+            variables=KEY_VARIABLES,
         )
     if error.code == 429 and (_is_daily(details) or (delay or 0) > LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
             f"Gemini's daily quota is used up ({message}); finished work is kept, "
-            "so run the same command again when the quota has been renewed"
+            "so run the same command again when the quota has been renewed",
+            status=error.code,
+            said=said,
         )
     if error.code == 429:
-        return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
+        wait = _QUOTA_DELAY_SECONDS if delay is None else delay
+        return TransientError(message, wait, status=error.code, said=said)
     if error.code in _TRANSIENT_CODES or error.code >= 500:
-        return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
-    refusal = failure(f"Gemini refused the request ({message}); a retry would not help")
+        wait = None if delay is None else min(delay, LONGEST_DELAY_SECONDS)
+        return TransientError(message, wait, status=error.code, said=said)
+    refusal = failure(
+        f"Gemini refused the request ({message}); a retry would not help",
+        code="refused",
+        status=error.code,
+        said=said,
+    )
     return mark_refused_content(refusal, error.code)
 
 
@@ -126,11 +145,11 @@ def _read_delay(error: APIError, details: list[Mapping[str, Any]]) -> float | No
     return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _read_redirect(error: APIError) -> str:
-    """Return the scheme and host of the target, without path and query, which may repeat the request."""
+def _read_redirect(error: APIError) -> str | None:
+    """Return the scheme and host of the target without path and query, which may repeat the request; None: no host."""
     headers = getattr(error.response, "headers", None) or {}
     target = urlsplit(headers.get("Location", ""))
-    return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else "another path"
+    return f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target.netloc else None
 
 
 def parse_retry_after(header: str) -> float | None:

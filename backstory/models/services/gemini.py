@@ -123,7 +123,8 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
             raise RefusedError(interpret_api_error(error, self._key_text(), self._stage.failure)) from None
         except _transport_errors() as error:
             message = redact(str(error), self._key_text())
-            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
+            name = type(error).__name__
+            raise TransientError(f"{name}: {message or 'connection lost'}", cause=name) from None
         except (ValueError, RecursionError) as error:  # the SDK parses JSON that a model wrote, however deep
             raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
 

@@ -124,7 +124,8 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
             return send(client)
         except httpx2.RequestError as error:
             message = redact(str(error), self._key_text())
-            raise TransientError(f"{type(error).__name__}: {message or 'connection lost'}") from None
+            name = type(error).__name__
+            raise TransientError(f"{name}: {message or 'connection lost'}", cause=name) from None
 
     def _make_client(self) -> httpx2.Client:
         self._api_key = self._api_key or self._read_key()
@@ -140,26 +141,42 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
             return self._stage.failure(
                 f"{self.service} redirects (HTTP {code}). Backstory does not follow it: it would send "
                 f"{self._stage.sent} there. If you trust the other address, set it as base_url "
-                "of the service (services in backstory.yaml)"
+                "of the service (services in backstory.yaml)",
+                code="redirected",
+                status=code,
+                setting="base_url",
             )
-        kind, said = _read_error(response)
-        message = f"HTTP {code}: {quote_service(said, self._key_text())}"
+        kind, answered = _read_error(response)
+        said = quote_service(answered, self._key_text())
+        message = f"HTTP {code}: {said}"
         if code in (401, 403):
             return AuthenticationError(
-                f"{self.service} refused the key ({message}); check {self._stage.key_variable} or {OPENAI_KEY_VARIABLE}"
+                f"{self.service} refused the key ({message}); check {self._stage.key_variable} or "
+                f"{OPENAI_KEY_VARIABLE}",
+                code="refused_key",
+                status=code,
+                said=said,
+                variables=(self._stage.key_variable, OPENAI_KEY_VARIABLE),
             )
         delay = parse_retry_after(response.headers.get("Retry-After", ""))
         if code == 402 or kind in _EXHAUSTED or (code == 429 and (delay or 0) > LONGEST_DELAY_SECONDS):
             return QuotaExhaustedError(
                 f"the quota or credit at {self.service} is used up ({message}); finished work is kept, so run the same "
-                "command again when it has been renewed"
+                "command again when it has been renewed",
+                status=code,
+                said=said,
             )
         if code == 429:
-            return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
+            wait = _QUOTA_DELAY_SECONDS if delay is None else delay
+            return TransientError(message, wait, status=code, said=said)
         if code in _TRANSIENT_CODES or code >= 500:
-            return TransientError(message, None if delay is None else min(delay, LONGEST_DELAY_SECONDS))
+            longest = None if delay is None else min(delay, LONGEST_DELAY_SECONDS)
+            return TransientError(message, longest, status=code, said=said)
         refusal = self._stage.failure(
-            f"{self.service} refused the request ({message}); a retry would not help"
+            f"{self.service} refused the request ({message}); a retry would not help",
+            code="refused",
+            status=code,
+            said=said,
         )
         return mark_refused_content(refusal, code)
 

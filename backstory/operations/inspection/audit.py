@@ -111,7 +111,7 @@ def _describe_posts(workspace: Workspace) -> str:
             edited.append(path.name)
     if changed:
         raise BackstoryError(name_some(changed, _NAMED, separator="; "))
-    people = f", of which people have edited {name_some(edited, _NAMED)}" if edited else ""
+    people = f"; people have edited {name_some(edited, _NAMED)}" if edited else ""
     return f"{len(files):,} as the last run left them{people}" if files else "none"
 
 

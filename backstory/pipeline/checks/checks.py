@@ -193,7 +193,7 @@ CHECKS: Final = (
         find=find_privacy_breaches,
         what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
         example="column {column} of message {message_id}",
-        remedy="Run `backstory run` without --from and --to, so that every day is made again.",
+        remedy="Run `backstory run` without --from and --to to rebuild every day.",
     ),
     *map(_real_names, SEARCHED_COLUMNS),
     Check(

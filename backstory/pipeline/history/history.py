@@ -332,7 +332,7 @@ class RunHistory:
         try:
             self._end(lock, end_of(error))
         except (RunHistoryError, OSError) as failure:
-            logger.warning("the end of a run could not be recorded, so that it is shown as lost: %s", failure)
+            logger.warning("the end of a run could not be recorded; the run is shown as lost: %s", failure)
 
     def _end(self, lock: IO[bytes], end: RunEnd) -> None:
         record = self._current

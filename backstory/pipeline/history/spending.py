@@ -191,7 +191,7 @@ class Spending:
         whole, needed = self._show(unit, limit), self._show(unit, asked)
         so_far = f"{self._show(unit, used)} are used, and the next step may need {needed}"
         if asked > limit + _ROUNDING:
-            so_far = f"the next step alone may need {needed}, so that it never fits"
+            so_far = f"the next step alone may need {needed}, more than the whole budget"
         kept = "finished work is kept"
         if name == "run":
             return (

@@ -218,7 +218,12 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
     log_unread(sources)
     if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
-        raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir)
+        raise WorkspaceError(
+            _describe_nothing(workspace, read),
+            code="no_messages",
+            path=workspace.chats_dir,
+            sources=tuple(read.sources.filter(pl.col("status") != "ignored")["source"]),
+        )
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)

@@ -8,11 +8,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from backstory.base.errors import InputError
 from backstory.ingest.chats.exports import read_export, read_exports
 from backstory.ingest.chats.formats.chatgpt import follow_branch
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
+from tests.errors import raises
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700
@@ -125,5 +127,5 @@ def test_what_cannot_be_read_is_numbered_and_costs_nothing_else(tmp_path: Path) 
 def test_a_long_branch_and_a_ring_end() -> None:
     parents = {str(number): str(number - 1) for number in range(100_000)}
     assert len(follow_branch(parents, "99999")) == 100_000
-    with pytest.raises(ValueError, match="ring"):
+    with raises(InputError, "ring"):
         follow_branch({"a": "b", "b": "a"}, "a")

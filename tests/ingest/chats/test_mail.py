@@ -103,7 +103,7 @@ def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
     assert find_exports(tmp_path) != before
     found = read_exports(tmp_path, SETTINGS)
     assert (len(found.messages), found.sources["status"].to_list()) == (1, ["read"])
-    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no date that can be read"]
+    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no readable date"]
     kept.discard(other)
     (tmp_path / "inbox" / "new" / "broken").unlink()
     assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["empty"]

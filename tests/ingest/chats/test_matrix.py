@@ -97,7 +97,7 @@ def test_a_newer_export_adds_changes_and_deletes_by_ids(tmp_path: Path) -> None:
     ]
     assert after["message_id"].to_list()[:3] == before["message_id"].to_list()
     assert set(after["conversation_id"]) == {"Rye-!bread:a.example"}
-    assert found.quarantine["reason"].str.contains("not in the export").to_list() == [True]
+    assert found.quarantine["reason"].str.contains("does not hold").to_list() == [True]
 
 
 def test_events_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path: Path) -> None:

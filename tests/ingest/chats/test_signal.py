@@ -82,7 +82,7 @@ def test_another_file_adds_by_ids_and_what_it_cannot_change_is_said(tmp_path: Pa
 
     assert after["text"].to_list() == ["hello", "hello", "more"]
     assert after["message_id"].to_list()[:2] == before["message_id"].to_list()
-    assert found.quarantine["reason"].str.contains("not in the file").to_list() == [True]
+    assert found.quarantine["reason"].str.contains("does not hold").to_list() == [True]
 
 
 def test_lines_that_cannot_be_read_are_numbered_and_cost_nothing_else(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import polars as pl
 import pytest
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ExportSettingError, InputError
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -138,8 +138,9 @@ def test_timestamps_without_a_zone_stay_local(value: object, expected: datetime)
     ],
 )
 def test_other_values_are_no_timestamps(value: object) -> None:
-    with pytest.raises(ValueError, match="timestamp"):
+    with pytest.raises(InputError) as raised:
         read_timestamp(value)
+    assert raised.value.code in {"no_timestamp", "out_of_range"}
 
 
 def test_naive_timestamps_are_in_the_time_zone_of_the_setting(read_text: ReadText) -> None:

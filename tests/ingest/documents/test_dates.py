@@ -51,7 +51,7 @@ def test_a_date_is_read_as_utc(text: str, moment: tuple[int, ...]) -> None:
      "4 March 25", "2025-03-04 13:00 PM", "2025-03-04 0:30 am", "1714521600"],
 )  # fmt: skip
 def test_what_is_not_a_date_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError):
         parse_date(text)
 
 

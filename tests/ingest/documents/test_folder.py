@@ -281,7 +281,7 @@ def test_links_that_leave_the_folder_are_refused_and_others_followed(write: Writ
     assert "Secret" not in str(documents.to_dicts())
     rows = sources(folder)
     assert rows["posts/leaving.md"][0] == rows["posts/folder/"][0] == "failed"
-    assert "link to a folder elsewhere, which is not entered" in rows["posts/folder/"][1]
+    assert "link to a folder outside the folder of documents" in rows["posts/folder/"][1]
 
 
 def test_a_pipe_is_not_waited_for(write: Write) -> None:

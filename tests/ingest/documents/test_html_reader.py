@@ -179,4 +179,4 @@ def test_a_broken_declaration_costs_only_what_is_stated_behind_it() -> None:
     page = read(f"<html><head><title>Tea</title></head><body><![foo[bar]]><p>Text</p>{meta}</body></html>")
     assert (page.text, page.title, page.published_at) == ("Text", "Tea", None)
     assert page.unread is not None
-    assert "a declaration (`<![`) in it is broken" in page.unread
+    assert "a broken declaration (`<![`)" in page.unread

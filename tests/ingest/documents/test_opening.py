@@ -73,8 +73,9 @@ def test_a_link_put_there_after_the_path_was_resolved_is_not_followed(
         return resolved
 
     monkeypatch.setattr("backstory.base.files.safe_open.os.path.realpath", resolve_and_swap)
-    with pytest.raises(DocumentError, match=r"cannot be read|not a file"):
+    with pytest.raises(DocumentError) as raised:
         read(root, "inner/a.md")
+    assert raised.value.code in {"unreadable_file", "no_file"}
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from backstory.ingest.documents.folder import DocumentRead, read_documents
 from backstory.ingest.documents.limited_reading import read_document
@@ -141,8 +142,9 @@ def test_a_language_that_is_lacking_is_named(write: Write, no_tesseract: Path) -
 
 @pytest.mark.parametrize("name", ["--version", "../eng", "eng+deu", ""])
 def test_a_name_that_is_no_language_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="ocr_languages"):
+    with pytest.raises(ValidationError) as raised:
         DocumentSettings(ocr_languages=(name,))
+    assert {problem["loc"][0] for problem in raised.value.errors()} == {"ocr_languages"}
 
 
 @pytest.mark.parametrize(

@@ -69,17 +69,17 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         ("a.md", "---\ndate: soon\n---\nText", "failed", "line 2: date 'soon' is not a date; write it as"),
         ("2024-02-30-a.md", "Text", "failed", "2024-02-30 in the file name is not a date"),
         ("a.md", b"Text \xff", "failed", "not UTF-8 text; save the file as UTF-8"),
-        ("a.md", PDF, "unsupported", "this is a PDF file in spite of its name; give it the ending of its kind"),
+        ("a.md", PDF, "unsupported", "this is a PDF file, although its name says otherwise; give it the ending"),
         ("a.md", "---\ndraft: true\n---\nText", "ignored", "draft; `documents: {drafts: true}`"),
         ("_drafts/a.md", "Text", "ignored", "draft; "),
         ("x/_drafts/y/2024-02-30-a.md", "---\nx: [\n---\n", "ignored", "draft; "),
         (".a.md", "Text", "ignored", "hidden file"),
         ("a.pdf", PDF, "failed", "the PDF is damaged or incomplete; copy, write or export it again"),
-        ("a.mp3", b"ID3", "unsupported", "this is a sound file (MP3); name the file, or save its text, as"),
+        ("a.mp3", b"ID3", "unsupported", "this is a sound file (MP3); to have it read, rename it or save its text as"),
         ("a", PDF, "unsupported", "this is a PDF file;"),
-        ("a.txt", PDF, "unsupported", "this is a PDF file in spite of its name;"),
+        ("a.txt", PDF, "unsupported", "this is a PDF file, although its name says otherwise;"),
         ("a.docx", b"PK\x03\x04...", "failed", "the file is damaged: it cannot be unpacked; write or export it again"),
-        ("a.docx", PDF, "failed", "this is a PDF file in spite of its name; give it the name of its kind"),
+        ("a.docx", PDF, "failed", "this is a PDF file, although its name says otherwise; give it the name of its kind"),
         ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "unsupported", "a Word file of before 2007 (save it as DOCX);"),
         ("a.GIF", "", "unsupported", "this is an image;"),
         ("a.bin", b"RIFF\0\0\0\0WEBPVP8 ", "unsupported", "this is an image (WebP);"),
@@ -161,8 +161,8 @@ def test_what_may_not_be_read_is_a_row_and_stops_nothing(
     failed = {source: reason for source, (status, reason) in states(found).items() if status == "failed"}
     source = {"file": "posts/d.md", "folder": "posts/b/", "posts": "posts"}[named]
     assert set(failed) == {source}
-    assert re.search(r"cannot be (read|listed) \(Permission denied\)", str(failed[source]))
-    assert ", so that nothing in it was read; permit it" in str(failed[source]) or named == "file"
+    assert re.search(r"cannot (be read|list this folder) \(Permission denied\)", str(failed[source]))
+    assert "and reads nothing in it; permit it" in str(failed[source]) or named == "file"
     served = found.documents.filter(status="ok")["uri"].to_list()
     assert served == ["a.md", "b/c.md", "d.md"], "what was known of files that cannot be looked at stays"
     assert len(fresh.documents.filter(status="ok")) == {"file": 2, "folder": 2, "posts": 0}[named]
@@ -172,7 +172,7 @@ def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "posts").write_text("Text", encoding="utf-8")
     [(source, (status, reason))] = states(read_documents(tmp_path / "posts", DEFAULTS)).items()
     assert (source, status) == ("posts", "failed")
-    assert "cannot be listed (Not a directory)" in str(reason)
+    assert "cannot list this folder (Not a directory)" in str(reason)
 
 
 NAMES = st.sampled_from(

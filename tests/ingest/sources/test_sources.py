@@ -101,7 +101,7 @@ def test_a_source_that_cannot_be_reached_keeps_its_documents_and_says_so(
     assert uris(read_again(workspace)) == before
     assert states(workspace) == {"my-notes://": "failed"}
     assert reasons(workspace)["my-notes://"] == (
-        f"{notes} cannot be reached (No such file or directory), so that its earlier documents are kept; make it "
+        f"{notes} cannot be reached (No such file or directory); its earlier documents are kept. Make it "
         "available, or remove the source"
     )
     shutil.move(notes.with_name("unplugged"), notes)

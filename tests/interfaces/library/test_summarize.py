@@ -91,15 +91,17 @@ def test_the_result_is_of_its_schema(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "name"),
     [
-        (("no such",), "no document"),
-        (("sourdough.md", "long"), "'long' is no style; choose brief, detailed or bullets"),
-        (("sourdough.md", "brief", 0), "it must be at least 1"),
+        (("no such",), "unknown_document", "no such"),
+        (("sourdough.md", "long"), "unknown_value", "style"),
+        (("sourdough.md", "brief", 0), "out_of_range", "max_words_per_section"),
     ],
 )
-def test_wrong_arguments_are_errors(indexed_once: Library, arguments: tuple[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_wrong_arguments_are_errors(
+    indexed_once: Library, arguments: tuple[str], code: str, name: str
+) -> None:
+    with raises(InputError, code, name=name):
         indexed_once.summarize(*arguments)
 
 

@@ -211,11 +211,11 @@ def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) ->
         def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
             if TEXTS[0] in texts:
                 failed.set()
-                raise EmbeddingError("the first batch fails")
+                raise EmbeddingError("the first batch fails", code="first_batch")
             failed.wait()
             return super().embed(texts, task=task)
 
-    with pytest.raises(EmbeddingError, match="the first batch fails"):
+    with raises(EmbeddingError, "first_batch"):
         embed_texts(Uneven(texts_per_batch=2, workers=2), TEXTS, task="query", cache=cache)
 
     assert cache.count() == {HashingEmbedder.id: 2}

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from backstory.base.errors import EmbeddingError
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.gemini import GeminiEmbedder
+from tests.errors import raises
 from tests.models.services import gemini_server
 from tests.models.services.faults import Faults
 from tests.models.services.gemini_server import GeminiServer
@@ -45,8 +45,9 @@ def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
     embedder = connect(texts_per_minute=REQUEST_TEXTS, max_attempts=3)
     cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
 
-    with pytest.raises(EmbeddingError, match=r"3 attempts; the last error: HTTP 500 .*something broke"):
+    with raises(EmbeddingError, "no_answer", attempts=3, status=500) as raised:
         embed_texts(embedder, TEXTS, task="document", cache=cache)
+    assert "something broke" in str(raised.value.values["said"])
 
     stored = sum(cache.count().values())
     assert 0 < stored < len(TEXTS)

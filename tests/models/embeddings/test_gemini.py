@@ -125,23 +125,23 @@ def _replaced(values: Callable[[int], Any]) -> Behaviour:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "message"),
+    ("behaviour", "values"),
     [
-        (_short, "3 texts with 2 vectors"),
-        (_replaced(lambda _: None), "width 0 and 16 instead of 3 of width 16"),
-        (_replaced(lambda dimension: [1.0] * (dimension - 1)), "width 15 and 16"),
-        (_replaced(lambda dimension: [float("nan")] * dimension), "not finite"),
-        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), "not finite"),
-        (_replaced(lambda dimension: [0.0] * dimension), "zero"),
+        (_short, {"count": 2, "widths": (16,)}),
+        (_replaced(lambda _: None), {"count": 3, "widths": (0, 16)}),
+        (_replaced(lambda dimension: [1.0] * (dimension - 1)), {"count": 3, "widths": (15, 16)}),
+        (_replaced(lambda dimension: [float("nan")] * dimension), {"text": 1}),
+        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), {"text": 1}),
+        (_replaced(lambda dimension: [0.0] * dimension), {"text": 1}),
     ],
     ids=["short", "missing", "narrow", "nan", "infinite", "zero"],
 )
 def test_unusable_vectors_are_an_error(
-    server: GeminiServer, connect: Connect, behaviour: Behaviour, message: str
+    server: GeminiServer, connect: Connect, behaviour: Behaviour, values: dict[str, object]
 ) -> None:
     server.script.append(behaviour)
 
-    with pytest.raises(EmbeddingError, match=message):
+    with raises(EmbeddingError, "unusable_vectors", **values):
         connect().embed(TEXTS, task="document")
 
     assert len(server.requests) == 1
@@ -154,11 +154,10 @@ def test_the_refused_text_is_found(server: GeminiServer, connect: Connect) -> No
 
     server.always = refuse_soup
 
-    with pytest.raises(
-        EmbeddingInputError, match="the text of 4 characters that begins with “soup”, and takes"
-    ):
+    with raises(EmbeddingInputError, "refused_text", characters=4, status=400) as raised:
         connect().embed([*TEXTS, *(f"message {number}" for number in range(20))], task="document")
 
+    assert raised.value.text == "soup"
     assert len(server.requests) < 12
 
 
@@ -167,9 +166,10 @@ def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
 ) -> None:
     server.always = gemini_server.fail(400, "no such width")
 
-    with pytest.raises(EmbeddingError, match=r"400.*no such width") as caught:
+    with raises(EmbeddingError, "refused", status=400) as caught:
         connect().embed(TEXTS, task="document")
 
+    assert "no such width" in str(caught.value.values["said"])
     assert not isinstance(caught.value, EmbeddingInputError)
     assert len(server.requests) == 2
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ModelError
 from backstory.models.services.rate_limit import PERIOD_SECONDS, RateLimiter
+from tests.errors import raises
 from tests.models.services.gemini_server import GeminiServer
 from tests.models.services.instant_time import InstantTime
 
@@ -146,8 +147,9 @@ def test_a_damaged_file_is_made_anew(make: Make, tmp_path: Path, caplog: pytest.
 def test_a_file_that_cannot_be_written_is_an_error_that_names_it(make: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ModelError, match=r"file/limits\.sqlite cannot be used .*BACKSTORY_CACHE_DIR"):
-        make(InstantTime(), tmp_path / "file" / "limits.sqlite").acquire(1, 1)
+    path = tmp_path / "file" / "limits.sqlite"
+    with raises(ModelError, "unusable_file", path=path):
+        make(InstantTime(), path).acquire(1, 1)
 
 
 def test_the_file_tells_nothing_about_the_key(make: Make, tmp_path: Path) -> None:

@@ -111,10 +111,10 @@ def test_a_chat_that_returns_under_another_name_stays_out_and_says_so(garden_for
     (garden_forgotten.chats_dir / "allotment.txt").write_text(CHAT, encoding="utf-8")
     told = run_command("check", "-w", str(root)).output
     assert "allotment.txt" in told
-    assert "forgotten" in told
+    assert "`backstory forget` removed" in told
     result = run_command("run", "-w", str(root))
     assert result.exit_code == 0, result.output
-    assert "recognised by its text" in result.output
+    assert "under another name" in result.output
     assert set(read_table(garden_forgotten.tables, "messages")["conversation_id"]) == {"moths"}
     row = sources_of(garden_forgotten, "chats/allotment.txt")
     assert (row["status"], row["rows"]) == ("ignored", 0)
@@ -176,7 +176,7 @@ def test_a_document_that_returns_under_another_name_stays_out(made_workspace: Wo
     assert "disks" not in " ".join(read_table(made_workspace.tables, "documents")["uri"])
     row = sources_of(made_workspace, "posts/disks.md")
     assert row["status"] == "ignored"
-    assert "recognised by its text" in str(row["reason"])
+    assert "under another name" in str(row["reason"])
 
 
 def test_a_copy_that_was_there_before_stays(made_workspace: Workspace) -> None:

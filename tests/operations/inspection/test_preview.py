@@ -206,12 +206,10 @@ def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Pa
     )
     write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.gif": b"GIF89a"})
     [export] = preview_run([Path("result.json")]).files
-    assert export["reason"].startswith(
-        "a Messenger export of end-to-end encrypted chats (JSON); no reader of Backstory"
-    )
+    assert export["reason"].startswith("a Messenger export of end-to-end encrypted chats (JSON); Backstory")
     reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
     assert reasons["blog/lamp.gif"].startswith(
-        "this is an image (GIF); name the file, or save its text, as one of"
+        "this is an image (GIF); to have it read, rename it or save its text as one of"
     )
     [lamp] = preview_run([Path("blog/lamp.gif")]).files
     assert lamp["reason"] == reasons["blog/lamp.gif"]
@@ -323,7 +321,7 @@ def test_what_was_forgotten_is_left_out_and_said(workspace: Workspace) -> None:
     preview = preview_run([workspace.root])
     ignored = {row["source"]: row["reason"] for row in preview.files if row["status"] == "ignored"}
     assert set(ignored) == {"chats/moths.txt", "posts/later.md"}
-    assert all("forgotten by `backstory forget`" in reason for reason in ignored.values())
+    assert all("`backstory forget` removed" in reason for reason in ignored.values())
     [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
     assert (chat["rows"], chat["people"], preview.messages, preview.people) == (8, 2, 8, 2)
     [note] = [note for note in preview.notes if "forgotten" in note]

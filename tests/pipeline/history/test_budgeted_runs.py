@@ -136,7 +136,7 @@ def test_a_batch_job_beyond_the_budget_is_neither_submitted_nor_waited_for(
 ) -> None:
     workspace = make_workspace(BATCHED.format(url=server.url) + "costs: {run: {tokens: 1}}\n")
     execution = run(workspace)
-    assert "so that it never fits" in str(execution.stopped)
+    assert "more than the whole budget" in str(execution.stopped)
     assert (list(execution.failures), execution.waiting) == ([], "")
     assert (server.jobs.all, workspace.batch_job_store.list_jobs()) == ([], [])
     [row] = read_table(workspace.tables, "runs").to_dicts()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory import deduplicate_by_document
+from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.selection.decisions import select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
@@ -17,6 +18,7 @@ from backstory.settings.models import RAGSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Decisions
 from tests.builders.hits import make_hits, ten_tokens
+from tests.errors import raises
 
 Hit = tuple[str, str, str, float]  # query chunk, chunk, document, similarity
 
@@ -277,5 +279,5 @@ def test_the_original_is_stable_and_leaves_its_input_alone() -> None:
 
 
 def test_the_original_refuses_to_keep_nothing() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+    with raises(InputError, "out_of_range", name="n"):
         deduplicate_by_document([], n=0)

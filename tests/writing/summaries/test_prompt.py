@@ -67,8 +67,9 @@ def test_the_prompt_says_what_is_wanted() -> None:
     ],
 )
 def test_an_answer_without_a_summary_says_why(text: str, reason: str) -> None:
-    with pytest.raises(UnusableAnswerError, match=reason):
+    with pytest.raises(UnusableAnswerError) as raised:
         read_summary(Answer(text, "tiny", 1, 1))
+    assert raised.value.reason.partition(":")[0] == reason
 
 
 def test_a_summary_is_read_from_a_fence_and_holds_no_structure() -> None:

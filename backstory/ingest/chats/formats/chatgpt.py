@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from backstory.base.errors import InputError
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Unread, name_chat
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
@@ -27,14 +28,14 @@ def follow_branch(parents: Mapping[str, str | None], leaf: str) -> list[str]:
         leaf: Id of the last message.
 
     Raises:
-        ValueError: The messages form a ring.
+        InputError: The messages form a ring.
     """
     branch: list[str] = []
     passed: set[str] = set()
     at: str | None = leaf
     while at is not None and at in parents:
         if at in passed:
-            raise ValueError("the messages of the conversation form a ring")
+            raise InputError("the messages of the conversation form a ring", code="ring")
         passed.add(at)
         branch.append(at)
         at = parents[at]
@@ -102,7 +103,7 @@ def _list_messages(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes = {key: as_object(node) for key, node in as_object(conversation.get("mapping")).items()}
     leaf = first_text(conversation.get("current_node"))
     if leaf not in nodes:
-        raise ValueError("the conversation does not say which of its messages is the last (current_node)")
+        raise ValueError("the conversation does not name its last message (current_node)")
     parents = {key: first_text(node.get("parent")) for key, node in nodes.items()}
     branch = (as_object(nodes[key].get("message")) for key in follow_branch(parents, leaf))
     return [message for message in branch if message]

@@ -25,7 +25,7 @@ _ADDRESSED: Final = re.compile(r"(?=[^\W\d]|[\[\]\\`^{|}])[\w\[\]\\`^{|}-]{2,30}
 _CHANNEL_SIGNS: Final = ("#", "&", "!", "+")
 _TOO_LONG: Final = "it is longer than 1 MiB"
 _NO_DAY: Final = (
-    "no line says of which day it is, and neither does the file's name; put the date of its first line into the name, "
+    "neither its lines nor its name hold a date; put the date of its first line into the name, "
     "such as 2024-05-01.log"
 )
 
@@ -46,7 +46,7 @@ class _Log:
     day: date | None
     people: dict[str, str] = field(default_factory=dict)
     reported: set[Person] = field(default_factory=set)
-    unknown_day: str = "no line before it says of which day it is"
+    unknown_day: str = "no line before it states the day"
 
 
 def find_irc(parts: ExportParts) -> list[str]:
@@ -124,7 +124,7 @@ def _read_line(line: IrcLine, log: _Log) -> Iterator[Item]:
     if line.what == "day":
         log.day = line.day
         if line.day is None:
-            log.unknown_day = "the line before it that tells the day is not in English"
+            log.unknown_day = "the line before it that states the day is not in English"
         return
     yield from _tell(_list_people(line, log), log)
     day = line.day or log.day

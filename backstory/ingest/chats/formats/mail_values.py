@@ -37,7 +37,7 @@ def open_mail(content: bytes) -> Message:
     try:
         return message_from_bytes(content)
     except UNREADABLE as error:
-        raise ValueError("it is no mail that the parser can read") from error
+        raise ValueError("the parser cannot read this mail") from error
 
 
 def read_headers(mail: Message) -> dict[str, str]:
@@ -83,7 +83,7 @@ def read_date(written: str) -> datetime:
     try:
         moment = parsedate_to_datetime(" ".join(written.split()))
     except (OverflowError, *UNREADABLE) as error:
-        raise ValueError("the mail has no date that can be read") from error
+        raise ValueError("the mail has no readable date") from error
     return read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 

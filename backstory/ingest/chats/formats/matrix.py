@@ -99,7 +99,7 @@ def read_matrix(parts: ExportParts, found: list[str]) -> Iterator[Item]:
                 yield from _read_event(value, room)
         for _ in room.edits:
             yield Unread(
-                "the change of a message that is not in the export; export the room from an earlier date"
+                "it changes a message that the export does not hold; export the room from an earlier date"
             )
 
 
@@ -209,7 +209,7 @@ def _read_message(event: Mapping[str, Any], room: _Room) -> Item | None:
 def _read_redaction(event: Mapping[str, Any], chat: str | None, room: _Room) -> Item | None:
     redacted = _find_redacted(event)
     if redacted is None:
-        raise ValueError("the redaction does not say what it takes back")
+        raise ValueError("the redaction does not name the event that it removes")
     room.edits.pop(redacted, None)
     return Deleted(chat, redacted)
 

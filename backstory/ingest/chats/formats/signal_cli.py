@@ -95,7 +95,7 @@ def read_signal(parts: ExportParts, found: list[str]) -> Iterator[Item]:
                     yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
         for _ in log.changes:
             yield Unread(
-                "the change of a message that is not in the file; put its envelope into the same file"
+                "it changes a message that the file does not hold; put the envelope of that message into the same file"
             )
 
 

@@ -190,7 +190,7 @@ def _read_day(parts: ExportParts, name: str, channel: str, directory: _Directory
                         else item
                     )
     except BrokenJsonError as error:
-        yield Unread(f"{place}: {error}; nothing after it was read of this day")
+        yield Unread(f"{place}: {error}; the rest of this day was not read")
 
 
 def _read_record(record: Mapping[str, Any], chat: str, directory: _Directory) -> Item:

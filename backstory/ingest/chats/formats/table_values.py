@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
 
+from backstory.base.errors import InputError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
 _COMPACT_DATE_LENGTH = 8
@@ -25,11 +27,11 @@ def read_timestamp(value: object) -> datetime:
         A datetime in UTC, or a naive one if the value has no time zone.
 
     Raises:
-        ValueError: The value is not a timestamp.
+        InputError: The value is not a timestamp.
     """
     moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
     if not MINYEAR < moment.year < MAXYEAR:  # a time zone conversion could leave this range
-        raise ValueError("the timestamp is out of range")
+        raise InputError("the timestamp is out of range", code="out_of_range")
     return moment
 
 
@@ -57,13 +59,14 @@ def _read_moment(value: object) -> datetime:
         try:
             return value.astimezone(UTC) if value.tzinfo else value
         except OverflowError as error:
-            raise ValueError("the timestamp is out of range") from error
+            raise InputError("the timestamp is out of range", code="out_of_range") from error
     if isinstance(value, date):
         return datetime.combine(value, time())
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _from_epoch(value)
-    raise ValueError(
-        "there is no timestamp" if value is None else "the timestamp is neither text nor a number"
+    raise InputError(
+        "there is no timestamp" if value is None else "the timestamp is neither text nor a number",
+        code="no_timestamp",
     )
 
 
@@ -71,18 +74,20 @@ def _from_text(text: str) -> datetime | float:
     if _NUMBER.fullmatch(text) and len(text) != _COMPACT_DATE_LENGTH:
         return int(text) if text.isdigit() and len(text) < _LONG_NUMBER_LENGTH else float(text)
     if not text:
-        raise ValueError("there is no timestamp")
+        raise InputError("there is no timestamp", code="no_timestamp")
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise ValueError("the timestamp is neither ISO 8601 nor a number of seconds since 1970") from error
+        raise InputError(
+            "the timestamp is neither ISO 8601 nor a number of seconds since 1970", code="no_timestamp"
+        ) from error
 
 
 def _from_epoch(number: float) -> datetime:
     if not abs(number) < _EPOCH_LIMIT:
-        raise ValueError("the timestamp is out of range")
+        raise InputError("the timestamp is out of range", code="out_of_range")
     unit = next(unit for limit, unit in _MICROSECONDS_PER_UNIT if abs(number) < limit)
     try:
         return _EPOCH + timedelta(microseconds=round(number * unit))
     except OverflowError as error:
-        raise ValueError("the timestamp is out of range") from error
+        raise InputError("the timestamp is out of range", code="out_of_range") from error

@@ -107,7 +107,7 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
     if absent:
         named = ", ".join(f"`{setting}` ({name})" for setting, name in absent.items())
         raise ExportSettingError(
-            f"{source}: there is no column as named by {named}; found {_name_columns(present)}. "
+            f"{source}: the table has no column for {named}; found {_name_columns(present)}. "
             "Set these, or move the file out of the folder if it is no chat",
             code="absent_column",
             source=source,

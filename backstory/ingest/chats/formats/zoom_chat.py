@@ -35,8 +35,8 @@ _MOST_CHARACTERS: Final = 1 << 20
 _TOO_LONG: Final = f"the message has more than {_MOST_CHARACTERS:,} characters; the rest is left out"
 _NIGHT: Final = timedelta(hours=12)
 _NO_DAY: Final = (
-    "its lines tell the time and no date, and neither does the file's name or folder; put the date into the name, such "
-    "as 2024-05-01 chat.txt"
+    "its lines hold times but no date, and the names of file and folder hold none either; put the date into the "
+    "name, such as 2024-05-01 chat.txt"
 )
 _NO_START: Final = (
     "its times count from the beginning of the recording, and neither the file's name nor its folder says when that "

@@ -14,7 +14,7 @@ from backstory.text.chunking.outline import outline_markdown
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 
 _BROKEN: Final = (
-    "a declaration (`<![`) in it is broken, so that title, date and keywords behind it were not read; save the page "
+    "a broken declaration (`<![`) hides the title, date and keywords after it; save the page "
     "again with a browser"
 )
 

@@ -124,7 +124,7 @@ def _recognise(
         else:
             pages[page] = [RecognisedPage(**fields) for fields in answer["pages"]]
         if over_limits == _MOST_FAILURES:
-            obstacle = f"{over_limits} others exceed the limits, so that these were not tried"
+            obstacle = f"{over_limits} other pages exceed the limits, and Backstory did not try these"
             break
     logger.info("recognised pages=%d failed=%d uri=%s", len(pages), len(failures), request["uri"])
     return Recognition(pages, failures, obstacle)

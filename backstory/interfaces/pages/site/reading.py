@@ -35,7 +35,7 @@ def read_library(workspace: Workspace) -> Library:
     """
     windows = read_table(workspace.tables, "windows").sort("started_at", "window_id")
     if windows.is_empty():
-        raise InputError("there are no windows yet; run `backstory run`")
+        raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
     rows = {row["window_id"]: row for row in read_table(workspace.tables, "posts").to_dicts()}
     published = {key for key, row in rows.items() if row["status"] in PUBLISHED}
     ids = _read_ids(workspace)

@@ -84,7 +84,7 @@ def _find_main(package: Package) -> str:
     entry = package.parse(_CONTAINER).find(f".//{_OCF}rootfile")
     name = "" if entry is None else entry.get("full-path", "")
     if name not in package.parts:
-        raise damaged(package.uri, "it does not say which pages it has")
+        raise damaged(package.uri, "it does not list its pages")
     return name
 
 

@@ -118,7 +118,11 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
         raise DocumentError(f"{uri}: {_describe_ole(content, kind)}", code="unread_format", uri=uri)
     if not content.startswith(b"PK"):
         found = name_binary_kind(content[:HEAD_BYTES])
-        what = f"is {found} in spite of its name" if found else f"is not {kind}, in spite of its name"
+        what = (
+            f"is {found}, although its name says otherwise"
+            if found
+            else f"is not {kind}, although its name says so"
+        )
         raise DocumentError(
             f"{uri}: this {what}; give it the name of its kind, or save it again",
             code="unread_format",
@@ -221,7 +225,7 @@ class _Prologue:
 def _describe_ole(content: bytes, kind: str) -> str:
     if _ENCRYPTED in content:
         return f"this is {kind} that is protected by a password; save it without one"
-    return f"this is a file of an old Microsoft Office in spite of its name; save it as {kind} of today"
+    return f"this is a file of an old Microsoft Office, although its name says otherwise; save it as {kind} of today"
 
 
 def _is_text(name: str) -> bool:
@@ -235,7 +239,7 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
         name = PurePosixPath(entry.filename)
         if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
             raise DocumentError(
-                f"{uri}: it holds a part outside of itself, {entry.filename!r}, and is not read",
+                f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it",
                 code="harmful_file",
                 uri=uri,
                 name=entry.filename,
