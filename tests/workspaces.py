@@ -136,6 +136,23 @@ def told(told_once: Path, tmp_path: Path) -> Workspace:
     return copy_made(told_once, tmp_path / "told")
 
 
+@pytest.fixture(scope="session")
+def home_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Dagster home with empty databases, which no test changes: to create them takes longer than most tests."""
+    from pipelines.dagster_internals.instance import open_instance
+
+    workspace = write_workspace(tmp_path_factory.mktemp("home-once") / "workspace")
+    with open_instance(workspace):
+        return workspace.dagster_home
+
+
+@pytest.fixture
+def prepared_home(home_once: Path, request: pytest.FixtureRequest) -> None:
+    """Give a copy of the Dagster home to the workspace of a test."""
+    for name in {"workspace", "made_workspace"} & set(request.fixturenames):
+        shutil.copytree(home_once, request.getfixturevalue(name).dagster_home)
+
+
 @pytest.fixture
 def own_state_storage() -> Iterator[None]:
     """Leave no instance of Dagster behind that is gone, since definitions are resolved in the one entered last."""

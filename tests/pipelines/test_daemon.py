@@ -17,6 +17,8 @@ from pipelines.dagster_internals.run_launcher import LOST
 from pipelines.run_plan import tag_range
 from tests.pipelines.test_instance import IDLE
 
+pytestmark = pytest.mark.usefixtures("prepared_home")
+
 
 @pytest.fixture
 def instance(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:

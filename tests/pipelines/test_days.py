@@ -1,9 +1,8 @@
 """What Dagster shows of each day is that day's own: its rows, its version, its failure."""
 
-from collections.abc import Callable
-
 import dagster as dg
 import polars as pl
+import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
 from dagster._core.loader import LoadingContextForTest
 
@@ -21,6 +20,8 @@ from tests.workspaces import replace_recorded, run_job
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 FILLED = ["2025-03-13", "2025-03-15"]
 PARTITIONED = [stage.table for stage in STAGES if stage.partitioned]
+
+pytestmark = pytest.mark.usefixtures("prepared_home")
 
 
 def run(workspace: Workspace) -> list[str]:
@@ -163,8 +164,7 @@ def test_a_day_chosen_by_name_is_told_even_if_it_is_empty(workspace: Workspace) 
         assert instance.get_materialized_partitions(dg.AssetKey("windows")) == {"2025-03-14"}
 
 
-def test_one_stage_chosen_alone_is_made_alone(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace()
+def test_one_stage_chosen_alone_is_made_alone(workspace: Workspace) -> None:
     job = define(workspace).resolve_job_def(JOB)
     with open_instance(workspace) as instance:
         result = job.execute_in_process(

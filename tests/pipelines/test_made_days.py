@@ -1,6 +1,7 @@
 """Days that were made without Dagster are no missing days in its UI."""
 
 import dagster as dg
+import pytest
 
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import execute_stages
@@ -13,6 +14,8 @@ from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, material
 from tests.workspaces import run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
+
+pytestmark = pytest.mark.usefixtures("prepared_home")
 
 
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[str, str]:
