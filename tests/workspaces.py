@@ -30,6 +30,8 @@ embedding: {provider: hashing}
 rag: {top_k: 3}
 """
 
+DIGEST = f"{SETTINGS}writers: {{provider: digest}}\n"
+
 CHAT = """\
 13/03/2025, 09:00 - Messages and calls are end-to-end encrypted.
 13/03/2025, 09:01 - Ada Lind: The drip irrigation line broke again near the tomatoes
@@ -118,6 +120,37 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made_workspace(made_once: Path, tmp_path: Path) -> Workspace:
     """A copy of the small workspace after its first run."""
     return copy_made(made_once, tmp_path / "workspace")
+
+
+@pytest.fixture(scope="session")
+def told_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small workspace, with posts, after its first run in Dagster, and the history of it, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("told-once") / "workspace", DIGEST)
+    assert run_job(workspace, ["2025-03-13", "2025-03-14", "2025-03-15"]).failures == []
+    return workspace.root
+
+
+@pytest.fixture
+def told(told_once: Path, tmp_path: Path) -> Workspace:
+    """A copy of the small workspace after its first run in Dagster."""
+    return copy_made(told_once, tmp_path / "told")
+
+
+@pytest.fixture(scope="session")
+def home_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Dagster home with empty databases, which no test changes: to create them takes longer than most tests."""
+    from pipelines.dagster_internals.instance import open_instance
+
+    workspace = write_workspace(tmp_path_factory.mktemp("home-once") / "workspace")
+    with open_instance(workspace):
+        return workspace.dagster_home
+
+
+@pytest.fixture
+def prepared_home(home_once: Path, request: pytest.FixtureRequest) -> None:
+    """Give a copy of the Dagster home to the workspace of a test."""
+    for name in {"workspace", "made_workspace"} & set(request.fixturenames):
+        shutil.copytree(home_once, request.getfixturevalue(name).dagster_home)
 
 
 @pytest.fixture

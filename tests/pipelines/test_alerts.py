@@ -14,7 +14,7 @@ from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
 
-pytestmark = pytest.mark.usefixtures("own_state_storage")
+pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")
 
 DAYS = ("2025-03-13", "2025-03-15")
 HOOK = f"""#!{sys.executable}

@@ -21,12 +21,13 @@ from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.partitions import partitions_definition
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.runner import find_wanted, run_pipeline
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.parquet import list_partitions, read_table
 from pipelines.__main__ import main
 from pipelines.dagster_internals.instance import open_instance
+from tests.pipelines.test_days import DAYS, make_alone
 from tests.workspaces import copy_made, replace_recorded, run_job, write_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,11 +96,6 @@ def test_materialize_makes_every_table_and_a_second_run_none(
     second = call("materialize")
     assert second.returncode == 0
     assert "Nothing has changed" in second.stdout
-    (made.tables / "contexts" / "2025-03-15.parquet").unlink()
-    third = call("materialize")
-    assert third.returncode == 0
-    assert third.stdout.count("unchanged") == len(STAGES) - 1
-    assert list_partitions(made.tables, "contexts") == ["2025-03-13", "2025-03-15"]
 
 
 def test_every_day_with_messages_is_told_to_dagster_and_every_check_once(process: Process) -> None:
@@ -151,10 +147,13 @@ def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: 
     assert list_partitions(made.tables, "contexts") == ["2025-03-13", "2025-03-15"]
 
 
-def test_a_range_of_days_makes_only_these(workspace: Workspace, call: Call) -> None:
-    days = ("--from", "2025-03-15", "--to", "2025-03-15")
-    assert call("materialize", *days, "-w", str(workspace.root)).returncode == 0
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+def test_of_what_is_missing_a_range_of_days_makes_only_these(made: Workspace, call: Call) -> None:
+    for day in ("2025-03-13", "2025-03-15"):
+        (made.tables / "contexts" / f"{day}.parquet").unlink()
+    result = call("materialize", "--from", "2025-03-15", "--to", "2025-03-15", "-w", str(made.root))
+    assert result.returncode == 0
+    assert result.stdout.count("unchanged") == len(STAGES) - 1
+    assert list_partitions(made.tables, "contexts") == ["2025-03-15"]
 
 
 def test_nothing_is_written_outside_the_workspace(process: Process) -> None:
@@ -252,16 +251,15 @@ def test_the_ui_says_that_its_port_is_taken(workspace: Workspace, call: Call) ->
     assert "Traceback" not in result.stderr
 
 
-def test_removals_stop_a_dagster_run_until_they_are_accepted(workspace: Workspace) -> None:
-    days = ["2025-03-13", "2025-03-14", "2025-03-15"]
-    run_pipeline(workspace, days)
+def test_removals_stop_a_dagster_run_until_they_are_accepted(made_workspace: Workspace) -> None:
+    workspace = made_workspace
     export = workspace.chats_dir / "garden.txt"
     export.write_text(
         "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
     )
-    stopped = run_job(open_workspace(workspace.root), days)
+    stopped = run_job(open_workspace(workspace.root), DAYS)
     assert [failure for failure in stopped.failures if "would remove 9 messages" in failure]
     assert len(read_table(workspace.tables, "messages")) == 12
-    accepted = run_job(open_workspace(workspace.root, accept_removals=True), days)
-    assert not accepted.failures
+    with open_instance(workspace) as instance:
+        make_alone(open_workspace(workspace.root, accept_removals=True), instance, "messages", DAYS)
     assert len(read_table(workspace.tables, "messages")) == 3

@@ -14,8 +14,10 @@ from backstory.pipeline.workspace import Workspace
 from pipelines.dagster_internals.daemon import adapt_daemon
 from pipelines.dagster_internals.instance import end_lost_runs, open_instance
 from pipelines.dagster_internals.run_launcher import LOST
-from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
+from tests.pipelines.test_instance import IDLE
+
+pytestmark = pytest.mark.usefixtures("prepared_home")
 
 
 @pytest.fixture
@@ -31,9 +33,7 @@ def instance(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield opened
 
 
-def lose_run(
-    instance: dg.DagsterInstance, workspace: Workspace, status: BulkActionStatus, retries: int = 0
-) -> dg.DagsterRun:
+def lose_run(instance: dg.DagsterInstance, status: BulkActionStatus, retries: int = 0) -> dg.DagsterRun:
     """Store a run of a backfill as a loss of power leaves it, and the backfill as Dagster ends it then."""
     backfill = f"{status.value}, {retries} retries"
     instance.add_backfill(
@@ -42,14 +42,13 @@ def lose_run(
         )
     )
     tags = {**tag_range("2025-03-13", "2025-03-15"), BACKFILL_ID_TAG: backfill}
-    job = define(workspace).resolve_job_def(JOB)
-    run = instance.create_run_for_job(job, tags=tags)
+    run = instance.create_run_for_job(IDLE, tags=tags)
     for _ in range(retries):
         parent = run
         root = parent.root_run_id or parent.run_id
         kin = {PARENT_RUN_ID_TAG: parent.run_id, ROOT_RUN_ID_TAG: root}
         run = instance.create_run_for_job(
-            job, tags={**tags, **kin}, parent_run_id=parent.run_id, root_run_id=root
+            IDLE, tags={**tags, **kin}, parent_run_id=parent.run_id, root_run_id=root
         )
     instance.report_run_failed(run, LOST)
     found = instance.get_run_by_id(run.run_id)
@@ -57,29 +56,26 @@ def lose_run(
     return found
 
 
-@pytest.mark.parametrize(
-    ("status", "is_retried"),
-    [
-        (BulkActionStatus.REQUESTED, True),
-        (BulkActionStatus.COMPLETED_FAILED, True),
-        (BulkActionStatus.COMPLETED, True),
-        (BulkActionStatus.CANCELING, False),
-        (BulkActionStatus.CANCELED, False),
-    ],
-)
 def test_a_lost_run_is_retried_unless_a_person_has_canceled_its_backfill(
-    instance: dg.DagsterInstance, workspace: Workspace, status: BulkActionStatus, is_retried: bool
+    instance: dg.DagsterInstance,
 ) -> None:
-    lost = lose_run(instance, workspace, status)
-    assert auto_run_reexecution.should_retry(lost, instance) is is_retried
+    expected = {
+        BulkActionStatus.REQUESTED: True,
+        BulkActionStatus.COMPLETED_FAILED: True,
+        BulkActionStatus.COMPLETED: True,
+        BulkActionStatus.CANCELING: False,
+        BulkActionStatus.CANCELED: False,
+    }
+    retried = {
+        status: auto_run_reexecution.should_retry(lose_run(instance, status), instance) for status in expected
+    }
+    assert retried == expected
 
 
-def test_a_run_that_is_lost_every_time_is_retried_twice(
-    instance: dg.DagsterInstance, workspace: Workspace
-) -> None:
+def test_a_run_that_is_lost_every_time_is_retried_twice(instance: dg.DagsterInstance) -> None:
     again = [
         auto_run_reexecution.should_retry(
-            lose_run(instance, workspace, BulkActionStatus.COMPLETED_FAILED, retries), instance
+            lose_run(instance, BulkActionStatus.COMPLETED_FAILED, retries), instance
         )
         for retries in range(3)
     ]
@@ -89,9 +85,7 @@ def test_a_run_that_is_lost_every_time_is_retried_twice(
 def test_a_run_that_was_lost_before_it_was_queued_is_ended_and_retried(
     instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
-    run = instance.create_run_for_job(
-        define(workspace).resolve_job_def(JOB), tags=tag_range("2025-03-13", "2025-03-15")
-    )
+    run = instance.create_run_for_job(IDLE, tags=tag_range("2025-03-13", "2025-03-15"))
     assert end_lost_runs(workspace) == [run.run_id]
     ended = instance.get_run_by_id(run.run_id)
     assert ended is not None

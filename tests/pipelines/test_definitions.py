@@ -14,6 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.workspace.load_target import WorkspaceFileTarget
 
 from assets.checks import specify_checks
 from backstory.base.errors import SettingsError
@@ -137,6 +138,13 @@ def dagster_environment(workspace: Workspace) -> dict[str, str]:
     }
 
 
+def test_the_file_of_the_locations_names_the_definitions() -> None:
+    [origin] = WorkspaceFileTarget([str(ROOT / "workspace.yaml")]).create_origins()
+    assert origin.location_name == "backstory"
+    assert origin.loadable_target_origin.module_name == "pipelines.definitions"
+
+
+@pytest.mark.long
 def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
     command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", str(ROOT / "workspace.yaml")]
     result = subprocess.run(
@@ -195,6 +203,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.long
 def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
     workspace: Workspace, start_process: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -36,18 +36,17 @@ def shown(instance: dg.DagsterInstance) -> dict[str, object]:
 
 
 @pytest.mark.long
-def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspace) -> None:
+def test_old_runs_are_deleted_and_what_the_assets_show_stays(told: Workspace) -> None:
     def run() -> bool:
-        return not run_job(open_workspace(workspace.root), DAYS).failures
+        return not run_job(open_workspace(told.root), DAYS).failures
 
-    assert run()
-    damage(workspace, "windows", "2025-03-15")
+    damage(told, "windows", "2025-03-15")
     assert not run()
     assert not run()
-    with open_instance(workspace) as instance:
+    with open_instance(told) as instance:
         newest, failed_before, first = (one.run_id for one in instance.get_runs())
         before = shown(instance)
-        stored = Path(workspace.dagster_home) / "history" / "runs"
+        stored = Path(told.dagster_home) / "history" / "runs"
         assert prune_history(instance, 30, datetime.now(UTC)) == (0, 0, 0)
 
         pruned = prune_history(instance, 30, datetime.now(UTC) + LATER)
@@ -63,7 +62,7 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(workspace: Workspac
             assert not (stored / f"{run_id}.db").exists()
         with raises(InputError, "out_of_range", name="keep_days", value=0):
             prune_history(instance, 0, datetime.now(UTC))
-        schedule = define(workspace).resolve_schedule_def("prune_history_nightly")
+        schedule = define(told).resolve_schedule_def("prune_history_nightly")
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-        job = define(workspace).resolve_job_def("prune_history")
+        job = define(told).resolve_job_def("prune_history")
         assert job.execute_in_process(instance=instance).success

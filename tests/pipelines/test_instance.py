@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import dagster as dg
 import pytest
@@ -23,8 +24,10 @@ from pipelines.dagster_internals.instance import (
     open_instance,
     prepare_home,
 )
-from pipelines.definitions import JOB, define
 from tests.errors import raises
+
+# What becomes of a lost run does not depend on what it would have made, and the plan of the whole job is long.
+IDLE: Final = dg.GraphDefinition("idle").to_job()
 
 
 def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: Workspace) -> None:
@@ -76,12 +79,9 @@ def test_settings_without_a_pool_of_runs_are_told(
     assert told.startswith(f"{tmp_path}/dagster.yaml")
 
 
-def start_run(
-    instance: dg.DagsterInstance, workspace: Workspace, process: int, age: float = 0
-) -> dg.DagsterRun:
+def start_run(instance: dg.DagsterInstance, process: int, age: float = 0) -> dg.DagsterRun:
     """Store a run that a process has started, some seconds ago."""
-    job = define(workspace).resolve_job_def(JOB)
-    run = instance.create_run_for_job(job, tags={"dagster/partition": "2025-03-13"})
+    run = instance.create_run_for_job(IDLE, tags={"dagster/partition": "2025-03-13"})
     started = DagsterEvent(dg.DagsterEventType.PIPELINE_START.value, job_name=run.job_name, pid=process)
     instance.report_dagster_event(started, run.run_id, timestamp=time.time() - age)
     found = instance.get_run_by_id(run.run_id)
@@ -94,10 +94,10 @@ def test_a_run_whose_process_is_gone_is_ended(workspace: Workspace) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with open_instance(workspace) as instance:
-        lost = start_run(instance, workspace, gone.pid)
-        alive = start_run(instance, workspace, os.getpid())
+        lost = start_run(instance, gone.pid)
+        alive = start_run(instance, os.getpid())
         # After a restart of the machine, another process has the number.
-        reused = start_run(instance, workspace, os.getpid(), age=30 * 24 * 3600)
+        reused = start_run(instance, os.getpid(), age=30 * 24 * 3600)
         launcher = instance.run_launcher
         assert launcher.supports_check_run_worker_health
         assert launcher.check_run_worker_health(alive).status is WorkerStatus.RUNNING
@@ -128,7 +128,7 @@ def test_a_run_that_was_starting_is_ended_if_its_code_server_is_gone(
         server.bind(str(path))
         server.listen()
         run = instance.create_run_for_job(
-            define(workspace).resolve_job_def(JOB),
+            IDLE,
             tags={"dagster/partition": "2025-03-13", GRPC_INFO_TAG: json.dumps({"socket": str(path)})},
         )
         starting = DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, job_name=run.job_name)

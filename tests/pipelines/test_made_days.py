@@ -1,6 +1,7 @@
 """Days that were made without Dagster are no missing days in its UI."""
 
 import dagster as dg
+import pytest
 
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import execute_stages
@@ -9,10 +10,12 @@ from backstory.storage.tables.locks import running
 from backstory.storage.tables.parquet import read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
-from tests.pipelines.test_days import DAYS, FILLED, damage, materializations
-from tests.workspaces import run_job, run_workspace
+from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, materializations
+from tests.workspaces import run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
+
+pytestmark = pytest.mark.usefixtures("prepared_home")
 
 
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[str, str]:
@@ -55,7 +58,7 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
         ).success
         assert tick(made_workspace, instance, cursor)[0] != "Dagster knows all built partitions."
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
-        assert not run_job(open_workspace(made_workspace.root), DAYS).failures
+        make_alone(made_workspace, instance, "messages", DAYS)
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
 
 

@@ -9,6 +9,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.materialization import execute_job
+from tests.long_tests import LONG_TESTS
 from tests.models.services.gemini_server import GeminiServer
 from tests.workspaces import run_workspace
 
@@ -47,10 +48,13 @@ def test_a_stopped_run_keeps_the_days_that_it_finished_and_resumes(
         cost = reports.asset_materialization.metadata["api_cost_USD"]
         assert isinstance(cost, dg.FloatMetadataValue)
         assert cost.value
-    assert run(workspace).success
-    assert list_partitions(workspace.tables, "window_contexts") == [DAYS[0], DAYS[2]]
     rows = read_table(workspace.tables, "runs")
-    assert rows["status"].to_list() == ["stopped", "succeeded"]
-    assert set(rows["by"]) == {"dagster"}
+    assert rows["status"].to_list() == ["stopped"]
     assert rows["dagster_run_id"][0] == failed.run_id
-    assert rows["embedding_calls"].to_list() == [2, 1]
+    if LONG_TESTS:  # how a stopped run resumes is tested without Dagster, too
+        assert run(workspace).success
+        assert list_partitions(workspace.tables, "window_contexts") == [DAYS[0], DAYS[2]]
+        rows = read_table(workspace.tables, "runs")
+        assert rows["status"].to_list() == ["stopped", "succeeded"]
+    assert set(rows["by"]) == {"dagster"}
+    assert rows["embedding_calls"].to_list() == [2, 1][: len(rows)]

@@ -14,6 +14,7 @@ from backstory.base.errors import InputError
 from backstory.pipeline.workspace import open_workspace
 from pipelines.dagster_internals.ui import start_ui
 from tests.errors import raises
+from tests.pipelines.test_definitions import SNAPSHOT
 from tests.pipelines.ui_process import JSON, ROOT, UiProcess, run_ui
 from tests.workspaces import SETTINGS, write_workspace
 
@@ -87,6 +88,13 @@ def test_a_websocket_is_opened_for_own_pages_alone(ui: UiProcess) -> None:
     with pytest.raises(InvalidStatus) as refused:
         connect(address, origin=Origin("http://evil.example"), subprotocols=protocols)
     assert refused.value.response.status_code == 403
+
+
+def test_the_assets_of_the_snapshot_are_served(ui: UiProcess) -> None:
+    nodes = ui.query("{ assetNodes { assetKey { path } groupName } }")["assetNodes"]
+    served = {node["assetKey"]["path"][0]: node["groupName"] for node in nodes}
+    expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
+    assert served == {name: facts["group"] for name, facts in expected.items()}
 
 
 @pytest.mark.long

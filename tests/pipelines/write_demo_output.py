@@ -15,7 +15,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines import demo
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-_SHOWN = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
+SHOWN = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
 
 
 def print_demo(workspace: Workspace) -> str:
@@ -31,5 +31,5 @@ if __name__ == "__main__":
     demo.DEFAULT_FOLDER = workspace.root
     printed = print_demo(workspace)
     README.write_text(
-        _SHOWN.sub(lambda _: printed, README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+        SHOWN.sub(lambda _: printed, README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
     )
