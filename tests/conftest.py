@@ -1,7 +1,8 @@
 """What all tests share."""
 
+import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,17 @@ settings.load_profile("backstory")
 # Consoles take their width from here when they are made, which is when a test first imports them.
 for variable in ("COLUMNS", "LINES"):
     os.environ.pop(variable, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among the tests that are collected: there is none, and it takes a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
