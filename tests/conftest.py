@@ -5,6 +5,7 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
+import certifi
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -83,15 +84,28 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
 
 
+@pytest.fixture(scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file with one certificate: no test speaks TLS, and each client of a service loads all that it is given."""
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    path = tmp_path_factory.mktemp("authority") / "one.pem"
+    path.write_text(first + end, encoding="utf-8")
+    return path
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(
-    monkeypatch: pytest.MonkeyPatch, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
+    monkeypatch: pytest.MonkeyPatch,
+    model_cache: Path,
+    one_authority: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
     monkeypatch.setattr(
         connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
     )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     for variable in (
         *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
         # Together, since a home that differs from the second one is taken for an operator's.
