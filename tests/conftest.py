@@ -1,9 +1,11 @@
 """What all tests share."""
 
+import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
+import certifi
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -28,6 +30,17 @@ settings.load_profile("backstory")
 # Consoles take their width from here when they are made, which is when a test first imports them.
 for variable in ("COLUMNS", "LINES"):
     os.environ.pop(variable, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among the tests that are collected: there is none, and it takes a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,15 +84,28 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
 
 
+@pytest.fixture(scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file with one certificate: no test speaks TLS, and each client of a service loads all that it is given."""
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    path = tmp_path_factory.mktemp("authority") / "one.pem"
+    path.write_text(first + end, encoding="utf-8")
+    return path
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(
-    monkeypatch: pytest.MonkeyPatch, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
+    monkeypatch: pytest.MonkeyPatch,
+    model_cache: Path,
+    one_authority: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
     monkeypatch.setattr(
         connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
     )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     for variable in (
         *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
         # Together, since a home that differs from the second one is taken for an operator's.

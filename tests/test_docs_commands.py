@@ -101,24 +101,28 @@ def options_of_application(program: str, words: list[str]) -> set[str]:
     return {option for parameter in parameters for option in parameter.opts} | {"--help"}
 
 
-def options_of_module(module: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return the options that the help of a module names, run as ``python -m`` runs it."""
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    for variable in PINNED_KERNELS:  # a benchmark that finds them starts itself again without them
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(sys, "argv", [module, "--help"])
-    # Another test of this process may have loaded it; running it twice would be a warning.
-    monkeypatch.delitem(sys.modules, f"{module}.__main__", raising=False)
-    with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
-        runpy.run_module(module, run_name="__main__")
+@cache
+def options_of_module(module: str) -> set[str]:
+    """Return the options that the help of a module names, run once as ``python -m`` runs it."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        for variable in PINNED_KERNELS:  # a benchmark that finds them starts itself again without them
+            patch.delenv(variable, raising=False)
+        patch.setattr(sys, "argv", [module, "--help"])
+        # Another test of this process may have loaded it; running it twice would be a warning.
+        for name in (module, f"{module}.__main__"):
+            patch.delitem(sys.modules, name, raising=False)
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(module, run_name="__main__")
     assert ended.value.code == 0
     return set(re.findall(r"--?[a-z][a-z-]*", printed.getvalue()))
 
 
-@pytest.mark.parametrize(("page", "command"), sorted(set(commands())))
-def test_a_command_exists_and_takes_its_options(
-    page: str, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_exists_and_takes_its_options() -> None:
+    for page, command in sorted(set(commands())):
+        check_command(page, command)
+
+
+def check_command(page: str, command: str) -> None:
     words = words_of(command)
     for extras in re.findall(r"(?:backstory|\.whl)\[([a-z,]+)\]", command):
         assert set(extras.split(",")) <= set(MODULES), page
@@ -139,7 +143,7 @@ def test_a_command_exists_and_takes_its_options(
         assert script.is_file(), f"{page}: there is no {script}"
         known = set()
     else:
-        known = options_of_module(program, monkeypatch)
+        known = options_of_module(program)
     assert options_in(arguments) <= known, f"{page}: {command}"
 
 

@@ -10,15 +10,21 @@ import pytest
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from tests.hostile.encoded_inputs import ENCODED
-from tests.hostile.export_inputs import EXPORTS
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
-from tests.hostile.packed_inputs import PACKED
 
 CHATS = ConversationSettings(read_seconds=1, read_megabytes=64)
 POSTS = DocumentSettings(read_seconds=1, read_megabytes=64, ocr="off")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "reading.md"
 TALK = LINES.replace("hello", "the good chat")
+
+
+def load_inputs() -> dict[str, tuple[Hostile, ...]]:
+    """Load all inputs, in the order of the page; packing them takes long, which the collection would wait for."""
+    from tests.hostile.encoded_inputs import ENCODED
+    from tests.hostile.export_inputs import EXPORTS
+    from tests.hostile.packed_inputs import PACKED
+
+    return {"first": HOSTILE, "encoded": ENCODED, "exports": EXPORTS, "packed": PACKED}
 
 
 def find_row(sources: pl.DataFrame, name: str) -> tuple[str, str]:
@@ -53,17 +59,10 @@ LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    "inputs",
-    [
-        pytest.param(HOSTILE, id="first"),
-        pytest.param(ENCODED, id="encoded", marks=LONG),
-        pytest.param(EXPORTS, id="exports", marks=LONG),
-    ],
+    "kind", ["first", pytest.param("encoded", marks=LONG), pytest.param("exports", marks=LONG)]
 )
-def test_a_hostile_export_has_a_status_and_costs_only_itself(
-    inputs: Sequence[Hostile], tmp_path: Path
-) -> None:
-    chats = [hostile for hostile in inputs if hostile.folder == "chats"]
+def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
+    chats = [hostile for hostile in load_inputs()[kind] if hostile.folder == "chats"]
     lay_out(chats, tmp_path / "chats")
 
     read = read_exports(tmp_path / "chats", CHATS)
@@ -75,18 +74,9 @@ def test_a_hostile_export_has_a_status_and_costs_only_itself(
     assert {f"chats/{source}" for source in read.quarantine["source"]} == set(broken["source"])
 
 
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        pytest.param(HOSTILE, id="first"),
-        pytest.param(ENCODED, id="encoded", marks=LONG),
-        pytest.param(PACKED, id="packed"),
-    ],
-)
-def test_a_hostile_document_has_a_status_and_costs_only_itself(
-    inputs: Sequence[Hostile], tmp_path: Path
-) -> None:
-    posts = [hostile for hostile in inputs if hostile.folder == "posts"]
+@pytest.mark.parametrize("kind", ["first", pytest.param("encoded", marks=LONG), "packed"])
+def test_a_hostile_document_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
+    posts = [hostile for hostile in load_inputs()[kind] if hostile.folder == "posts"]
     lay_out(posts, tmp_path / "posts")
 
     read = read_documents(tmp_path / "posts", POSTS)
@@ -100,7 +90,7 @@ def test_a_hostile_document_has_a_status_and_costs_only_itself(
 
 
 def test_the_page_on_reading_lists_what_is_tried_here() -> None:
-    inputs = (*HOSTILE, *ENCODED, *EXPORTS, *PACKED)
+    inputs = [hostile for kind in load_inputs().values() for hostile in kind]
     rows = [f"| `{hostile.folder}/` | {hostile.what} | `{hostile.status}` |" for hostile in inputs]
     assert len(rows) == len(set(rows))
     page = PAGE.read_text(encoding="utf-8").partition("| Lies in |")[2]

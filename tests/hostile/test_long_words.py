@@ -71,6 +71,7 @@ def test_a_run_over_long_words_ends_in_little_memory(tmp_path: Path) -> None:
     check_run(write_workspace(tmp_path, words, _HASHING + _SETTINGS), seconds=60, megabytes=650)
 
 
+@pytest.mark.long
 def test_a_run_over_a_word_of_a_megabyte_ends_in_little_memory(tmp_path: Path) -> None:
     check_run(write_workspace(tmp_path, ["a" * 1_000_000], _HASHING + _SETTINGS), seconds=60, megabytes=650)
 

@@ -131,15 +131,25 @@ def list_uses(extra: Extra, tmp_path: Path) -> list[list[str]]:
     return [*lines, *(["-c", program] for program in USES.get(extra, ()))]
 
 
-@pytest.mark.parametrize("extra", sorted({*RUNS, *SUMMARIES, *USES}))
+USED: Final = sorted({*RUNS, *SUMMARIES, *USES})
+
+
+@pytest.mark.parametrize(
+    ("extras", "absent"),
+    [
+        pytest.param(USED, tuple(module for extra in USED for module in MODULES[extra]), id="all"),
+        *(pytest.param([extra], MODULES[extra], id=extra, marks=pytest.mark.long) for extra in USED),
+    ],
+)
 def test_the_absence_of_an_extra_is_told_before_any_work_is_done(
-    extra: Extra, tmp_path: Path, run_without: RunWithout
+    extras: list[Extra], absent: tuple[str, ...], tmp_path: Path, run_without: RunWithout
 ) -> None:
-    lines = list_uses(extra, tmp_path)
-    for line, (code, _, said) in zip(lines, run_without(extra, lines), strict=True):
+    uses = [(extra, line) for extra in extras for line in list_uses(extra, tmp_path / extra)]
+    told = run_without(absent, [line for _, line in uses])
+    for (extra, line), (code, _, said) in zip(uses, told, strict=True):
         assert (code, said.count("\n")) == (1, 1), (line, said)
         assert f"pip install 'backstory[{extra}]'" in said, line
-    assert {path.parent.name for path in tmp_path.glob("*/data/*/*.parquet")} <= {"runs"}
+    assert {path.parent.name for path in tmp_path.glob("*/*/data/*/*.parquet")} <= {"runs"}
 
 
 @pytest.mark.long
@@ -168,18 +178,21 @@ FILES: Final[dict[Extra, tuple[str, bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("extra", FILES)
 def test_a_file_that_needs_an_absent_extra_is_named_and_the_others_are_read(
-    extra: Extra, tmp_path: Path, run_without: RunWithout
+    tmp_path: Path, run_without: RunWithout
 ) -> None:
     workspace = write_workspace(tmp_path / "workspace")
-    name, content = FILES[extra]
-    (workspace.documents_dir / name).write_bytes(content)
-    [(code, _, said)] = run_without(extra, [["run", "--workspace", str(workspace.root)]])
+    for name, content in FILES.values():
+        (workspace.documents_dir / name).write_bytes(content)
+    absent = tuple(module for extra in FILES for module in MODULES[extra])
+    [(code, _, said)] = run_without(absent, [["run", "--workspace", str(workspace.root)]])
     sources = read_table(workspace.tables, "sources")
-    [row] = sources.filter(pl.col("source").str.contains(name)).to_dicts()
-    assert f"pip install 'backstory[{extra}]'" in row["reason"]
-    assert code == (3 if row["status"] in UNREAD_STATUSES else 0), said
+    statuses = set()
+    for extra, (name, _) in FILES.items():
+        [row] = sources.filter(pl.col("source").str.contains(name)).to_dicts()
+        assert f"pip install 'backstory[{extra}]'" in row["reason"]
+        statuses.add(row["status"])
+    assert code == (3 if statuses & set(UNREAD_STATUSES) else 0), said
     assert read_table(workspace.tables, "documents").filter(status="ok").height >= len(POSTS)
 
 

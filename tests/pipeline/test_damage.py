@@ -16,7 +16,7 @@ from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
 from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
-from tests.workspaces import build_table
+from tests.workspaces import build_table, copy_made
 
 Damage = Callable[[Path], object]
 
@@ -66,9 +66,7 @@ def expected(made: Path) -> dict[str, Any]:
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy, in which the views were written again for the place where it is."""
-    copy = tmp_path / "workspace"
-    shutil.copytree(made, copy)
-    assert run(copy).fresh
+    copy = copy_made(made, tmp_path / "workspace").root
     yield copy
     shutil.rmtree(copy)
 
@@ -87,7 +85,15 @@ def find_file(root: Path, kind: str) -> Path:
     return found
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+QUICK = ("one bit flipped", "deleted")
+"""The smallest damage and the largest one; `make test-long` tries the others, too."""
+SOME_DAMAGES = [
+    pytest.param(damage, id=name, marks=() if name in QUICK else pytest.mark.long)
+    for name, damage in DAMAGES.items()
+]
+
+
+@pytest.mark.parametrize("damage", SOME_DAMAGES)
 def test_damaged_tables_are_named_and_made_again(
     root: Path, expected: dict[str, Any], damage: Damage
 ) -> None:
@@ -106,15 +112,13 @@ def test_damaged_tables_are_named_and_made_again(
     assert failed(root) == ""
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_one_flipped_bit_is_seen_in_each_table_alone(
-    root: Path, table: str, expected: dict[str, Any]
-) -> None:
-    flip(find_file(root, table))
-    workspace = open_workspace(root)
-    assert not is_fresh(workspace, find_partitions(workspace))
-    assert run(root).success
-    assert describe(root) == expected
+def test_one_flipped_bit_is_seen_in_each_table_alone(root: Path, expected: dict[str, Any]) -> None:
+    for table in TABLES:
+        flip(find_file(root, table))
+        workspace = open_workspace(root)
+        assert not is_fresh(workspace, find_partitions(workspace)), table
+        assert run(root).success, table
+        assert describe(root) == expected, table
 
 
 SINGLE_FILES = (
@@ -127,7 +131,7 @@ SINGLE_FILES = (
 )
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("damage", SOME_DAMAGES)
 @pytest.mark.parametrize("kind", SINGLE_FILES)
 def test_other_damaged_files_are_named_and_made_again(
     root: Path, expected: dict[str, Any], kind: str, damage: Damage

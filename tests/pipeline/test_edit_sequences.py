@@ -2,7 +2,7 @@
 
 Written posts are documents of later windows, so that whatever goes or changes must leave those, too.
 
-``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 6 steps each, or 15 in the long tests.
+``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 3 steps each, or 15 in the long tests.
 """
 
 import os
@@ -24,7 +24,7 @@ from tests.pipeline.workspace_states import FreshWorkspaces, describe, feedback_
 from tests.workspaces import CHAT, replace_recorded, run_workspace
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
-STEPS = 15 if LONG_TESTS else 6
+STEPS = 15 if LONG_TESTS else 3
 
 Inputs = dict[str, str]
 Edit = Callable[[Inputs, random.Random], object]

@@ -82,7 +82,7 @@ def count_figures(report: StageResult) -> dict[str, int | float | str]:
     return {name: value for name, value in report.counts.items() if name not in passing}
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 30])
+@pytest.mark.parametrize("rows_at_once", [1, pytest.param(7, marks=pytest.mark.long), 30])
 def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, rows_at_once: int) -> None:
     undivided, reports = whole
     grouped = write_long_workspace(tmp_path / "grouped", rows_at_once)
@@ -94,7 +94,10 @@ def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, ro
     ]
 
 
-@pytest.mark.parametrize(("table", "group"), [("messages", 3), ("hits", 2), ("contexts", 5)])
+@pytest.mark.parametrize(
+    ("table", "group"),
+    [("messages", 3), pytest.param("hits", 2, marks=pytest.mark.long), ("contexts", 5)],
+)
 def test_a_kill_between_groups_loses_one_group_at_most(
     whole: Whole, tmp_path: Path, table: str, group: int
 ) -> None:

@@ -201,42 +201,46 @@ import sys
 from pathlib import Path
 from tests.storage.test_cache import Cache
 
-cache, mine = Cache(sys.argv[1], Path(sys.argv[2])), sys.argv[3]
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(20):
-    cache.put([f"{mine} {number}"])
-    cache.get([f"{mine} {number}", f"first {number}"])
+name, mine, *paths = sys.argv[1:]
+for path in paths:
+    cache = Cache(name, Path(path))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(20):
+        cache.put([f"{mine} {number}"])
+        cache.get([f"{mine} {number}", f"first {number}"])
 """
 
 
-@pytest.mark.parametrize("start", ["absent", "damaged", "earlier"])
-def test_processes_that_begin_at_once_lose_nothing(start: str, tmp_path: Path) -> None:
-    cache = Cache("judgements", tmp_path / "cache.sqlite")
-    if start == "damaged":
-        cache.path.write_bytes(b"no database " * 500)
-    if start == "earlier":
-        cache.put(["a"])
-        make_earlier(cache.path)
+def test_processes_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
+    """The same processes begin with one cache after another, since starting them takes longest."""
+    absent, damaged, earlier = caches = [
+        Cache("judgements", tmp_path / f"{start}.sqlite") for start in ("absent", "damaged", "earlier")
+    ]
+    assert not absent.path.exists()
+    damaged.path.write_bytes(b"no database " * 500)
+    earlier.put(["a"])
+    make_earlier(earlier.path)
     writers = ("first", "second", "third")
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _FILL, cache.name, str(cache.path), writer],
+            [sys.executable, "-c", _FILL, absent.name, writer, *(str(cache.path) for cache in caches)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for writer in writers
     ]
-    for process in processes:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
+    for _ in caches:
+        for process in processes:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
     for process in processes:
         process.communicate()
         assert process.returncode == 0
     names = [f"{writer} {number}" for writer in writers for number in range(20)]
-    assert cache.get(names) == names
+    assert [cache.get(names) for cache in caches] == [names] * len(caches)

@@ -77,7 +77,7 @@ def edit(root: Path) -> None:
     post.write_text(post.read_text(encoding="utf-8") + "\nAnd the moths.\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("share", [0.2, 0.7])
+@pytest.mark.parametrize("share", [pytest.param(0.2, marks=pytest.mark.long), 0.7])
 def test_a_first_run_continues_when_there_is_space(disk: Disk, expected: Any, share: float) -> None:
     root = disk.folder / "workspace"
     write_inputs(root, first_inputs())
@@ -90,7 +90,7 @@ def test_a_first_run_continues_when_there_is_space(disk: Disk, expected: Any, sh
     assert run(root).fresh
 
 
-@pytest.mark.parametrize("kilobytes", [0, 200])
+@pytest.mark.parametrize("kilobytes", [0, pytest.param(200, marks=pytest.mark.long)])
 def test_a_later_run_leaves_what_was_there_readable(
     disk: Disk, made: Path, expected: Any, kilobytes: int
 ) -> None:

@@ -109,10 +109,10 @@ def changes(new_corpus: Any, saved: Any, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize(
     ("change", "complete", "published"),
     [
-        ("os.mkdir .building-", False, False),
+        pytest.param("os.mkdir .building-", False, False, marks=pytest.mark.long),
         ("os.mkdir keywords", False, False),
-        ("open manifest.json", False, False),
-        ("os.rename .building-", False, False),
+        pytest.param("open manifest.json", False, False, marks=pytest.mark.long),
+        pytest.param("os.rename .building-", False, False, marks=pytest.mark.long),
         ("os.rename .building-CURRENT", True, False),
         ("os.rmdir .discarded-", True, True),
     ],

@@ -251,12 +251,12 @@ write_partition(Path(sys.argv[1]), "quarantine", "a", rows)
     assert read_table(tmp_path, TABLE).equals(make_rows(2))
 
 
-def test_a_writer_killed_anywhere_leaves_a_whole_partition(tmp_path: Path) -> None:
-    for lines in (1, 20_000):
-        with writing(tmp_path, "a", 1_000, 60_000) as process:
-            while read_table(tmp_path, TABLE).height < lines:
-                assert process.poll() is None
-        assert_whole(read_table(tmp_path, TABLE), {1_000, 60_000})
+@pytest.mark.parametrize("lines", [pytest.param(1, marks=pytest.mark.long), 20_000])
+def test_a_writer_killed_anywhere_leaves_a_whole_partition(tmp_path: Path, lines: int) -> None:
+    with writing(tmp_path, "a", 1_000, 60_000) as process:
+        while read_table(tmp_path, TABLE).height < lines:
+            assert process.poll() is None
+    assert_whole(read_table(tmp_path, TABLE), {1_000, 60_000})
     write_partition(tmp_path, TABLE, "a", make_rows(1))
     assert [child.name for child in (tmp_path / TABLE).iterdir()] == ["a.parquet"]
 

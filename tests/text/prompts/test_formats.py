@@ -114,14 +114,14 @@ def test_no_document_breaks_out_of_a_format(form: ContextFormat) -> None:
         assert len(texts) == len(plain), attack
 
 
-@pytest.mark.parametrize("attack", INJECTIONS)
-def test_no_document_changes_the_structure_of_what_a_writer_cites(attack: str) -> None:
-    reference = cite_documents([row(), row(2), row(3)], SETTINGS)
-    for fields in ({"passage": attack}, {"passage": f"Words.\n{attack}\n\nWords."}, {"title": attack}):
-        text = cite_documents([row(), row(2, **fields), row(3)], SETTINGS)
-        assert outline(text) == outline(reference)
-        assert len([line for line in glance(text) if line.startswith("#")]) == 4
-        assert not unseen_in(text)
+def test_no_document_changes_the_structure_of_what_a_writer_cites() -> None:
+    reference = outline(cite_documents([row(), row(2), row(3)], SETTINGS))
+    for attack in INJECTIONS:
+        for fields in ({"passage": attack}, {"passage": f"Words.\n{attack}\n\nWords."}, {"title": attack}):
+            text = cite_documents([row(), row(2, **fields), row(3)], SETTINGS)
+            assert outline(text) == reference, fields
+            assert len([line for line in glance(text) if line.startswith("#")]) == 4, fields
+            assert not unseen_in(text), fields
 
 
 @pytest.mark.parametrize(("last", "pages"), [(3, "p. 3"), (4, "pages 3-4")])

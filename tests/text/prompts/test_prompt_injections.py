@@ -120,32 +120,40 @@ def make_context(text: str, *, title: str = "Title", tag: str = "tag") -> str:
     )
 
 
+def seen_beside_tags(glanced: list[str]) -> list[str]:
+    return [re.sub(r"\[.*\]", "", line) for line in glanced if not line.startswith("-Tags:")]
+
+
+@cache
+def harmless_structure() -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Give the structure of a context with a harmless text, as a parser and as plainer eyes see it."""
+    reference = make_context("Words.")
+    return outline(reference), seen_beside_tags(glance(reference))
+
+
 def differs(context: str) -> bool:
     """Say whether a context reads otherwise than one of the same entries with a harmless text."""
-    reference = make_context("Words.")
-    visible = context.translate(unseen())
+    parsed, seen = harmless_structure()
+    visible = "\n".join(context.translate(unseen()).splitlines())
+    glanced = glance(context)
     return bool(
-        outline(context) != outline(reference)
-        or outline("\n".join(visible.splitlines())) != outline(reference)
-        or [re.sub(r"\[.*\]", "", line) for line in glance(context) if not line.startswith("-Tags:")]
-        != [re.sub(r"\[.*\]", "", line) for line in glance(reference) if not line.startswith("-Tags:")]
-        or len([line for line in glance(context) if line.startswith("-Tags:")]) != 3
+        outline(context) != parsed
+        or (visible != context and outline(visible) != parsed)
+        or seen_beside_tags(glanced) != seen
+        or len([line for line in glanced if line.startswith("-Tags:")]) != 3
         or unseen_in(context)
     )
 
 
-@pytest.mark.parametrize("text", INJECTIONS)
-def test_no_content_changes_the_structure_of_a_context(text: str) -> None:
-    assert not differs(make_context(text))
-    assert not differs(make_context(f"Words before.\n{text}"))
-    assert not differs(make_context(f"- an item\n  {text}"))
-    assert not differs(make_context(f"{text}\n\nWords after."))
+def test_no_content_changes_the_structure_of_a_context() -> None:
+    forms = ("{}", "Words before.\n{}", "- an item\n  {}", "{}\n\nWords after.")
+    texts = [form.format(text) for text in INJECTIONS for form in forms]
+    assert [text for text in texts if differs(make_context(text))] == []
 
 
-@pytest.mark.parametrize("text", INJECTIONS)
-def test_no_title_or_tag_changes_the_structure_of_a_context(text: str) -> None:
-    assert not differs(make_context("Words.", title=text))
-    assert not differs(make_context("Words.", tag=text))
+def test_no_title_or_tag_changes_the_structure_of_a_context() -> None:
+    assert [text for text in INJECTIONS if differs(make_context("Words.", title=text))] == []
+    assert [text for text in INJECTIONS if differs(make_context("Words.", tag=text))] == []
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -180,14 +188,16 @@ def test_escaping_drops_no_visible_character(text: str) -> None:
     assert len(escape_line(text).splitlines()) <= 1
 
 
-@pytest.mark.parametrize("text", INJECTIONS)
-def test_a_reranker_is_given_the_texts_as_data_of_one_line(text: str) -> None:
-    asked = (QueryChunk("q", text),)
-    prompt = write_prompt(RerankRequest("w", asked, asked, (Candidate("c", text, text),), np.ones((1, 1))))
-    assert json.loads(prompt) == {
-        "parts": [{"id": 1, "text": text}],
-        "documents": [{"id": 1, "title": text, "text": text}],
-    }
-    assert len(prompt.splitlines()) == 1
-    assert not MARKER.search(prompt.replace("[", ""))
-    assert all(unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp") for character in prompt)
+def test_a_reranker_is_given_the_texts_as_data_of_one_line() -> None:
+    for text in INJECTIONS:
+        asked = (QueryChunk("q", text),)
+        prompt = write_prompt(
+            RerankRequest("w", asked, asked, (Candidate("c", text, text),), np.ones((1, 1)))
+        )
+        assert json.loads(prompt) == {
+            "parts": [{"id": 1, "text": text}],
+            "documents": [{"id": 1, "title": text, "text": text}],
+        }
+        assert len(prompt.splitlines()) == 1, text
+        assert not MARKER.search(prompt.replace("[", "")), text
+        assert not {unicodedata.category(character) for character in prompt} & {"Cc", "Cf", "Zl", "Zp"}, text
