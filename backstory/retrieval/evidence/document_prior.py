@@ -37,8 +37,10 @@ def weigh_documents(hits: pl.DataFrame) -> pl.Series:
     keys = ["window_id", "document_id"]
     # The sum of the rarities, whose logarithm the feature is.
     phrases = pl.col("shared_phrases").exp() - 1
-    documents = hits.with_columns(shared_phrases=phrases).group_by(keys, maintain_order=True).agg(
-        pl.col(_FEATURES).max()
+    documents = (
+        hits.with_columns(shared_phrases=phrases)
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col(_FEATURES).max())
     )
     windows = (
         documents.group_by("window_id")
