@@ -20,6 +20,7 @@ from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.models.rerankers.protocol import Reranker
 from backstory.models.rerankers.reranking import Reranking
 from backstory.retrieval.contexts import make_contexts
+from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_prior import weigh_documents
 from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
@@ -227,14 +228,21 @@ class Retrieval:
         )
 
     def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
-        """Add the probability of each hit and the prior of its document."""
+        """Add the probability of each hit, 0 for those of small talk, and the prior of its document."""
         features = measure_pairs(hits, parts, query_vectors, self.index)
-        measured = hits.with_columns(
-            pl.Series(name, features[name], dtype=pl.Float64)
-            for name in ("shared_phrases", "title_share", "document_mass")
+        small_talk = parts.filter(find_small_talk_parts(parts["text"], self.index.terms_of))["part_id"]
+        asks = ~hits["query_chunk_id"].is_in(small_talk.to_list())
+        probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64) * asks.cast(
+            pl.Float64
         )
-        probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64)
-        return hits.with_columns(probability=probability.round(_DECIMALS), prior=weigh_documents(measured))
+        measured = hits.with_columns(
+            (
+                pl.Series(name, features[name], dtype=pl.Float64)
+                for name in ("shared_phrases", "title_share", "document_mass")
+            ),
+            probability=probability.round(_DECIMALS),
+        )
+        return hits.with_columns(probability=measured["probability"], prior=weigh_documents(measured))
 
     def _find_named_titles(
         self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.wording import count
+from backstory.retrieval.evidence.asking_parts import TermsOf, find_small_talk_parts
 from backstory.retrieval.evidence.pair_model import SERVES
-from backstory.retrieval.query_chunks import SEPARATOR
 from backstory.settings.models import RAGSettings
 from backstory.text.languages import detect_languages, english_name, is_known
-from backstory.text.small_talk import find_small_talk
-
-TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
 PART_STATES = ("served", "beyond_limit", "uncovered", "not_asked")
 """States of a part: a document of the context serves it; only one beyond the limits does; nothing does; small talk."""
@@ -185,7 +182,7 @@ def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame, terms_of: 
         "window_id",
         query_chunk_id="chunk_id",
         weight=pl.col("last_message") - pl.col("first_message") + 1,
-        small_talk=_find_small_talk(window_chunks, terms_of),
+        small_talk=find_small_talk_parts(window_chunks["text"], terms_of),
     )
     chunked = queries.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
     only_whole = whole.join(chunked, on="window_id", how="anti")
@@ -279,14 +276,3 @@ def _recommend(
     if len(told) == 1:
         told.append("nothing to do")
     return "; ".join(told)
-
-
-def _find_small_talk(window_chunks: pl.DataFrame, terms_of: TermsOf) -> pl.Series:
-    """Return whether all messages of each query chunk are small talk."""
-    messages = (
-        window_chunks.select(pl.col("text").str.split(SEPARATOR)).with_row_index("chunk").explode("text")
-    )
-    found = messages.with_columns(
-        small_talk=pl.Series(find_small_talk(messages["text"].to_list(), weigh=terms_of), dtype=pl.Boolean)
-    )
-    return found.group_by("chunk", maintain_order=True).agg(pl.col("small_talk").all())["small_talk"]

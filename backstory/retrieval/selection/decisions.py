@@ -28,8 +28,11 @@ _VERDICTS = {
 
 _NOTHING_SHOWN: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
-_LEAST_PROBABILITY: Final = 0.005
+_LEAST_PROBABILITY: Final = 0.02
 """A hit with a lower probability is noise: it could only fill a place."""
+_FEW_PARTS: Final = 10
+_LEAST_OF_FEW: Final = 0.1
+"""The same for the hits of fewer parts, whose neighbours say nothing."""
 
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
@@ -148,7 +151,9 @@ def select_hits(
 
 def _passes(settings: RAGSettings) -> pl.Expr:
     """Return whether each hit is evidence of anything."""
-    is_evidence = pl.col("probability") >= _LEAST_PROBABILITY
+    parts = pl.col("query_chunk_id").n_unique().over("window_id")
+    least = pl.when(parts < _FEW_PARTS).then(_LEAST_OF_FEW).otherwise(_LEAST_PROBABILITY)
+    is_evidence = pl.col("probability") >= least
     if settings.min_similarity is None:
         return is_evidence
     return is_evidence & (pl.col("similarity") >= settings.min_similarity)
