@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Protocol
 
 import polars as pl
+import regex
 
 from backstory.base.errors import InputError, UnsupportedTableError
 
@@ -27,6 +30,11 @@ _STRUCTURE = (
 _SUSPECT_START = rf"^{_INDENT}[\\#=\-*_`~<]"
 _SUSPECT_LINE = rf"{_BREAK}{_INDENT}[\\#=\-*_`~<]"
 _ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({_INDENT})(\\*(?:{_STRUCTURE}))"
+
+_HEADING = re.compile(r"#{1,6} Message \d+")
+_AUTHOR = re.compile(r"\*\*Author:\*\* ?(.*)")
+_TIMESTAMP = re.compile(r"\*\*Timestamp:\*\*")
+_PROTECTED_LINE = regex.compile(rf"^({_INDENT})\\(\\*(?:{_STRUCTURE}))")
 
 
 class ArrowStream(Protocol):
@@ -94,6 +102,24 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
     )
     # Joining a list is much faster than joining strings.
     return str(columns.select(message.implode().list.join("\n\n")).item())
+
+
+def find_markdown_messages(lines: Sequence[str]) -> Iterator[tuple[int, str | None, str]]:
+    """Find the messages in the Markdown of :func:`consolidate_messages_to_markdown`.
+
+    Args:
+        lines: Lines that are not blank, without the white space around them.
+
+    Returns:
+        Position of the heading, author (None where there is none) and text of each message.
+    """
+    headings = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
+    for start, end in pairwise([*headings, len(lines)]):
+        body = list(lines[start + 1 : end])
+        author = _AUTHOR.fullmatch(body[0]) if body else None
+        body = body[author is not None :]
+        body = body[bool(body and _TIMESTAMP.match(body[0])) :]
+        yield start, author and author[1], "\n".join(_PROTECTED_LINE.sub(r"\1\2", line) for line in body)
 
 
 def _to_polars(table: Messages) -> pl.DataFrame:
