@@ -22,8 +22,8 @@ from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import find_messages
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
 from backstory.ingest.chats.reader import ParsedExport
-from backstory.interfaces.original.consolidation import find_markdown_messages
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.message_markdown import find_markdown_messages
 
 _TEXT_KEYS: Final = ("text", "message", "content")
 _SCHEMA: Final = pl.Schema({"author": pl.String(), "text": pl.String()})
@@ -72,10 +72,9 @@ def read_messages(given: str, settings: ConversationSettings) -> pl.DataFrame | 
     """Read the messages of a conversation that is given as a text.
 
     A text is a conversation if it is JSON that holds messages, an export of a chat app, the Markdown of
-    :func:`backstory.interfaces.original.consolidation.consolidate_messages_to_markdown` or of the view
-    ``writer_inputs``, or lines that begin with an author: those of WhatsApp and IRC, lines with a time before the
-    name, and ``Name: text`` where a name speaks twice and is no usual label such as "Note". A few words may stand
-    before the first message. All other texts are prose.
+    ``consolidate_messages_to_markdown`` or of the view ``writer_inputs``, or lines that begin with an author: those of
+    WhatsApp and IRC, lines with a time before the name, and ``Name: text`` where a name speaks twice and is no usual
+    label such as "Note". A few words may stand before the first message. All other texts are prose.
 
     Args:
         given: The text, not blank.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Protocol
 
 import polars as pl
-import regex
 
 from backstory.base.errors import InputError, UnsupportedTableError
+from backstory.text.message_markdown import INDENT, STRUCTURE
 
 _TEXT_COLUMNS = ("message", "text")
 _MICROSECONDS_PER_MINUTE = 60_000_000
@@ -19,22 +17,10 @@ _MINUTES_PER_DAY = 24 * 60
 _TIMES_OF_DAY = pl.Series(f" {minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER_DAY))
 
 _BREAK = r"[\n\r\x0B\x0C\x1C-\x1E\x{85}\x{2028}\x{2029}]"
-_INDENT = r"[\t\p{Zs}\p{Cf}]*"
-# Line starts that Markdown would read as structure of the conversation, or that would hide the lines after them:
-# headings of either kind, the two lines below a heading, code fences, and HTML that does not end at a blank line.
-_STRUCTURE = (
-    r"#(?:[# \t]|$)|(?:=+|-+)[ \t]*$|(?:\*\*|__)(?i:author|timestamp)|```|~~~"
-    r"|<(?:[!?]|(?i:script|pre|style|textarea)\b)"
-)
 # Cheap tests that every text with such a line passes, and few other texts.
-_SUSPECT_START = rf"^{_INDENT}[\\#=\-*_`~<]"
-_SUSPECT_LINE = rf"{_BREAK}{_INDENT}[\\#=\-*_`~<]"
-_ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({_INDENT})(\\*(?:{_STRUCTURE}))"
-
-_HEADING = re.compile(r"#{1,6} Message \d+")
-_AUTHOR = re.compile(r"\*\*Author:\*\* ?(.*)")
-_TIMESTAMP = re.compile(r"\*\*Timestamp:\*\*")
-_PROTECTED_LINE = regex.compile(rf"^({_INDENT})\\(\\*(?:{_STRUCTURE}))")
+_SUSPECT_START = rf"^{INDENT}[\\#=\-*_`~<]"
+_SUSPECT_LINE = rf"{_BREAK}{INDENT}[\\#=\-*_`~<]"
+_ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({INDENT})(\\*(?:{STRUCTURE}))"
 
 
 class ArrowStream(Protocol):
@@ -102,24 +88,6 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
     )
     # Joining a list is much faster than joining strings.
     return str(columns.select(message.implode().list.join("\n\n")).item())
-
-
-def find_markdown_messages(lines: Sequence[str]) -> Iterator[tuple[int, str | None, str]]:
-    """Find the messages in the Markdown of :func:`consolidate_messages_to_markdown`.
-
-    Args:
-        lines: Lines that are not blank, without the white space around them.
-
-    Returns:
-        Position of the heading, author (None where there is none) and text of each message.
-    """
-    headings = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
-    for start, end in pairwise([*headings, len(lines)]):
-        body = list(lines[start + 1 : end])
-        author = _AUTHOR.fullmatch(body[0]) if body else None
-        body = body[author is not None :]
-        body = body[bool(body and _TIMESTAMP.match(body[0])) :]
-        yield start, author and author[1], "\n".join(_PROTECTED_LINE.sub(r"\1\2", line) for line in body)
 
 
 def _to_polars(table: Messages) -> pl.DataFrame:

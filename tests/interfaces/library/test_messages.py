@@ -209,7 +209,8 @@ def test_what_stands_before_a_chat_and_what_an_app_writes() -> None:
 
 
 def test_a_list_holds_texts_objects_or_rows() -> None:
-    given = ["One\ntwo", {"content": "three"}, SimpleNamespace(text=None), {"text": "left", "kind": "system"}]
+    given: list[Message] = ["One\ntwo", {"content": "three"}, SimpleNamespace(text=None)]
+    given.append({"text": "left", "kind": "system"})
     assert list_messages(given).rows() == [
         ("One two", "message"),
         ("three", "message"),
