@@ -27,7 +27,7 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
 from backstory.storage.tables.parquet import read_table
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
-from backstory.text.chunking.units import join_wrapped, split_sentences
+from backstory.text.chunking.units import split_sentences
 from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
 
 _LONGEST_QUESTION: Final = 300
@@ -35,6 +35,8 @@ _LONGEST_QUESTION: Final = 300
 _LEAST_PARAGRAPH: Final = 8
 """Tokens of the shortest paragraph with a query of its own: a greeting or a heading has no topic."""
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_MARKS: Final = "-+*•>|#"
+"""Beginnings of the items of a list, of quoted lines, of rows of a table and of headings."""
 _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
 
@@ -332,17 +334,17 @@ def _list_units(paragraph: str) -> list[str]:
     lines = [folded for line in paragraph.splitlines() if (folded := " ".join(line.split()))]
     if len(lines) > 1 and not _is_wrapped(lines):
         return lines
-    text = "\n".join(lines)
-    return [
-        text[start:end].replace("\n", " ")
-        for start, end in join_wrapped(text, split_sentences(text, 0, len(text)))
-    ]
+    text = " ".join(lines)
+    return [text[start:end] for start, end in split_sentences(text, 0, len(text))]
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:
-    """Return whether the first word of no line would have fitted into the line before, as in a wrapped paragraph."""
+    """Return whether no first word would have fitted into the line before, as in a paragraph that was wrapped."""
     width = max(map(len, lines))
-    return all(len(line) + 1 + len(after.partition(" ")[0]) > width for line, after in pairwise(lines))
+    return all(
+        len(line) + 1 + len(after.partition(" ")[0]) > width and after[0] not in _MARKS
+        for line, after in pairwise(lines)
+    )
 
 
 def _list_documents(retrieved: Retrieved, chunks: pl.DataFrame) -> tuple[ContextDocument, ...]:
