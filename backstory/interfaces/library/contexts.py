@@ -1,4 +1,4 @@
-"""A question or a longer text -> a context for a prompt, by the same steps as for windows."""
+"""A question, a longer text or a conversation -> a context for a prompt, by the same steps as for windows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.base.ids import digest
+from backstory.base.ids import digest_json
 from backstory.interfaces.library.filters import SearchFilters, admit
+from backstory.interfaces.library.messages import Message, list_messages, read_messages
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.models.embeddings.embed import embed_texts
@@ -33,6 +34,8 @@ _LONGEST_QUESTION: Final = 300
 _LEAST_PARAGRAPH: Final = 8
 """Tokens of the shortest paragraph with a query of its own: a greeting or a heading has no topic."""
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_MARKS: Final = "-+*•>|#"
+"""Beginnings of the items of a list, of quoted lines, of rows of a table and of headings."""
 _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
 
@@ -93,38 +96,35 @@ class ContextPlan:
 
 
 def make_context(
-    snapshot: OpenSnapshot, text: str, plan: ContextPlan, notes: Sequence[str] = ()
+    snapshot: OpenSnapshot,
+    query: str | Sequence[Message],
+    plan: ContextPlan,
+    notes: Sequence[str] = (),
 ) -> ContextAnswer:
     """Find the documents that serve a text, part by part, and write them as a context.
 
-    A text of more than 300 characters, or of several paragraphs, is divided into its sentences. Those of a paragraph
-    are joined into query chunks as the messages of a window are; a paragraph of a few words goes with the next one.
+    Messages are joined into query chunks as those of a window are, whichever way they are written. Prose of more than
+    300 characters, or of several paragraphs, is divided into its sentences. Those of a paragraph are joined as messages
+    are; a paragraph of a few words goes with the next one.
 
     Args:
         snapshot: The open snapshot.
-        text: The question or the text, not blank.
+        query: The question or the text, not blank; or the messages of a conversation. See
+            :func:`backstory.interfaces.library.messages.read_messages`.
         plan: How the context is made.
         notes: Notes to add to those of the answer.
 
     Raises:
-        InputError: The text is blank or no Unicode, or a name in the filters fits no document or several.
+        InputError: The text is blank or no Unicode, a list holds something that is no message, or a name in the
+            filters fits no document or several.
         ModelError: The reranker could not be used.
     """
-    if not text.strip():
-        raise InputError(
-            "the text is blank; give a question, or a text whose parts are to be covered",
-            code="blank_text",
-            name="text",
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            "the text contains half of a character (a lone surrogate); decode it with its own encoding",
-            code="no_unicode",
-            name="text",
-        ) from error
-    windows, chunks = _divide(snapshot, text, plan.as_of)
+    if isinstance(query, str):
+        text, messages = query, read_messages(query, snapshot.workspace.settings.conversations)
+    else:
+        messages = list_messages(query)
+        text = "\n".join(messages["text"].drop_nulls())
+    windows, chunks = _divide(snapshot, text, messages, plan.as_of)
     rag = snapshot.workspace.located_settings.rag.model_copy(
         update={"as_of": plan.as_of is not None, "plan": "chunked"}
     )
@@ -241,15 +241,22 @@ def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RA
     return rag.model_copy(update={**changes, "document_ids": tuple(ids or ())})
 
 
-def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build the tables ``windows`` and ``window_chunks`` of one text, with its sentences as messages."""
-    workspace = snapshot.workspace
-    is_question = len(text) <= _LONGEST_QUESTION and not _BLANK.search(text.strip())
-    embedder = workspace.embedder
-    paragraphs = [[text]] if is_question else _split(text, embedder.count_tokens)
-    parts = [sentence for paragraph in paragraphs for sentence in paragraph]
-    window_id = digest([text], length=16)
-    ids = [f"{window_id}-{number}" for number in range(len(parts))]
+def _divide(
+    snapshot: OpenSnapshot, text: str, messages: pl.DataFrame | None, as_of: datetime | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Build the tables ``windows`` and ``window_chunks`` of messages, or of the sentences of prose as messages."""
+    workspace, embedder = snapshot.workspace, snapshot.workspace.embedder
+    queries = workspace.settings.queries
+    if messages is not None:
+        sizes = [len(messages)]
+    else:
+        paragraphs = _split(text, embedder.count_tokens)
+        sizes = [len(paragraph) for paragraph in paragraphs]
+        messages = pl.DataFrame({"text": [unit for paragraph in paragraphs for unit in paragraph]})
+        messages = messages.with_columns(kind=pl.lit("message"))
+        queries = queries.model_copy(update={"granularities": (1,)})
+    window_id = digest_json([sizes, messages["text"].to_list()], length=16)
+    ids = [f"{window_id}-{number}" for number in range(len(messages))]
     moment = as_of or datetime.now(UTC)
     windows = pl.DataFrame(
         {
@@ -257,23 +264,22 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
             "conversation_id": ["question"],
             "started_at": [moment],
             "ended_at": [moment],
-            "message_count": [len(parts)],
+            "message_count": [len(messages)],
             "message_ids": [ids],
         }
     )
-    messages = pl.DataFrame({"message_id": ids, "text": parts, "kind": ["message"] * len(parts)})
     # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
-    starts = [0, *accumulate(map(len, paragraphs))]
+    starts = [0, *accumulate(sizes)]
     apart = pl.DataFrame(
         {
-            "window_id": [f"{window_id}-{number}" for number in range(len(paragraphs))],
+            "window_id": [f"{window_id}-{number}" for number in range(len(sizes))],
             "message_ids": [ids[start:end] for start, end in pairwise(starts)],
         }
     )
     chunks = cut_window_chunks(
         apart,
-        messages,
-        workspace.settings.queries.model_copy(update={"granularities": (1,)}),
+        messages.with_columns(message_id=pl.Series(ids, dtype=pl.String)),
+        queries,
         max_tokens=embedder.max_input_tokens,
         count_tokens=embedder.count_tokens,
         default_min_tokens=embedder.default_query_tokens,
@@ -292,22 +298,42 @@ def _divide(snapshot: OpenSnapshot, text: str, as_of: datetime | None) -> tuple[
 
 
 def _split(text: str, count_tokens: CountTokens) -> list[list[str]]:
-    """Divide a text into its paragraphs, and these into sentences. A short paragraph is a part of the next one."""
-    paragraphs = [paragraph for paragraph in _BLANK.split(text) if paragraph.strip()]
+    """Divide a text into its paragraphs, and these into units. A short paragraph is a part of the next one."""
+    paragraphs = [units for paragraph in _BLANK.split(text) if (units := _list_units(paragraph))]
+    if len(paragraphs) == 1 and len(whole := " ".join(text.split())) <= _LONGEST_QUESTION:
+        return [[whole]]
     found: list[list[str]] = []
     is_short = False
-    for paragraph, tokens in zip(paragraphs, count_tokens(paragraphs).tolist(), strict=True):
-        bounds = split_sentences(paragraph, 0, len(paragraph))
-        sentences = [paragraph[start:end] for start, end in bounds if paragraph[start:end].strip()]
+    for units, tokens in zip(
+        paragraphs, count_tokens([" ".join(units) for units in paragraphs]).tolist(), strict=True
+    ):
         if is_short:
-            found[-1] += sentences
+            found[-1] += units
         else:
-            found.append(sentences)
+            found.append(units)
         is_short = tokens < _LEAST_PARAGRAPH
     if is_short and len(found) > 1:
         last = found.pop()
         found[-1] += last
     return found
+
+
+def _list_units(paragraph: str) -> list[str]:
+    """List the lines of a paragraph, or its sentences if it is one line or one that was wrapped."""
+    lines = [folded for line in paragraph.splitlines() if (folded := " ".join(line.split()))]
+    if len(lines) > 1 and not _is_wrapped(lines):
+        return lines
+    text = " ".join(lines)
+    return [text[start:end] for start, end in split_sentences(text, 0, len(text))]
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Return whether no first word would have fitted into the line before, as in a paragraph that was wrapped."""
+    width = max(map(len, lines))
+    return all(
+        len(line) + 1 + len(after.partition(" ")[0]) > width and after[0] not in _MARKS
+        for line, after in pairwise(lines)
+    )
 
 
 def _list_parts(

@@ -42,6 +42,7 @@ from backstory.text.prompts.formats import ContextFormat
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
+    from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
 
 _NO_FILTERS = SearchFilters()
@@ -195,7 +196,7 @@ class Library:
 
     def context(
         self,
-        query: str,
+        query: str | Sequence[Message],
         *,
         max_tokens: int | None = None,
         format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
@@ -203,13 +204,15 @@ class Library:
         as_of: datetime | None = None,
         filters: SearchFilters = _NO_FILTERS,
     ) -> ContextAnswer:
-        """Build a context for a prompt: the documents that serve a question or a text.
+        """Build a context for a prompt: the documents that serve a question, a text or a conversation.
 
         A longer text is divided into parts, and every part is a query. The answer names the documents that serve each
-        part, and the parts that no document serves.
+        part, and the parts that no document serves. The parts of a conversation are of whole messages, in whichever
+        way it is written; see :func:`backstory.interfaces.library.messages.read_messages`.
 
         Args:
-            query: The question or the text.
+            query: The question or the text; or a list of messages, each a text or an object with ``author``, ``time``
+                and ``text``.
             max_tokens: Token budget of the context; None for the setting ``context.max_tokens``.
             format: ``markdown``, ``json``, ``messages``, ``xml`` or ``blocks``; see
                 :func:`backstory.text.prompts.formats.format_context`.
@@ -218,8 +221,8 @@ class Library:
             filters: Which documents may be in it, without pages and time.
 
         Raises:
-            InputError: The text is blank, a name in the filters fits no document or several, or an argument is out of
-                its range.
+            InputError: The text is blank, a list holds something that is no message, a name in the filters fits no
+                document or several, or an argument is out of its range.
             NoIndexError: Nothing is indexed yet.
             ModelError: A model could not be used.
         """

@@ -130,8 +130,8 @@ class Verdict(Result):
         description="Expected share that documents serve, by the probabilities of the parts; null if not known."
     )
     recommendation: str = Field(
-        description="How many parts are served, and what would serve more. Of uncovered parts, say that the documents do "
-        "not tell."
+        description="How many parts are served, and what would serve more. Of uncovered parts, say that the documents "
+        "do not tell."
     )
     index_version: str = Field(description="Snapshot that was searched.")
     degraded: str | None = Degraded

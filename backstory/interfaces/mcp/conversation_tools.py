@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Annotated, Any, Final
@@ -24,6 +25,10 @@ _SHARE_OF_CONTEXT: Final = 2
 _PART_CHARACTERS: Final = 160
 _MORE: Final = "give a larger max_tokens, or less text"
 
+Conversation = Annotated[
+    str | list[str | dict[str, Any]] | dict[str, Any] | None,
+    Field(description="The text; or its messages, each with author, time and text."),
+]
 Most = Annotated[int | None, Field(ge=1, le=100)]
 
 
@@ -43,7 +48,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
     def cover_conversation(
-        text: str | None = None,
+        text: Conversation = None,
         window_id: str | None = None,
         k: Most = None,
         as_of: datetime | None = None,
@@ -52,11 +57,11 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
     ) -> Coverage:
         """Divide a question, or a whole message, chat or draft, into its parts; say which documents serve which part.
 
-        Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
-        part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
-        with the parts that each serves, and in `uncovered` the parts that nothing serves: for those, say that the
-        documents do not tell. k is the number of passages. as_of, a time with a zone, hides documents that were
-        published later.
+        Give the text as it is, a chat in any format or as a list of messages, or the id of a window of an indexed chat;
+        do not divide it, and do not ask once for each part. A part is a few whole messages of a chat; of prose, a
+        paragraph or a few sentences of a long one. The answer holds passages to quote, the documents with the parts
+        that each serves, and in `uncovered` the parts that nothing serves: for those, say that the documents do not
+        tell. k is the number of passages. as_of, a time with a zone, hides documents that were published later.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
@@ -69,7 +74,9 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
             "filters": SearchFilters(**wanted.model_dump()),
         }
         if text is not None:
-            return _cover(library.context(text, **options), None, max_tokens)
+            # The protocol's library reads a text that is JSON, such as an export, before the tool gets it.
+            given = json.dumps(text, ensure_ascii=False) if isinstance(text, dict) else text
+            return _cover(library.context(given, **options), None, max_tokens)
         answer = library.window_context(str(window_id), **options)
         return _cover(answer, answer.query, max_tokens)
 

@@ -1,6 +1,7 @@
 """A prior of documents: those whose phrases and titles a window repeats are more probably what it is about.
 
-It needs no labels of the documents at hand. docs/studies/evidence.md has what it gains on each labelled set, and the variants that were tried.
+It needs no labels of the documents at hand. docs/studies/evidence.md has what it gains on each labelled set, and the
+variants that were tried.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ def weigh_documents(hits: pl.DataFrame) -> pl.Series:
     """Weigh the document of each hit against the other documents that its window found.
 
     The features are the most of its hits' shared phrases, title shares and scores, and its mass. Each is compared with
-    its mean over the documents of the window, in standard deviations. In a window of few parts, the odds of a document's
-    most probable pair take their place.
+    its mean over the documents of the window, in standard deviations. In a window of few parts, the odds of a
+    document's most probable pair take their place.
 
     Args:
-        hits: ``window_id``, ``query_chunk_id``, ``document_id``, ``score``, ``probability`` and the features ``shared_phrases``,
-            ``title_share`` and ``document_mass`` of :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
+        hits: ``window_id``, ``query_chunk_id``, ``document_id``, ``score``, ``probability`` and the features
+            ``shared_phrases``, ``title_share`` and ``document_mass`` of :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
 
     Returns:
         A factor for each hit; 1 where the window has no prior.

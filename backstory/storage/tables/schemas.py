@@ -330,14 +330,14 @@ class Contexts(Table):
     )
     citation: int = pa.Field(ge=1, description="Number of the document in this window, for [1] and so on.")
     serves: str = pa.Field(
-        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them; `perhaps` where "
-        "that is not certain."
+        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them; "
+        "`perhaps` where that is not certain."
     )
     similarity: float = pa.Field(description="Best cosine similarity over the query chunks that found it.")
     score: float = pa.Field(description="Best score over the query chunks that found it.")
     matched_query_chunks: StringList = pa.Field(
-        description="Query chunks that its document serves, most probable first; if it serves none for certain, those that "
-        "found it."
+        description="Query chunks that its document serves, most probable first; if it serves none for certain, "
+        "those that found it."
     )
 
     class Config:

@@ -32,7 +32,8 @@ COLUMNS: Final = MappingProxyType(
         "reason": "What that means; null for write.",
         "status": "Status of the window's context.",
         "error": "Why the status is degraded; null otherwise.",
-        "verdict": "Whether the context covers the window: sufficient, partial, insufficient, nothing_asked or not_known.",
+        "verdict": "Whether the context covers the window: sufficient, partial, insufficient, nothing_asked or "
+        "not_known.",
         "uncovered_topics": "Topics that no document serves, as the language model of rerank judged; null without one.",
         "embedder_id": "Embedding space that was searched.",
         "index_version": "Snapshot that was searched.",

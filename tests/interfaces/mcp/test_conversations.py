@@ -1,5 +1,6 @@
 """The tools over conversations: what covers them, what nothing covers, and why."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -46,6 +47,31 @@ def test_a_text_is_divided_and_what_nothing_serves_is_told(server: LibraryServer
     assert 1 in train["serves"]
     assert "Night train" in covered["context"]
     assert (covered["window_id"], covered["cut"]) == (None, None)
+
+
+def test_a_chat_is_divided_at_messages_in_whichever_way_it_is_given(server: LibraryServer) -> None:
+    rows = [
+        {"author": author, "time": f"2024-05-01T10:0{minute}:00", "text": text}
+        for minute, (author, text) in enumerate(
+            [
+                ("Ana", "Does the night train to Lisbon need a seat reservation in summer?"),
+                ("Bob", "Yes: book the reservation early, since the seats are gone by spring."),
+                ("Ana", "And who knows about gluons, quarks and lattice chromodynamics here?"),
+            ]
+        )
+    ]
+    given = [
+        rows,
+        [row["text"] for row in rows],
+        json.dumps(rows),
+        json.dumps({"messages": rows}),
+        "\n\n".join(f"{row['author']}: {row['text']}" for row in rows),
+    ]
+    first, *others = [call(server, "cover_conversation", text=text) for text in given]
+    assert first["parts"]
+    assert others == [first] * 4
+    for wrong in ([5], [{"author": "Ana"}], []):
+        assert fail(server, "cover_conversation", text=wrong)["code"] == "input"
 
 
 def test_a_window_has_the_context_that_a_run_made(server: LibraryServer, workspace: Workspace) -> None:

@@ -108,6 +108,22 @@ def parse_whatsapp(
     )
 
 
+def find_messages(lines: pl.Series) -> pl.DataFrame:
+    """Find the lines at which messages begin, whatever their dates may mean.
+
+    Args:
+        lines: All lines of a text.
+
+    Returns:
+        ``line`` (position from 0), ``author`` (null for a line of the app), and ``text``: the line without both.
+    """
+    headers = find_headers(lines)
+    named = headers if headers.is_empty() else _with_author(headers)
+    text = pl.lit("") if headers.is_empty() else pl.col("first_text")
+    author = pl.lit(None, pl.String) if headers.is_empty() else pl.col("author")
+    return named.select("line", author.alias("author"), text.alias("text"))
+
+
 def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
     """Return the dates in file order with their number of lines; equal neighbours are merged."""
     runs = headers.group_by(pl.struct(_DATE_PARTS).rle_id().alias("run"), maintain_order=True)
