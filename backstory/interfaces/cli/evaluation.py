@@ -15,6 +15,7 @@ from backstory.interfaces.cli.terminal import make_table, open_console, plain, p
 
 if TYPE_CHECKING:
     from backstory.operations.evaluation.comparison import Comparison
+    from backstory.settings.models import Settings
 
 _GAIN = "gain in ncov@5"
 
@@ -42,6 +43,19 @@ def evaluate(
             help="Measure the settings of this workspace. Default: the default settings.",
         ),
     ] = None,
+    claims: Annotated[
+        bool,
+        typer.Option(
+            "--claims",
+            help="Measure instead what contexts claim: which documents serve which parts, and what nothing serves.",
+        ),
+    ] = False,
+    unrelated: Annotated[
+        Path | None,
+        typer.Option(
+            "--unrelated", metavar="DIR", help="With --claims: another set, whose documents serve nothing."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
@@ -51,6 +65,13 @@ def evaluate(
     from backstory.settings.models import Settings
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
+    if unrelated is not None and not claims:
+        raise InputError("--unrelated gives documents for --claims; add --claims", code="unused_option")
+    if claims:
+        if runs is not None or html is not None:
+            raise InputError("--claims ranks nothing; leave --runs and --html out", code="unused_option")
+        _print_claims(folder, settings, unrelated, as_json=as_json)
+        return
     for file in (runs, html):
         if file is not None and not file.parent.is_dir():
             raise InputError(f"{file.parent} does not exist; create the folder for {file.name}")
@@ -65,6 +86,33 @@ def evaluate(
         print_json(comparison.as_record())
     else:
         print_comparison(open_console(), comparison)
+
+
+def _print_claims(folder: Path, settings: Settings, unrelated: Path | None, *, as_json: bool) -> None:
+    """Measure the claims of a set, and print them by condition."""
+    from backstory.operations.evaluation.claims import measure_claims
+
+    claims = measure_claims(folder, settings, unrelated)
+    if as_json:
+        print_json(claims.as_record())
+        return
+    console = open_console()
+    for (condition,), rows in claims.table.group_by("condition", maintain_order=True):
+        console.print(
+            plain_line(f"{claims.name}, {condition}: {count(rows['windows'][0], 'window')}", "bold")
+        )
+        table = make_table("measure", "mean", "95% interval", right=("mean",))
+        for row in rows.to_dicts():
+            table.add_row(row["measure"], f"{row['mean']:.3f}", f"{row['low']:.2f} to {row['high']:.2f}")
+        console.print(table)
+        console.print()
+    if not claims.by_message:
+        console.print(
+            "The messages of this set have no topics. A claim counts as confirmed if the document is relevant to the\n"
+            "window, and nothing is known of uncovered parts."
+        )
+    if unrelated is None:
+        console.print("Name another set with --unrelated to measure what is claimed of unrelated documents.")
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:

@@ -112,7 +112,7 @@ def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = M
     for (group,), part in scores.group_by("group", maintain_order=True):
         for metric in metrics:
             table = part.pivot(on="method", index="window_id", values=metric)
-            samples = _resample(len(table))
+            samples = resample_windows(len(table))
             values = {method: table[method].to_numpy() for method in methods}
             for method in methods:
                 low, high = _interval(values[method], samples)
@@ -144,7 +144,8 @@ def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = M
     )
 
 
-def _resample(count: int) -> NDArray[np.int64]:
+def resample_windows(count: int) -> NDArray[np.int64]:
+    """Draw the resamples of a bootstrap over windows from a fixed seed, shape ``(resamples, count)``."""
     return np.random.default_rng(_SEED).integers(0, count, size=(_RESAMPLES, count))
 
 

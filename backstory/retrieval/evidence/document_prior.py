@@ -30,8 +30,8 @@ def weigh_documents(hits: pl.DataFrame) -> pl.Series:
     document's most probable pair take their place.
 
     Args:
-        hits: ``window_id``, ``query_chunk_id``, ``document_id``, ``score``, ``probability`` and the features
-            ``shared_phrases``, ``title_share`` and ``document_mass`` of :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
+        hits: ``window_id``, ``query_chunk_id``, ``document_id``, ``score``, ``probability``, and ``shared_phrases``,
+            ``title_share`` and ``document_mass`` of :mod:`backstory.retrieval.evidence.pair_features`.
 
     Returns:
         A factor for each hit; 1 where the window has no prior.

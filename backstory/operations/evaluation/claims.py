@@ -1,0 +1,330 @@
+"""Measures what contexts claim: which documents serve which parts, which parts nothing serves, and the verdict.
+
+Every claim is compared with the labels under up to three conditions: with all documents; without the documents of half
+of each window's topics, which must be said to be missing; and with the documents of another set alone.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from backstory.base.environment import cache_folder
+from backstory.base.ids import digest
+from backstory.index.search import SearchIndex
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.choice import make_embedder
+from backstory.models.embeddings.protocol import Embedder, Vectors
+from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.library_path import embed_windows, index_documents
+from backstory.operations.evaluation.part_labels import PartLabels, label_parts
+from backstory.operations.evaluation.scoring import resample_windows
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
+from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.hits import plan_queries
+from backstory.settings.models import Settings
+
+ALL_DOCUMENTS: Final = "all documents"
+HALF_OF_TOPICS: Final = "without the documents of half of the topics"
+OTHER_DOCUMENTS: Final = "documents of another set"
+
+_DEEPER: Final = 6
+"""So many times as many hits are searched for where some documents are removed afterwards."""
+_BINS: Final = 10
+_UNCOVERED_SHARE: Final = 0.5
+"""A topic counts as named uncovered if so many of its parts are."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the contexts of one set claimed, and how much of it the labels confirm.
+
+    Attributes:
+        name: Name of the set.
+        by_message: Whether messages have topics. If not, a document counts as serving each part of a window that it is
+            relevant to, and no part is known to be uncovered.
+        table: ``condition``, ``measure``, ``windows``, ``mean``, and the 95 % bootstrap interval over windows, ``low``
+            to ``high``.
+        embedder: Name of the embedding space.
+    """
+
+    name: str
+    by_message: bool
+    table: pl.DataFrame
+    embedder: str
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the claims as JSON-serializable data."""
+        return {
+            "set": self.name,
+            "embedder": self.embedder,
+            "by_message": self.by_message,
+            "claims": self.table.to_dicts(),
+        }
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of the set, cut and embedded."""
+
+    labelled: LabelledSet
+    chunks: pl.DataFrame
+    vectors: Vectors
+    labels: PartLabels
+    settings: Settings
+    embedder: Embedder
+
+
+def measure_claims(folder: Path, settings: Settings, unrelated: Path | None = None) -> Claims:
+    """Measure the claims of a labelled set.
+
+    Args:
+        folder: A labelled set (see :func:`backstory.operations.evaluation.labelled_set.read_labelled_set`).
+        settings: The settings to measure.
+        unrelated: Another set, whose documents tell nothing about the windows; None to leave that condition out.
+
+    Raises:
+        InputError: A folder is not a labelled set.
+        EmbeddingError: The embedder failed.
+    """
+    labelled = read_labelled_set(folder)
+    embedder = make_embedder(settings.embedding)
+    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    chunks, vectors = embed_windows(labelled, settings, embedder, cache)
+    windows = _Windows(labelled, chunks, vectors, label_parts(labelled, chunks), settings, embedder)
+    with tempfile.TemporaryDirectory(prefix="backstory-claims-") as scratch:
+        index, _ = index_documents(Path(scratch) / "own", labelled, settings, embedder, cache)
+        with index:
+            rows = _measure_own(windows, index)
+        if unrelated is not None:
+            other = read_labelled_set(unrelated)
+            index, _ = index_documents(Path(scratch) / "other", other, settings, embedder, cache)
+            with index:
+                rows.append(_measure_unrelated(windows, index))
+    return Claims(labelled.name, windows.labels.by_message, _tabulate(pl.concat(rows)), embedder.id)
+
+
+def _measure_own(windows: _Windows, index: SearchIndex) -> list[pl.DataFrame]:
+    topics = windows.labelled.qrels.select("window_id", "topic").unique(maintain_order=True)
+    removed = _choose_half(topics)
+    rows = [_measure_condition(windows, index, ALL_DOCUMENTS, topics.clear())]
+    if windows.labels.by_message:
+        rows.append(_measure_condition(windows, index, HALF_OF_TOPICS, removed))
+    return rows
+
+
+def _choose_half(topics: pl.DataFrame) -> pl.DataFrame:
+    """Choose half of the topics of each window by their hashes; of an odd number, the smaller half."""
+    order = pl.Series([digest(["removed", *row]) for row in topics.iter_rows()], dtype=pl.String)
+    place = pl.int_range(pl.len()).over("window_id")
+    count = pl.len().over("window_id")
+    return (
+        topics.with_columns(order=order).sort("window_id", "order").filter(place < count // 2).drop("order")
+    )
+
+
+def _measure_condition(
+    windows: _Windows, index: SearchIndex, condition: str, removed: pl.DataFrame
+) -> pl.DataFrame:
+    """Measure the windows with all documents, or without those of some topics."""
+    labelled = windows.labelled
+    hidden = labelled.qrels.join(removed, on=["window_id", "topic"], how="semi").select(
+        "window_id", document_id="doc_id"
+    )
+    decisions, parts = _find(windows, index, hidden.unique())
+    claims = _list_claims(decisions)
+    claims = claims.with_columns(true=windows.labels.serves(labelled, claims))
+    served = pl.col("probability") >= SERVES
+    by_window = claims.group_by("window_id").agg(
+        claimed=served.sum(),
+        confirmed=(served & pl.col("true")).sum(),
+        true=pl.col("true").sum(),
+        **{
+            f"{name}_{place}": value.filter(_in_bin(place)).sum()
+            for place in range(_BINS)
+            for name, value in (
+                ("expected", pl.col("probability")),
+                ("seen", pl.col("true").cast(pl.Float64)),
+            )
+        },
+        pairs=pl.len(),
+    )
+    named = _name_topics(windows, parts, removed, labelled.qrels.join(hidden, left_on=["window_id", "doc_id"],
+                         right_on=["window_id", "document_id"], how="anti"))  # fmt: skip
+    return _join(windows, index, parts, condition, by_window, named)
+
+
+def _in_bin(place: int) -> pl.Expr:
+    return (pl.col("probability") * _BINS).cast(pl.Int64).clip(0, _BINS - 1) == place
+
+
+def _list_claims(decisions: pl.DataFrame) -> pl.DataFrame:
+    """List the parts and the documents of their contexts that they found, with the best probability of each pair."""
+    kept = decisions.filter("kept").select("window_id", "document_id").unique()
+    return (
+        decisions.join(kept, on=["window_id", "document_id"], how="semi", maintain_order="left")
+        .group_by("window_id", "query_chunk_id", "document_id", maintain_order=True)
+        .agg(pl.col("probability").max())
+    )
+
+
+def _name_topics(
+    windows: _Windows, parts: pl.DataFrame, removed: pl.DataFrame, left: pl.DataFrame
+) -> pl.DataFrame:
+    """Count per window the topics without a document and those with one, and those of both named uncovered."""
+    if not windows.labels.by_message:
+        return pl.DataFrame(schema={"window_id": pl.String})
+    asked = parts.filter(pl.col("state") != "not_asked")
+    topics = (
+        windows.labels.topics.join(asked, on=["window_id", "query_chunk_id"])
+        .group_by("window_id", "topic")
+        .agg(uncovered=(pl.col("state") == "uncovered").mean() >= _UNCOVERED_SHARE)
+    )
+    keys = ["window_id", "topic"]
+    known = left.select(keys).unique()
+    gone = topics.join(removed, on=keys, how="semi").join(known, on=keys, how="anti")
+    present = topics.join(known, on=keys, how="semi")
+    return (
+        windows.labelled.windows.select("window_id")
+        .join(_count_named(gone, "gone"), on="window_id", how="left")
+        .join(_count_named(present, "present"), on="window_id", how="left")
+    )
+
+
+def _count_named(topics: pl.DataFrame, name: str) -> pl.DataFrame:
+    counts = {f"{name}_topics": pl.len(), f"{name}_uncovered": pl.col("uncovered").sum()}
+    return topics.group_by("window_id").agg(**counts)
+
+
+def _measure_unrelated(windows: _Windows, index: SearchIndex) -> pl.DataFrame:
+    nothing = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
+    _, parts = _find(windows, index, nothing, as_of=False)
+    empty = pl.DataFrame(schema={"window_id": pl.String})
+    return _join(windows, index, parts, OTHER_DOCUMENTS, empty, empty)
+
+
+def _find(
+    windows: _Windows, index: SearchIndex, hidden: pl.DataFrame, *, as_of: bool | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Find the decisions and the parts of all windows, without the hidden documents of each."""
+    retrieval = Retrieval.from_settings(windows.settings, index)
+    rag = retrieval.rag
+    depth = rag.chunks_per_query
+    wider = rag.model_copy(
+        update={
+            "chunks_per_query": depth * (_DEEPER if len(hidden) else 1),
+            "as_of": rag.as_of if as_of is None else as_of,
+        }
+    )
+    queries = plan_queries(windows.labelled.windows, windows.chunks, windows.vectors, wider)
+    found = Retrieval(index=index, rag=wider, context=retrieval.context).find_hits(queries).frame
+    left = found.join(hidden, on=["window_id", "document_id"], how="anti", maintain_order="left")
+    hits = left.with_columns(rank=pl.int_range(1, pl.len() + 1).over("query_chunk_id")).filter(
+        pl.col("rank") <= depth
+    )
+    decisions = retrieval.judge(hits, windows.chunks, queries.vectors_of).frame
+    return decisions, judge_parts(windows.chunks, decisions, terms_of=index.terms_of)
+
+
+def _join(
+    windows: _Windows,
+    index: SearchIndex,
+    parts: pl.DataFrame,
+    condition: str,
+    *counts: pl.DataFrame,
+) -> pl.DataFrame:
+    """Put the counts of each window beside its verdict."""
+    assessed = evaluate_retrieval(
+        windows.labelled.windows,
+        windows.chunks,
+        parts,
+        settings=windows.settings.rag,
+        searchable=index.rows > 0,
+        embedder_id=windows.embedder.id,
+        known_languages=windows.embedder.languages,
+    ).select("window_id", "verdict", "served_share", "part_count", "served_count")
+    table = assessed.with_columns(condition=pl.lit(condition))
+    for each in counts:
+        table = table.join(each, on="window_id", how="left", maintain_order="left")
+    columns = [*_COUNTS, *(f"{name}_{place}" for name in ("expected", "seen") for place in range(_BINS))]
+    absent = [column for column in columns if column not in table.columns]
+    return table.with_columns(pl.lit(0.0).alias(column) for column in absent).select(
+        "condition", "window_id", "verdict", pl.col(columns).fill_null(0).cast(pl.Float64)
+    )
+
+
+_COUNTS = (
+    *("part_count", "served_count", "claimed", "confirmed", "true", "pairs"),
+    *("gone_topics", "gone_uncovered", "present_topics", "present_uncovered"),
+)
+
+Sums = Mapping[str, float]
+
+
+def _divide(numerator: str, denominator: str) -> Callable[[Sums], float | None]:
+    return lambda sums: sums[numerator] / sums[denominator] if sums[denominator] else None
+
+
+def _calibration_error(sums: Sums) -> float | None:
+    """Compute the expected calibration error over ten bins of equal width (Naeini et al., AAAI 2015)."""
+    if not sums["pairs"]:
+        return None
+    gaps = (abs(sums[f"expected_{place}"] - sums[f"seen_{place}"]) for place in range(_BINS))
+    return sum(gaps) / sums["pairs"]
+
+
+MEASURES: Mapping[str, Callable[[Sums], float | None]] = {
+    "precision of claims": _divide("confirmed", "claimed"),
+    "recall of claims": _divide("confirmed", "true"),
+    "calibration error": _calibration_error,
+    "parts served": _divide("served_count", "part_count"),
+    "removed topics named uncovered": _divide("gone_uncovered", "gone_topics"),
+    "other topics named uncovered": _divide("present_uncovered", "present_topics"),
+}
+"""What is measured of each condition, from sums over windows; beside these, the share of windows with each verdict."""
+
+
+def _tabulate(rows: pl.DataFrame) -> pl.DataFrame:
+    """Average the measures over the windows of each condition, with bootstrap intervals over windows."""
+    table: list[dict[str, object]] = []
+    for (condition,), group in rows.group_by("condition", maintain_order=True):
+        verdicts = group["verdict"].unique().sort().to_list()
+        numbers = group.select(
+            *(each for each in group.columns if each not in ("condition", "window_id", "verdict")),
+            *((pl.col("verdict") == each).cast(pl.Float64).alias(f"verdict {each}") for each in verdicts),
+            windows=pl.lit(1.0),
+        )
+        values = numbers.to_numpy()
+        drawn = np.stack(
+            [np.bincount(sample, minlength=len(group)) for sample in resample_windows(len(group))]
+        )
+        sums = pl.DataFrame(
+            np.vstack([values.sum(axis=0), drawn @ values]), schema=numbers.columns
+        ).to_dicts()
+        measures = dict(MEASURES) | {
+            f"verdict {each}": _divide(f"verdict {each}", "windows") for each in verdicts
+        }
+        for name, measure in measures.items():
+            mean, *others = map(measure, sums)
+            if mean is None:
+                continue
+            known = np.array([each for each in others if each is not None])
+            low, high = np.quantile(known, [0.025, 0.975]).tolist()
+            table.append(
+                {
+                    "condition": condition,
+                    "measure": name,
+                    "windows": len(group),
+                    "mean": mean,
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return pl.DataFrame(table)
