@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -21,10 +20,10 @@ from backstory.ingest.sources.roots import find_covering, list_sources
 from backstory.interfaces.adapters.external_embedder import make_given_embedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
 from backstory.interfaces.library.added_texts import AddedText, read_text
-from backstory.interfaces.library.corpus import ADDED_FOLDER, is_made
+from backstory.interfaces.library.corpus import is_made
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import make_locator
-from backstory.interfaces.library.results import FileOutcome, Hit, IndexReport
+from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
+from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.services import SERVICE_FIELDS
@@ -113,8 +112,9 @@ def find_results(library: Library, base: Path, query: str, top_k: int) -> list[d
     for hit in answer.hits:
         metadata = hit.to_dict()
         text, cosine, path = metadata.pop("text"), metadata.pop("cosine"), locate_file(hit.uri)
+        stated = metadata.pop("metadata")
         place = {"path": shorten(path, base), "chunk": int(hit.chunk_id.rpartition("#c:")[2])}
-        metadata = {**metadata, **place, **_read_metadata(path, hit)}
+        metadata = {**metadata, **place, **stated}
         results.append({"text": text, "metadata": metadata, "distance": 1 - cosine})
     return results
 
@@ -159,14 +159,6 @@ def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileO
         reason = found.reason if found else "a rule leaves out its folder, or it was removed before"
         raise InputError(f"{path} was not read: {reason}", code="unread_file", path=path)
     return found
-
-
-def _read_metadata(path: Path, hit: Hit) -> Mapping[str, Any]:
-    """Read the metadata with which the text of a hit was added; none for a file, or a text that has changed since."""
-    added = read_text(path) if hit.uri.startswith(f"{ADDED_FOLDER}/") else None
-    if added is None or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(hit.revision):
-        return {}
-    return {**added.metadata, "id": added.text_id}
 
 
 def _write_settings(path: Path, content: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -181,7 +181,7 @@ class _Searched:
         shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)
         threshold = self._threshold
         hits = tuple(
-            make_hit(place, row, described[row["chunk_id"]], threshold)
+            make_hit(place, row, described[row["chunk_id"]], threshold, self.snapshot.read_metadata)
             for place, row in enumerate(found[:shown], start=1)
         )
         return SearchAnswer(
@@ -232,7 +232,13 @@ class _Searched:
         return find_threshold(workspace.settings.rag, workspace.embedder, self.snapshot.index.calibration)
 
 
-def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], threshold: float) -> Hit:
+def make_hit(
+    rank: int,
+    row: Mapping[str, Any],
+    chunk: Mapping[str, Any],
+    threshold: float,
+    read_metadata: Callable[[str, str], Mapping[str, Any]],
+) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
     pages = None if chunk["page_start"] is None else (chunk["page_start"], chunk["page_end"])
     first_line, last_line = chunk.get("line_start"), chunk.get("line_end")
@@ -253,6 +259,7 @@ def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], thresh
             )
         },
         tags=tuple(chunk["tags"]),
+        metadata=dict(read_metadata(chunk["uri"], chunk["revision"])),
         date=chunk["published_at"],
         line_start=first_line,
         line_end=last_line,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.agents.document_filters import make_filters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
+from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
@@ -24,30 +25,17 @@ _SHARE_OF_CONTEXT: Final = 2
 _PART_CHARACTERS: Final = 160
 _MORE: Final = "give a larger max_tokens, or less text"
 
-Most = Annotated[int | None, Field(ge=1, le=100)]
-
-
-class CoverFilters(BaseModel):
-    """Which documents may serve; a list that is empty does not restrict. The tenant is that of the settings."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    documents: list[str] = Field(default=[], description="Paths, titles or ids.")
-    paths: list[str] = Field(default=[], description="Globs of paths, such as notes/**/*.md.")
-    kinds: list[str] = Field(default=[], description="Kinds, such as post.")
-    tags: list[str] = Field(default=[], description="Tags, at least one of which a document has.")
-
 
 def add_conversation_tools(tools: Registry, library: Library) -> None:
     """Register the tools."""
 
     @tools.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
     def cover_conversation(
-        text: str | None = None,
-        window_id: str | None = None,
-        k: Most = None,
-        as_of: datetime | None = None,
-        filters: CoverFilters | None = None,
+        text: Annotated[str | None, Field(description="A question, message, chat or draft, whole.")] = None,
+        window_id: Annotated[str | None, Field(description="In place of a text: id of a window.")] = None,
+        k: TopK = None,
+        as_of: AsOf = None,
+        filters: Filters = None,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Coverage:
         """Divide a question, or a whole message, chat or draft, into its parts; say which documents serve which part.
@@ -55,18 +43,16 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         Give the text as it is, or the id of a window of an indexed chat; do not divide it, and do not ask once for each
         part. A part is a paragraph, or a few sentences of a long one. The answer holds passages to quote, the documents
         with the parts that each serves, and in `uncovered` the parts that nothing serves: for those, say that the
-        documents do not tell. k is the number of passages. as_of, a time with a zone, hides documents that were
-        published later.
+        documents do not tell.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
-        wanted = filters or CoverFilters()
         options: dict[str, Any] = {
             "format": FORMAT,
             "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
             "top_k": k,
             "as_of": as_of,
-            "filters": SearchFilters(**wanted.model_dump()),
+            "filters": make_filters(filters),
         }
         if text is not None:
             return _cover(library.context(text, **options), None, max_tokens)
@@ -75,7 +61,11 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="Why a document is, or is not, in a context", annotations=READS)
     def explain(
-        window_id: str, document: str | None = None, max_tokens: MaxTokens = DEFAULT_TOKENS
+        window_id: WindowId,
+        document: Annotated[
+            str | None, Field(description="Path, title or id of one document; null for all that were found.")
+        ] = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Explanation:
         """Explain why documents, or one document, are or are not in the context of a window."""
         found = library.explain(window_id, document)
@@ -89,9 +79,9 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="List the windows of the chats", annotations=READS)
     def list_windows(
-        first: date | None = None,
-        last: date | None = None,
-        limit: Annotated[int, Field(ge=1, le=500)] = 50,
+        first: Annotated[date | None, Field(description="First day.")] = None,
+        last: Annotated[date | None, Field(description="Last day.")] = None,
+        limit: Annotated[int, Field(ge=1, le=500, description="Most windows.")] = 50,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> WindowList:
         """List windows of the indexed chats, the latest first, with how well documents cover them."""
