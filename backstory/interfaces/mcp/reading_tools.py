@@ -108,7 +108,7 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
-        """Report the state of the library, the reason for it, and the files that have changed since."""
+        """Report whether the library is ready or why not, and which files have changed since they were indexed."""
         remedy = "indexing reads them all"
         return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
 
