@@ -30,6 +30,7 @@ from backstory.settings.services import SERVICE_FIELDS
 
 logger = logging.getLogger(__name__)
 
+_CODE: Final = "code"
 _LEAST_CEILING: Final = 1800
 _MOST_TOKENS_OF_A_CHARACTER: Final = 5
 _MARK: Final = "# Written from RAGConfig, and again when that changes: edit the configuration instead.\n"
@@ -141,10 +142,10 @@ def require_indexed(report: IndexReport) -> IndexReport:
 
 
 def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileOutcome:
-    """Return the outcome of a named file.
+    """Return the outcome of a named file, also of one that is no document, such as a picture.
 
     Raises:
-        InputError: It was not read.
+        InputError: It was not read, although it is one.
     """
     covering = find_covering(workspace, path) or ""
     root = next(
@@ -155,7 +156,7 @@ def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileO
     uri = f"{covering}{SOURCE_MARK}{below}" if covering else below
     source = name_source(workspace.settings.documents.folder, uri)
     found = next((outcome for outcome in report.files if outcome.path == source), None)
-    if found is None or found.status not in ("indexed", "unchanged"):
+    if found is None or found.status not in ("indexed", "unchanged", "skipped"):
         reason = found.reason if found else "a rule leaves out its folder, or it was removed before"
         raise InputError(f"{path} was not read: {reason}", code="unread_file", path=path)
     return found
@@ -177,12 +178,18 @@ def _write_settings(path: Path, content: str) -> None:
             publish(temporary_path(path), path)
 
 
+def _list_formats(config: RAGConfig) -> list[str]:
+    """List the formats whose files are cut by characters; the reader of the others chooses the chunker."""
+    formats = {reader.format for reader in READERS}
+    return sorted(formats - ({_CODE} if config.chunker == "ast" else set()))
+
+
 def _render_settings(config: RAGConfig) -> str:
     """Write the settings as YAML, with one group per line in JSON, which YAML includes."""
     given = config.embedding_provider
     groups: dict[str, Mapping[str, Any]] = {
         "chunks": {
-            "chunkers": dict.fromkeys(sorted({reader.format for reader in READERS}), "character"),
+            "chunkers": dict.fromkeys(_list_formats(config), "character"),
             # Few enough characters of any script, so that the size and the model's own limit alone decide.
             "max_tokens": max(_LEAST_CEILING, _MOST_TOKENS_OF_A_CHARACTER * config.chunk_size),
             "max_characters": config.chunk_size,

@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from pydantic import ValidationError, validate_call
 
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, InputError
 from backstory.interfaces.agents import document_answers
 from backstory.interfaces.agents.document_filters import DocumentFilters
 from backstory.interfaces.agents.failures import describe_failure, describe_faults
@@ -139,3 +139,31 @@ class DocumentTools:
     def rag_status(self) -> Result:
         """Describe the state of the index."""
         return document_answers.tell_status(self.library)
+
+
+def register_rag_tools(agent: Any, library: Library | None = None) -> None:
+    """Register the ten tools with an agent.
+
+    Args:
+        agent: An agent that takes functions by its method ``tool_plain``, ``register_tool`` or ``add_tool``; any other
+            object gets the tools as methods.
+        library: The library; None for that of the agent.
+
+    Raises:
+        InputError: There is no library.
+    """
+    found = library or getattr(agent, "library", None)
+    if not isinstance(found, Library):
+        raise InputError("the agent has no library; pass one, such as Library.open()", code="no_library")
+    tools = DocumentTools()
+    tools.library = found
+    register = next((getattr(agent, name) for name in _REGISTRARS if hasattr(agent, name)), None)
+    for name in _NAMES:
+        if register is None:
+            setattr(agent, name, getattr(tools, name))
+        else:
+            register(getattr(tools, name))
+
+
+_REGISTRARS: Final = ("tool_plain", "register_tool", "add_tool")
+_NAMES: Final = tuple(name for name in vars(DocumentTools) if not name.startswith("_") and name != "library")

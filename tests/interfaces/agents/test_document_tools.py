@@ -10,7 +10,7 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.interfaces.agents.document_filters import DocumentFilters
-from backstory.interfaces.agents.document_tools import DocumentTools
+from backstory.interfaces.agents.document_tools import DocumentTools, register_rag_tools
 from backstory.interfaces.library.library import Library
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
@@ -174,6 +174,27 @@ def test_all_ten_tools_have_a_status_and_a_message(agent: Agent) -> None:
         assert answer["status"] == "success"
         assert answer["message"]
     assert agent.search_indexed_chunks("xylophone")["status"] == "nothing_found"
+
+
+def test_the_tools_are_registered_with_an_agent(indexed_once: Library) -> None:
+    class Framework:
+        def __init__(self) -> None:
+            self.tools: dict[str, Callable[..., dict[str, Any]]] = {}
+
+        def tool_plain(self, tool: Callable[..., dict[str, Any]]) -> None:
+            self.tools[tool.__name__] = tool
+
+    class Plain:
+        library = indexed_once
+
+    framework, plain = Framework(), Plain()
+    register_rag_tools(framework, indexed_once)
+    register_rag_tools(plain)
+    assert len(framework.tools) == 10
+    for query in (framework.tools["query_documents"], plain.query_documents):  # type: ignore[attr-defined]
+        assert query("night train")["source_files"][0] == "night-train.md"
+    with raises(InputError, "no_library"):
+        register_rag_tools(Framework())
 
 
 def test_matches_are_counted_truly_and_shown_by_the_hundred(agent: Agent) -> None:

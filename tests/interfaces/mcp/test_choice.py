@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import Stemmer
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # it has no types
 from mcp_types import Tool
 
 from backstory.interfaces.library.library import Library
