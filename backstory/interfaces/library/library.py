@@ -118,7 +118,7 @@ class Library:
         rerank: bool = False,
         depth: Depth = _DEPTH,
     ) -> SearchAnswer:
-        """Search the documents for one question.
+        """Search the documents for one question. One that is longer than the model's input is searched in parts.
 
         Args:
             query: The question.
@@ -138,7 +138,6 @@ class Library:
             InputError: The question is blank, a name in the filters fits no document or several, or an argument is out
                 of its range.
             NoIndexError: Nothing is indexed yet.
-            EmbeddingInputError: The question is longer than the model's input.
             ModelError: A model could not be used.
         """
         [answer] = self.search_many(
@@ -174,7 +173,6 @@ class Library:
         Raises:
             InputError: As for :meth:`search`, for any of the questions.
             NoIndexError: Nothing is indexed yet.
-            EmbeddingInputError: A question is longer than the model's input.
             ModelError: A model could not be used.
         """
         plan = SearchPlan(top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth)
