@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -121,6 +121,7 @@ def read_listed_documents(
     readers: Sequence[DocumentReader] = READERS,
     hashes: FileHashes | None = None,
     mentions_undated: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> DocumentRead:
     """Read files that are already listed; see :func:`read_documents`.
 
@@ -132,6 +133,7 @@ def read_listed_documents(
         readers: Available readers; the first that supports a file reads it.
         hashes: Hashes of files that have not changed since an earlier call; None to read every file.
         mentions_undated: Whether the reasons say which documents have no date, which matters to windows alone.
+        progress: Called with the number of files read and of all files, before each.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -141,7 +143,9 @@ def read_listed_documents(
     known = _group_revisions(previous)
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
-    for file in listing.files:
+    for number, file in enumerate(listing.files):
+        if progress is not None:
+            progress(number, len(listing.files))
         earlier = known.get(file.uri, {})
         reusable = earlier if reading == previous_reading else {}
         try:

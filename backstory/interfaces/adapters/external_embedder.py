@@ -13,7 +13,8 @@ from backstory.base.errors import EmbeddingError
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider
 from backstory.models.embeddings.batches import group_in_order
 from backstory.models.embeddings.checks import make_unit_rows, require_text, require_within_limit
-from backstory.models.embeddings.protocol import Task, Vectors
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.protocol import Embedder, Task, Vectors
 from backstory.models.embeddings.service import KnownWidths
 from backstory.text.chunking.tokens import estimate_tokens
 
@@ -110,3 +111,22 @@ def make_given_embedder(provider: BaseEmbeddingProvider, folder: Path) -> Extern
         folder: Folder of the workspace that remembers the width of its vectors.
     """
     return ExternalEmbedder(provider, KnownWidths(folder / "embedding_widths.json"))
+
+
+class EmbedderProvider(BaseEmbeddingProvider):
+    """An embedder of the settings, as a provider."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def identity(self) -> str:
+        """Name of the embedding space."""
+        return self._embedder.id
+
+    def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """Return a vector of length 1 for each text, as documents have it."""
+        vectors: list[list[float]] = embed_texts(
+            self._embedder, texts, task="document", cache=None
+        ).vectors.tolist()
+        return vectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import tomllib
@@ -15,6 +16,10 @@ from typing import Any, ClassVar, Final, Self
 from backstory.base.errors import SettingsError
 
 PROVIDERS: Final = ("backstory", "mcp")
+_STORE_ALIASES: Final = ("chroma", "mock")
+"""Providers of the original configuration, which stand for the index in the base folder."""
+_MOCK: Final = "mock"
+CHUNKERS: Final = ("character", "ast")
 
 TOOL_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -29,6 +34,8 @@ TOOL_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Names of a search tool's arguments and answer fields; the values are those of ``query_documents``."""
+
+logger = logging.getLogger(__name__)
 
 _COLLECTION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_CHUNK: Final = 16
@@ -67,7 +74,8 @@ class VectorStoreConfig:
     """Which vector store a ``RAGEngine`` searches.
 
     Attributes:
-        provider: ``backstory`` searches the index in the base folder; ``mcp`` asks a tool of an MCP server.
+        provider: ``backstory`` searches the index in the base folder; ``mcp`` asks a tool of an MCP server. ``chroma``
+            and ``mock`` stand for ``backstory``, which a warning says.
         url: Address of the MCP server, if ``mcp_server`` does not name it.
         api_key: Bearer token for an MCP server that has an address; never shown and never logged.
         collection_name: Folder of the index, in the folder ``.rag`` of the base folder.
@@ -90,6 +98,14 @@ class VectorStoreConfig:
     mcp_fields: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.provider in _STORE_ALIASES:
+            logger.warning(
+                "vector_store.provider %s stands for backstory: the index is the folder .rag of the base folder, and "
+                "url and api_key are not used",
+                self.provider,
+            )
+            for name, value in (("provider", "backstory"), ("url", None), ("api_key", None)):
+                object.__setattr__(self, name, value)
         if self.provider not in PROVIDERS:
             raise SettingsError(
                 f"vector_store.provider {self.provider!r} is not known; write backstory for the index in the base "
@@ -174,9 +190,11 @@ class RAGConfig:
         enabled: Whether the engine searches. If not, none of its methods does anything.
         vector_store: Which vector store a ``RAGEngine`` searches.
         embedding_provider: Name of a provider (``local``, ``gemini``, ``openai``, ``hashing``), settings of
-            ``embedding`` and of its service (docs/reference/settings.md), or a model of your own.
+            ``embedding`` and of its service (docs/reference/settings.md), or a model of your own. ``mock`` stands for
+            ``hashing``, which a warning says.
         chunk_size: Most characters of a chunk.
         chunk_overlap: Most characters that a chunk repeats from the one before.
+        chunker: ``character`` cuts every file by its characters; ``ast`` cuts source code by its definitions.
 
     Raises:
         SettingsError: A number is out of its range, or the provider is none.
@@ -187,8 +205,18 @@ class RAGConfig:
     embedding_provider: str | Mapping[str, Any] | BaseEmbeddingProvider = "local"
     chunk_size: int = 1000
     chunk_overlap: int = 200
+    chunker: str = "character"
 
     def __post_init__(self) -> None:
+        if self.embedding_provider == _MOCK:
+            logger.warning("embedding_provider mock stands for hashing: it compares words, without a model")
+            object.__setattr__(self, "embedding_provider", "hashing")
+        if self.chunker not in CHUNKERS:
+            raise SettingsError(
+                f"chunker {self.chunker!r} is not known; write {' or '.join(CHUNKERS)}",
+                code="unknown_value",
+                setting="chunker",
+            )
         if not isinstance(self.embedding_provider, str | Mapping | BaseEmbeddingProvider):
             raise SettingsError(
                 f"embedding_provider is {self.embedding_provider!r}; pass the name of a provider, a table of its "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +13,17 @@ from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGC
 
 # A disabled engine loads none of these.
 if TYPE_CHECKING:
+    from backstory.interfaces.adapters.remote_search import RemoteTool
     from backstory.interfaces.library.added_texts import AddedText
     from backstory.interfaces.library.library import Library
-    from backstory.interfaces.library.results import DocumentEntry
+    from backstory.interfaces.library.results import DocumentEntry, IndexReport
 
 __all__ = ["BaseEmbeddingProvider", "RAGConfig", "RAGEngine", "RAGResult", "VectorStoreConfig"]
 
 RAGResult: TypeAlias = dict[str, Any]
 """One result: ``text``, ``metadata`` (with ``path`` and ``chunk``) and ``distance`` (1 - cosine)."""
+
+logger = logging.getLogger(__name__)
 
 BEGIN: Final = "[RETRIEVED CONTEXT]"
 END: Final = "[END OF RETRIEVED CONTEXT]"
@@ -29,6 +33,10 @@ class RAGEngine:
     """Search over files and texts, in the index of a :class:`backstory.Library` in ``base_dir/.rag``.
 
     A disabled engine does nothing, finds nothing and loads nothing.
+
+    Attributes:
+        config: The configuration.
+        skipped: Why a file that was to be indexed is no document, by its path.
     """
 
     def __init__(self, config: RAGConfig, base_dir: str | Path = ".") -> None:
@@ -40,6 +48,8 @@ class RAGEngine:
         """
         self.config = config
         self._base = Path(base_dir).expanduser().resolve()
+        self.skipped: dict[str, str] = {}
+        self._remote: RemoteTool | None = None
 
     @cached_property
     def library(self) -> Library:
@@ -57,8 +67,32 @@ class RAGEngine:
 
         return open_collection(self.config, self._base)
 
+    @cached_property
+    def collection(self) -> Library | None:
+        """The library behind the engine; None if it has no index of its own."""
+        return self.library if self.config.enabled and not self._is_remote else None
+
+    @cached_property
+    def embedding_provider(self) -> BaseEmbeddingProvider | None:
+        """The model, as a provider; None if the engine has no index of its own."""
+        given = self.config.embedding_provider
+        if isinstance(given, BaseEmbeddingProvider) or self.collection is None:
+            return given if isinstance(given, BaseEmbeddingProvider) else None
+        from backstory.interfaces.adapters.external_embedder import EmbedderProvider
+
+        return EmbedderProvider(self.collection.workspace.embedder)
+
+    def close(self) -> None:
+        """End the session with the MCP server, and close the index; the next search opens them again."""
+        if self._remote is not None:
+            self._remote.close()
+        if "library" in self.__dict__:
+            self.library.close()
+
     def index_file(self, path: str | Path) -> int:
         """Index a file, or update it after a change, and return the number of its chunks.
+
+        A file without text, such as a picture, has none; ``skipped`` says why.
 
         Raises:
             InputError: The file is absent, is a folder or cannot be read; the message says why.
@@ -76,7 +110,25 @@ class RAGEngine:
                 path=place,
             )
         report = require_indexed(self.library.index(place))
-        return find_outcome(self.library.workspace, report, place).chunks
+        outcome = find_outcome(self.library.workspace, report, place)
+        self.skipped.pop(str(place), None)
+        if outcome.status == "skipped":
+            self.skipped[str(place)] = outcome.reason or outcome.status
+            logger.warning("%s is skipped: %s", place, self.skipped[str(place)])
+        return outcome.chunks
+
+    def sync(self) -> IndexReport | None:
+        """Index the changes of all files that were indexed before; None if the engine is disabled.
+
+        Raises:
+            InputError: The index is one of a remote tool.
+            SearchIndexError: The index could not be made.
+        """
+        if not self.config.enabled:
+            return None
+        from backstory.interfaces.adapters.rag_workspace import require_indexed
+
+        return require_indexed(self.library.index())
 
     def search(self, query: str, top_k: int = 5) -> list[RAGResult]:
         """Find the chunks that fit a question, best first by cosine and shared words.
@@ -89,9 +141,11 @@ class RAGEngine:
         if not self.config.enabled:
             return []
         if self._is_remote:
-            from backstory.interfaces.adapters.remote_search import ask_tool
+            if self._remote is None:
+                from backstory.interfaces.adapters.remote_search import RemoteTool
 
-            return ask_tool(self.config.vector_store, query, top_k)
+                self._remote = RemoteTool(self.config.vector_store)
+            return self._remote.ask(query, top_k)
         from backstory.interfaces.adapters.rag_workspace import find_results
 
         return find_results(self.library, self._base, query, top_k)
@@ -110,41 +164,37 @@ class RAGEngine:
 
             require_indexed(self.library.add(texts, ids, metadatas))
 
-    def delete_documents(self, ids: Sequence[str]) -> None:
+    def delete_documents(self, ids: Sequence[str]) -> bool:
         """Delete texts that were added.
 
+        Returns:
+            Whether all of them are deleted; if no text was added under one of the ids, none is.
+
         Raises:
-            InputError: No text was added under an id; nothing is deleted then.
             SearchIndexError: The index could not be made.
         """
-        if self.config.enabled:
-            unknown = set(ids) - {added.text_id for added in self._added}
-            if unknown:
-                raise InputError(
-                    f"no text was added under the id {min(unknown)!r}; nothing was deleted",
-                    code="unknown_text",
-                    id=min(unknown),
-                )
-            self._remove(list(ids))
+        if not self.config.enabled or set(ids) - {added.text_id for added in self._added}:
+            return False
+        self._remove(list(ids))
+        return True
 
-    def delete_documents_by_path(self, path: str | Path) -> None:
+    def delete_documents_by_path(self, path: str | Path) -> bool:
         """Remove a file from the index, and delete the texts whose metadata names this path. The file stays.
 
+        Returns:
+            Whether anything was indexed under this path.
+
         Raises:
-            InputError: Nothing was indexed under this path.
             SearchIndexError: The index could not be made.
         """
-        if self.config.enabled:
-            place = self._locate(path)
-            texts = [one.text_id for one in self._added if self._path_of(one) == place]
-            files = [one.path for one in self._documents if not one.added and one.path == str(place)]
-            if not texts and not files:
-                raise InputError(
-                    f"nothing was indexed under the path {place}; get_all_indexed_paths lists the indexed ones",
-                    code="unknown_document",
-                    path=place,
-                )
+        if not self.config.enabled:
+            return False
+        place = self._locate(path)
+        texts = [one.text_id for one in self._added if self._path_of(one) == place]
+        files = [one.path for one in self._documents if not one.added and one.path == str(place)]
+        if texts or files:
             self._remove([*texts, *files])
+        return bool(texts or files)
 
     def get_all_indexed_paths(self) -> list[str]:
         """List the paths of all documents, sorted: relative to the base folder, absolute outside of it."""
@@ -200,7 +250,10 @@ class RAGEngine:
         return self._locate(stated) if isinstance(stated, str) and stated else None
 
     def _locate(self, path: str | Path) -> Path:
-        return (self._base / Path(path).expanduser()).resolve()
+        """Return the place of a path in the base folder; in the current one, if only that holds it."""
+        named = Path(path).expanduser()
+        in_base = (self._base / named).resolve()
+        return in_base if in_base.exists() or not named.exists() else named.resolve()
 
 
 def _write_entry(text: str, metadata: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -21,16 +20,17 @@ from backstory.ingest.sources.roots import find_covering, list_sources
 from backstory.interfaces.adapters.external_embedder import make_given_embedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
 from backstory.interfaces.library.added_texts import AddedText, read_text
-from backstory.interfaces.library.corpus import ADDED_FOLDER, is_made
+from backstory.interfaces.library.corpus import is_made
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import make_locator
-from backstory.interfaces.library.results import FileOutcome, Hit, IndexReport
+from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
+from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.services import SERVICE_FIELDS
 
 logger = logging.getLogger(__name__)
 
+_CODE: Final = "code"
 _LEAST_CEILING: Final = 1800
 _MOST_TOKENS_OF_A_CHARACTER: Final = 5
 _MARK: Final = "# Written from RAGConfig, and again when that changes: edit the configuration instead.\n"
@@ -113,8 +113,9 @@ def find_results(library: Library, base: Path, query: str, top_k: int) -> list[d
     for hit in answer.hits:
         metadata = hit.to_dict()
         text, cosine, path = metadata.pop("text"), metadata.pop("cosine"), locate_file(hit.uri)
+        stated = metadata.pop("metadata")
         place = {"path": shorten(path, base), "chunk": int(hit.chunk_id.rpartition("#c:")[2])}
-        metadata = {**metadata, **place, **_read_metadata(path, hit)}
+        metadata = {**metadata, **place, **stated}
         results.append({"text": text, "metadata": metadata, "distance": 1 - cosine})
     return results
 
@@ -141,10 +142,10 @@ def require_indexed(report: IndexReport) -> IndexReport:
 
 
 def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileOutcome:
-    """Return the outcome of a named file.
+    """Return the outcome of a named file, also of one that is no document, such as a picture.
 
     Raises:
-        InputError: It was not read.
+        InputError: It was not read, although it is one.
     """
     covering = find_covering(workspace, path) or ""
     root = next(
@@ -155,18 +156,10 @@ def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileO
     uri = f"{covering}{SOURCE_MARK}{below}" if covering else below
     source = name_source(workspace.settings.documents.folder, uri)
     found = next((outcome for outcome in report.files if outcome.path == source), None)
-    if found is None or found.status not in ("indexed", "unchanged"):
+    if found is None or found.status not in ("indexed", "unchanged", "skipped"):
         reason = found.reason if found else "a rule leaves out its folder, or it was removed before"
         raise InputError(f"{path} was not read: {reason}", code="unread_file", path=path)
     return found
-
-
-def _read_metadata(path: Path, hit: Hit) -> Mapping[str, Any]:
-    """Read the metadata with which the text of a hit was added; none for a file, or a text that has changed since."""
-    added = read_text(path) if hit.uri.startswith(f"{ADDED_FOLDER}/") else None
-    if added is None or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(hit.revision):
-        return {}
-    return {**added.metadata, "id": added.text_id}
 
 
 def _write_settings(path: Path, content: str) -> None:
@@ -185,12 +178,18 @@ def _write_settings(path: Path, content: str) -> None:
             publish(temporary_path(path), path)
 
 
+def _list_formats(config: RAGConfig) -> list[str]:
+    """List the formats whose files are cut by characters; the reader of the others chooses the chunker."""
+    formats = {reader.format for reader in READERS}
+    return sorted(formats - ({_CODE} if config.chunker == "ast" else set()))
+
+
 def _render_settings(config: RAGConfig) -> str:
     """Write the settings as YAML, with one group per line in JSON, which YAML includes."""
     given = config.embedding_provider
     groups: dict[str, Mapping[str, Any]] = {
         "chunks": {
-            "chunkers": dict.fromkeys(sorted({reader.format for reader in READERS}), "character"),
+            "chunkers": dict.fromkeys(_list_formats(config), "character"),
             # Few enough characters of any script, so that the size and the model's own limit alone decide.
             "max_tokens": max(_LEAST_CEILING, _MOST_TOKENS_OF_A_CHARACTER * config.chunk_size),
             "max_characters": config.chunk_size,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.addresses import require_protected
@@ -16,57 +18,107 @@ from backstory.base.extras import require_extra
 from backstory.interfaces.adapters.rag_config import VectorStoreConfig
 
 if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
     from mcp import Client
 
 TIMEOUT_SECONDS: Final = 60.0
 
 
-def ask_tool(store: VectorStoreConfig, query: str, top_k: int) -> list[dict[str, Any]]:
-    """Call the search tool of a server, over a connection of its own.
+class RemoteTool:
+    """The search tool of a server, asked over one session that stays open between questions."""
 
-    The settings name its arguments and the fields of its answer. All other fields become metadata.
+    def __init__(self, store: VectorStoreConfig) -> None:
+        """Name the tool. Nothing is opened yet.
 
-    Args:
-        store: Names the server and the tool.
-        query: The question.
-        top_k: Most results.
+        Args:
+            store: Names the server and the tool.
+        """
+        self._store = store
+        self._lock = threading.Lock()
+        self._held: ExitStack | None = None
+        self._session: tuple[BlockingPortal, Client] | None = None
 
-    Returns:
-        At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool has them) and
-        ``distance`` (None if it has no similarity).
+    def ask(self, query: str, top_k: int) -> list[dict[str, Any]]:
+        """Call the tool, in a session that is opened again if it has ended.
 
-    Raises:
-        InputError: The question is blank, or ``top_k`` is below 1.
-        MissingExtraError: The extra ``mcp`` is not installed.
-        SettingsError: The key would travel unencrypted.
-        RemoteSearchError: The server cannot be reached, has no such tool, or the tool failed or gave something else.
-    """
-    if not query.strip() or top_k < 1:
-        raise InputError(
-            "a search needs a question, and a top_k of at least 1", code="blank_text", name="query"
-        )
-    _require_protected(store)
-    require_extra("mcp", "The provider mcp", "set the provider backstory")
-    from anyio.from_thread import start_blocking_portal  # comes with mcp
-    from httpx2 import HTTPError
-    from mcp import MCPError
+        The settings name its arguments and the fields of its answer. All other fields become metadata.
 
-    answer: Any = None
-    cause: str | None = None
-    try:
-        with start_blocking_portal() as portal:  # a thread, so that it also works where an event loop runs
-            answer = portal.call(_ask, store, query, top_k)
-    except* (MCPError, OSError, HTTPError) as errors:
-        cause = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
-    if (
-        cause is not None
-    ):  # raised here, since early releases of Python 3.11 put what is raised above into a group
-        raise RemoteSearchError(
-            f"{store.server} could not be called ({cause}); check mcp_server and api_key",
-            code="unreachable",
-            server=store.server,
-        )
-    return [_read_result(entry, store) for entry in _list_entries(answer, store)[:top_k]]
+        Args:
+            query: The question.
+            top_k: Most results.
+
+        Returns:
+            At most ``top_k`` results with ``text``, ``metadata`` (with ``path`` and ``chunk`` if the tool has them) and
+            ``distance`` (None if it has no similarity).
+
+        Raises:
+            InputError: The question is blank, or ``top_k`` is below 1.
+            MissingExtraError: The extra ``mcp`` is not installed.
+            SettingsError: The key would travel unencrypted.
+            RemoteSearchError: The server cannot be reached, has no such tool, or the tool failed or gave something
+                else.
+        """
+        store = self._store
+        if not query.strip() or top_k < 1:
+            raise InputError(
+                "a search needs a question, and a top_k of at least 1", code="blank_text", name="query"
+            )
+        _require_protected(store)
+        require_extra("mcp", "The provider mcp", "set the provider backstory")
+        with self._lock:
+            was_open = self._session is not None
+            answer, cause = self._call(query, top_k)
+            if cause is not None and was_open:  # the server may have been started again
+                answer, cause = self._call(query, top_k)
+        if cause is not None:
+            raise RemoteSearchError(
+                f"{store.server} could not be called ({cause}); check mcp_server and api_key",
+                code="unreachable",
+                server=store.server,
+            )
+        return [_read_result(entry, store) for entry in _list_entries(answer, store)[:top_k]]
+
+    def close(self) -> None:
+        """End the session; the next question opens another one."""
+        held, self._held, self._session = self._held, None, None
+        if held is not None:
+            with suppress(Exception):  # the session may have failed already
+                held.close()
+
+    def _call(self, query: str, top_k: int) -> tuple[Any, str | None]:
+        """Return the answer, and why there is none."""
+        from anyio import BrokenResourceError, ClosedResourceError
+        from httpx2 import HTTPError
+        from mcp import MCPError
+
+        answer: Any = None
+        cause: str | None = None
+        try:
+            portal, client = self._open()
+            answer = portal.call(_ask, client, self._store, query, top_k)
+        except* (
+            MCPError,
+            OSError,
+            HTTPError,
+            BrokenResourceError,
+            ClosedResourceError,
+            CancelledError,
+        ) as errors:
+            cause = "; ".join(dict.fromkeys(str(error) or type(error).__name__ for error in _leaves(errors)))
+        if cause is not None:
+            self.close()
+        return answer, cause
+
+    def _open(self) -> tuple[BlockingPortal, Client]:
+        if self._session is None:
+            from anyio.from_thread import start_blocking_portal  # comes with mcp
+
+            with ExitStack() as stack:
+                # In a thread, so that it also works where an event loop runs.
+                portal = stack.enter_context(start_blocking_portal())
+                client = stack.enter_context(portal.wrap_async_context_manager(_connect(self._store)))
+                self._held, self._session = stack.pop_all(), (portal, client)
+        return self._session
 
 
 def _require_protected(store: VectorStoreConfig) -> None:
@@ -81,19 +133,9 @@ def _require_protected(store: VectorStoreConfig) -> None:
         ) from error
 
 
-async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
-    answer, known = None, {}
-    async with _connect(store) as client:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        if store.mcp_tool in tools:
-            known = tools[store.mcp_tool].input_schema.get("properties", {})
-        named = {store.name_field("question"): query, store.name_field("limit"): top_k}
-        arguments = {name: value for name, value in named.items() if name}
-        unknown = [name for name in arguments if name not in known]
-        if store.mcp_tool is not None and store.mcp_tool in tools and not unknown:
-            answer = await client.call_tool(store.mcp_tool, arguments)
-    # Raised after the connection has ended: an open one would wrap the error in a group.
-    if store.mcp_tool not in tools:
+async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int) -> Any:
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    if store.mcp_tool is None or store.mcp_tool not in tools:
         raise RemoteSearchError(
             f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}",
             code="unknown_tool",
@@ -101,7 +143,11 @@ async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
             tool=store.mcp_tool,
             tools=tuple(tools),
         )
-    if answer is None:
+    known = tools[store.mcp_tool].input_schema.get("properties", {})
+    named = {store.name_field("question"): query, store.name_field("limit"): top_k}
+    arguments = {name: value for name, value in named.items() if name}
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
         raise RemoteSearchError(
             f"the tool {store.mcp_tool} of {store.server} takes no {', '.join(unknown)}; it takes "
             f"{', '.join(known) or 'nothing'}: name its arguments in vector_store.mcp_fields (question, limit)",
@@ -109,6 +155,7 @@ async def _ask(store: VectorStoreConfig, query: str, top_k: int) -> Any:
             tool=store.mcp_tool,
             parameters=tuple(known),
         )
+    answer = await client.call_tool(store.mcp_tool, arguments)
     texts = [block.text for block in answer.content if block.type == "text"]
     if answer.is_error:
         raise RemoteSearchError(

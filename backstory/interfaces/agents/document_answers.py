@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from statistics import fmean
 from typing import Any, Final
 
 from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
 from backstory.base.wording import count, inflect
+from backstory.ingest.documents.sources import name_source
 from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.agents.document_results import (
+    FALLBACK_INSTRUCTION,
     INSTRUCTION,
+    NOTHING_INDEXED,
     SUMMARY_INSTRUCTION,
     DebugInfo,
     DumpedDocument,
@@ -21,56 +26,79 @@ from backstory.interfaces.agents.document_results import (
     FoundPlace,
     IndexedDirectory,
     IndexedDocument,
+    JudgedRetrieval,
     ListedDocument,
     ListedDocuments,
     PatternResult,
     QueryResult,
+    QueryStatus,
     RagStatus,
     SummarizedDocument,
 )
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
 from backstory.interfaces.library.corpus import is_made
 from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.freshness import describe_indexing, explain_absence
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import make_locator
+from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
 from backstory.interfaces.library.results import (
     DocumentEntry,
     DocumentList,
     FileOutcome,
+    Hit,
     IndexReport,
-    Judgement,
+    Match,
     SearchAnswer,
     Style,
 )
+from backstory.text.prompts.entries import cut_line
 
 MOST_MATCHES: Final = 100
 _MEGABYTE: Final = 1_000_000
 _NAME_CHARACTERS: Final = 60
 _ID_CHARACTERS: Final = 16
+_SHORT_ID: Final = 8
 _UNCHANGED: Final = "it was indexed before, and has not changed"
 
 
-def query(library: Library, text: str, *, document: str | None = None, debug: bool = False) -> QueryResult:
+def query(
+    library: Library,
+    text: str,
+    *,
+    document: str | None = None,
+    debug: bool = False,
+    top_k: int | None = None,
+    max_chunks: int | None = None,
+    filters: DocumentFilters | Mapping[str, Any] | None = None,
+    as_of: datetime | None = None,
+) -> QueryResult:
     """Search all documents, or one of them, by several search keys."""
-    filters = SearchFilters(documents=() if document is None else [document])
+    if top_k is not None and max_chunks not in (None, top_k):
+        raise InputError(f"top_k {top_k} and max_chunks {max_chunks} are the same number; give one of them")
+    most = max_chunks if top_k is None else top_k
+    wanted = make_filters(filters, documents=() if document is None else (document,), as_of=as_of)
     try:
-        answer = library.search(text, filters=filters, expand=True)
+        answer = library.search(text, filters=wanted, top_k=most, expand=True)
     except NoIndexError as error:
-        return _find_nothing(None, str(error), search_keys_used=(text,))
+        return _find_nothing(None, "no_documents", str(error), NOTHING_INDEXED, search_keys_used=(text,))
     if not answer.hits:
-        reason = "; ".join([f"no chunk was found: {answer.reason}", *filter(None, [answer.degraded])])
-        return _find_nothing(answer, reason)
+        is_empty = not library.documents().count
+        status: QueryStatus = "no_documents" if is_empty else "nothing_found"
+        reason = "; ".join([f"no chunk was found: {answer.reason}", *answer.notes])
+        instruction = NOTHING_INDEXED if is_empty else tell_nothing(library, text)
+        return _find_nothing(answer, status, reason, instruction)
+    is_evidence = answer.weak < len(answer.hits)
     found = len(answer.hits)
     left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
     return QueryResult.of(
         answer,
-        status="success" if answer.weak < found else "fallback",
+        status="success" if is_evidence else "fallback",
         message="; ".join([f"{count(found, 'chunk')} found", *_tell_weak(answer), *left_out, *answer.notes]),
-        chunks=tuple(map(FoundChunk.of, answer.hits)),
+        chunks=tuple(_describe_chunk(hit, debug=debug) for hit in answer.hits),
         num_chunks=found,
         source_files=tuple(dict.fromkeys(hit.uri for hit in answer.hits)),
-        instruction=INSTRUCTION,
-        debug_info=_debug(library, answer, filters) if debug else None,
+        instruction=INSTRUCTION if is_evidence else FALLBACK_INSTRUCTION,
+        debug_info=_debug(library, answer, wanted) if debug else None,
     )
 
 
@@ -79,18 +107,22 @@ def search_pattern(library: Library, pattern: str, *, regex: bool = False, offse
     answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
     return PatternResult.of(
         answer,
-        matches=tuple(map(FoundPlace.of, answer.matches)),
+        status="success" if answer.count else "nothing_found",
+        matches=tuple(_describe_place(library, match) for match in answer.matches),
         showing=len(answer.matches),
         message=(
             f"{count(answer.count, 'place')} in {count(answer.documents, 'document')}, "
-            f"{len(answer.matches)} given from offset {offset} on"
+            f"{len(answer.matches)} given from offset {offset} on{''.join(f'; {note}' for note in answer.notes)}"
         ),
     )
 
 
-def judge_retrieval(library: Library, question: str, retrieved: str) -> Judgement:
+def judge_retrieval(library: Library, question: str, retrieved: str) -> JudgedRetrieval:
     """Judge whether a text answers a question."""
-    return Judgement.of(library.evaluate(question, retrieved))
+    judged = library.evaluate(question, retrieved)
+    seems = "seems to answer" if judged.sufficient else "does not seem to answer"
+    message = f"the text {seems} the question, confidence {judged.confidence}; {judged.recommendation}"
+    return JudgedRetrieval.of(judged, status="success", message=message)
 
 
 def index_file(library: Library, path: str | Path) -> IndexedDocument:
@@ -112,8 +144,12 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
             f"{file} was indexed, but has no tenant, or another one than {tenant!r}, which the setting "
             "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
         )
+    is_reindexed = outcome.status == "indexed" and entry.document_id in {each.document_id for each in before}
+    became = "unchanged" if outcome.status == "unchanged" else "indexed again" if is_reindexed else "indexed"
     return IndexedDocument.of(
         entry,
+        status="success",
+        message=f"{entry.uri}: {became}, {count(entry.chunks, 'chunk')}",
         file_name=file.name,
         file_type=_type_of(file.name),
         file_size_mb=file.stat().st_size / _MEGABYTE,
@@ -121,15 +157,14 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
         total_chunks=sum(each.chunks for each in entries),
         from_cache=report.embedded == 0,
         already_indexed=outcome.status == "unchanged",
-        reindexed=outcome.status == "indexed" and entry.document_id in {each.document_id for each in before},
+        reindexed=is_reindexed,
         note=outcome.reason,
     )
 
 
 def index_folder(library: Library, path: str | Path, *, recursive: bool = False) -> IndexedDirectory:
     """Index the files of a folder, and say of each what became of it."""
-    workspace = library.workspace
-    folder = require_inside(path, list_readable(workspace), workspace.root)
+    folder = _find_place(library, path)
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; name a folder, or index the file by itself")
     report = _index(library, folder, recursive=recursive)
@@ -137,6 +172,9 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
         (file, outcome)
         for file, outcome in _place_outcomes(library, report)
         if file.is_relative_to(folder) and (recursive or file.parent == folder)
+    ]
+    mine = [
+        (file, outcome.model_copy(update={"path": _name(library, outcome.path)})) for file, outcome in mine
     ]
     indexed = tuple(outcome.path for _, outcome in mine if outcome.status == "indexed")
     noted = _tell_reasons(
@@ -148,9 +186,10 @@ def index_folder(library: Library, path: str | Path, *, recursive: bool = False)
     )
     gone = sum(outcome.status == "removed" for _, outcome in mine)
     return IndexedDirectory(
-        indexed=len(indexed),
-        failed=len(failed),
-        skipped=len(skipped),
+        status="partial" if failed else "success" if mine else "nothing_found",
+        indexed_count=len(indexed),
+        failed_count=len(failed),
+        skipped_count=len(skipped),
         indexed_files=indexed,
         failed_files=failed,
         skipped_files=skipped,
@@ -169,10 +208,13 @@ def list_indexed(library: Library) -> ListedDocuments:
     """List the documents; none where nothing is indexed yet."""
     if not is_made(library.workspace):
         nothing = DocumentList(documents=(), count=0, chunks=0, unread=())
-        return ListedDocuments.of(nothing, not_read=0, message="nothing is indexed yet")
+        return ListedDocuments.of(
+            nothing, status="no_documents", not_read=0, message=str(explain_absence(library.workspace))
+        )
     listed = library.documents()
     return ListedDocuments.of(
         listed,
+        status="success" if listed.count else "no_documents",
         documents=tuple(
             ListedDocument.of(
                 entry,
@@ -207,7 +249,7 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
     if output_path is None:
         entry = library.document(name)
         workspace.dumps.mkdir(mode=0o700, exist_ok=True)
-        named = f"{PurePosixPath(entry.uri).stem[:_NAME_CHARACTERS]}-{entry.document_id[:_ID_CHARACTERS]}.txt"
+        named = f"{PurePosixPath(entry.uri).stem[:_NAME_CHARACTERS]}-{entry.document_id[:_ID_CHARACTERS]}.md"
         target = require_inside(workspace.dumps / named, roots, workspace.root)
     else:
         target = require_inside(output_path, roots, workspace.root)
@@ -215,6 +257,7 @@ def dump(library: Library, name: str, output_path: str | Path | None = None) -> 
     written = library.dump(name, target, roots=roots, replace=output_path is None)
     return DumpedDocument.of(
         written,
+        status="success",
         message="; ".join(
             [
                 f"{count(written.characters, 'character')} of {written.document.uri} written",
@@ -229,20 +272,36 @@ def tell_status(library: Library) -> RagStatus:
     status = library.status()
     return RagStatus.of(
         status,
+        status="error" if status.state == "error" else "success",
         pending_files=len(status.pending),
         message=status.reason or f"the index is {status.state}",
     )
 
 
-def _find_nothing(answer: SearchAnswer | None, reason: str, **others: Any) -> QueryResult:
+def tell_nothing(library: Library, query: str) -> str:
+    """Say what to do where a search found nothing: nothing may be concluded from an index that is not finished."""
+    indexing = describe_indexing(library.workspace)
+    if indexing:
+        return (
+            f"{indexing[:1].upper()}{indexing[1:]}. Ask again when it has ended, and conclude nothing before."
+        )
+    return (
+        f"Nothing in the index is about {cut_line(query, _NAME_CHARACTERS)!r}. Say that the documents do not answer "
+        "the question, or search with other words."
+    )
+
+
+def _find_nothing(
+    answer: SearchAnswer | None, status: QueryStatus, reason: str, instruction: str, **others: Any
+) -> QueryResult:
     return QueryResult.of(
         answer,
-        status="no_documents",
+        status=status,
         message=reason,
         chunks=(),
         num_chunks=0,
         source_files=(),
-        instruction="Say that the documents do not answer the question, or search with other words.",
+        instruction=instruction,
         **others,
     )
 
@@ -256,6 +315,29 @@ def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
     they_are = inflect(answer.weak, "is", "are")
     return (
         f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
+    )
+
+
+def _shorten_id(document_id: str, index: int) -> str:
+    """Name a chunk by the beginning of its document's id and its number; the tools take it."""
+    return f"{document_id[:_SHORT_ID]}{CHUNK_MARK}{index}"
+
+
+def _describe_chunk(hit: Hit, *, debug: bool) -> FoundChunk:
+    index = int(hit.chunk_id.rpartition(":")[2])
+    return FoundChunk.of(
+        hit,
+        chunk_id=_shorten_id(hit.document_id, index),
+        debug_chunk_index=index if debug else None,
+    )
+
+
+def _describe_place(library: Library, match: Match) -> FoundPlace:
+    chunk = library.chunk(match.document_id, match.char_start)
+    return FoundPlace.of(
+        match,
+        chunk_id=None if chunk is None else _shorten_id(chunk.document_id, chunk.index),
+        chunk_text=None if chunk is None else chunk.text,
     )
 
 
@@ -285,13 +367,30 @@ def _index(library: Library, path: Path, *, recursive: bool) -> IndexReport:
     return report
 
 
+def _name(library: Library, path: str) -> str:
+    """Name a file as all tools name its document: relative to the folder of the documents, or to its source."""
+    return path.removeprefix(f"{name_source(library.workspace.settings.documents.folder, '')}/")
+
+
+def _find_place(library: Library, path: str | Path) -> Path:
+    """Return the place of a path, relative to the workspace, or as the tools name a file or folder of documents."""
+    workspace = library.workspace
+    roots = list_readable(workspace)
+    if str(path).strip() and not resolve_path(path, workspace.root).exists():
+        with suppress(InputError):
+            named = require_inside(make_locator(workspace)(str(path)), roots, workspace.root)
+            if named.exists():
+                return named
+    return require_inside(path, roots, workspace.root)
+
+
 def _find_file(library: Library, path: str | Path, entries: Sequence[DocumentEntry]) -> Path:
     """Return the file of a path: one that can be indexed, else one by which the other tools name a document."""
     workspace = library.workspace
     roots = list_readable(workspace)
     named = next((entry.path for entry in entries if entry.uri == str(path)), None)
     if named is None:
-        return require_inside(path, roots, workspace.root)
+        return _find_place(library, path)
     with suppress(InputError):
         given = require_inside(path, roots, workspace.root)
         if given.is_file():

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from pydantic import ValidationError, validate_call
 
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, InputError
 from backstory.interfaces.agents import document_answers
+from backstory.interfaces.agents.document_filters import DocumentFilters
 from backstory.interfaces.agents.failures import describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Result, Style
@@ -59,14 +61,42 @@ class DocumentTools:
     library: Library
 
     @_answering
-    def query_documents(self, query: str, debug: bool = False) -> Result:
-        """Search all documents; ``debug`` adds what each search key found."""
-        return document_answers.query(self.library, query, debug=debug)
+    def query_documents(
+        self,
+        query: str,
+        debug: bool = False,
+        max_chunks: int | None = None,
+        *,
+        top_k: int | None = None,
+        filters: DocumentFilters | None = None,
+        as_of: datetime | None = None,
+    ) -> Result:
+        """Search all documents; ``debug`` adds what each search key found, ``max_chunks`` is ``top_k``."""
+        return document_answers.query(
+            self.library, query, debug=debug, top_k=top_k, max_chunks=max_chunks, filters=filters, as_of=as_of
+        )
 
     @_answering
-    def query_specific_file(self, file_path: str, query: str) -> Result:
+    def query_specific_file(
+        self,
+        file_path: str,
+        query: str,
+        max_chunks: int | None = None,
+        *,
+        top_k: int | None = None,
+        filters: DocumentFilters | None = None,
+        as_of: datetime | None = None,
+    ) -> Result:
         """Search one document, named by its path, title, slug or id; a part of a name is none."""
-        return document_answers.query(self.library, query, document=file_path)
+        return document_answers.query(
+            self.library,
+            query,
+            document=file_path,
+            top_k=top_k,
+            max_chunks=max_chunks,
+            filters=filters,
+            as_of=as_of,
+        )
 
     @_answering
     def search_indexed_chunks(self, pattern: str, regex: bool = False, offset: int = 0) -> Result:
@@ -109,3 +139,31 @@ class DocumentTools:
     def rag_status(self) -> Result:
         """Describe the state of the index."""
         return document_answers.tell_status(self.library)
+
+
+def register_rag_tools(agent: Any, library: Library | None = None) -> None:
+    """Register the ten tools with an agent.
+
+    Args:
+        agent: An agent that takes functions by its method ``tool_plain``, ``register_tool`` or ``add_tool``; any other
+            object gets the tools as methods.
+        library: The library; None for that of the agent.
+
+    Raises:
+        InputError: There is no library.
+    """
+    found = library or getattr(agent, "library", None)
+    if not isinstance(found, Library):
+        raise InputError("the agent has no library; pass one, such as Library.open()", code="no_library")
+    tools = DocumentTools()
+    tools.library = found
+    register = next((getattr(agent, name) for name in _REGISTRARS if hasattr(agent, name)), None)
+    for name in _NAMES:
+        if register is None:
+            setattr(agent, name, getattr(tools, name))
+        else:
+            register(getattr(tools, name))
+
+
+_REGISTRARS: Final = ("tool_plain", "register_tool", "add_tool")
+_NAMES: Final = tuple(name for name in vars(DocumentTools) if not name.startswith("_") and name != "library")

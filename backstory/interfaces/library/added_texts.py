@@ -19,7 +19,7 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
 from backstory.ingest.documents.metadata.dates import parse_date
-from backstory.interfaces.library.corpus import ADDED_FOLDER
+from backstory.interfaces.library.names import ADDED_FOLDER
 from backstory.writing.post_files import FileState, inspect_file
 
 FIELDS: Final = ("title", "slug", "date", "tags", "kind", "tenant")
@@ -66,12 +66,23 @@ def check_texts(
         tenant: Owner of the texts whose metadata name none; None or empty for nobody.
 
     Raises:
-        InputError: A text is blank, the numbers differ, an id is blank or repeated, or metadata cannot be written.
+        InputError: An argument has another shape, a text is blank, the numbers differ, an id is blank or repeated, or
+            metadata cannot be written.
     """
     if isinstance(texts, str) or isinstance(ids, str):
         raise InputError(
             "texts and ids are lists; pass a list of one text to add one", code="wrong_type", name="texts"
         )
+    if isinstance(metadata, Mapping) or not all(isinstance(each, Mapping) for each in metadata or ()):
+        raise InputError(
+            f"metadata is a list with a mapping for each text; found {metadata!r}",
+            code="wrong_type",
+            name="metadata",
+        )
+    for name, given in (("texts", texts), ("ids", ids or ())):
+        wrong = next((one for one in given if not isinstance(one, str)), None)
+        if wrong is not None:
+            raise InputError(f"{name} must be texts; found {wrong!r}", code="wrong_type", name=name)
     names = [digest([text], length=16) for text in texts] if ids is None else list(ids)
     facts: list[Mapping[str, Any]] = [{} for _ in texts] if metadata is None else list(metadata)
     if not len(texts) == len(names) == len(facts):
@@ -177,6 +188,23 @@ def read_text(path: Path) -> AddedText | None:
     return AddedText(text_id, body.removesuffix("\n"), {**fields.pop("metadata", {}), **fields})
 
 
+def read_metadata(path: Path, uri: str, revision: str = "") -> Mapping[str, Any]:
+    """Read the metadata with which a text was added.
+
+    Args:
+        path: The file of a document.
+        uri: Path of the document.
+        revision: Its indexed revision; without one, the file may have changed since.
+
+    Returns:
+        The metadata; empty for a file that was not added as a text, or was changed since.
+    """
+    added = read_text(path) if uri.startswith(f"{ADDED_FOLDER}/") else None
+    if added is None or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(revision):
+        return {}
+    return {**added.metadata, "id": added.text_id}
+
+
 def inspect_text(path: Path) -> FileState:
     """Return whether the file of a text is absent, as it was written, or a person's."""
     return "edited" if path.is_symlink() or path.is_dir() else inspect_file(path)
@@ -204,7 +232,9 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
             )
     if "tags" in stated:
         tags = stated["tags"]
-        if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
+        if not isinstance(tags, list | tuple | set | frozenset) or not all(
+            isinstance(tag, str) and tag.strip() for tag in tags
+        ):
             raise InputError(
                 f"text {text_id!r}: its tags must be a list of texts; found {tags!r}",
                 code="invalid_metadata",

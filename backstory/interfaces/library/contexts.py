@@ -168,6 +168,19 @@ def make_window_context(
     return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes)
 
 
+def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
+    """Divide a long text into the parts that :func:`make_context` searches for, each within the model's input.
+
+    Args:
+        snapshot: The open snapshot, whose model reads the parts.
+        text: The text, not blank.
+
+    Raises:
+        InputError: The text holds no visible character.
+    """
+    return tuple(_divide(snapshot, text, None)[1]["text"])
+
+
 def _cover(
     snapshot: OpenSnapshot,
     query: str,

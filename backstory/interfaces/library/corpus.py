@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +12,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.errors import InputError
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.sources import name_source
-from backstory.interfaces.library.names import NamedDocument, find_document, name_documents
-from backstory.interfaces.library.results import DocumentEntry, DocumentList, DocumentText, FileOutcome
+from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, find_document, name_documents
+from backstory.interfaces.library.results import Chunk, DocumentEntry, DocumentList, DocumentText, FileOutcome
 from backstory.interfaces.library.text_positions import PlacedText
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import WHOLE, read_table
-
-ADDED_FOLDER: Final = "added"
-"""Folder, in the folder of the documents, of the texts that were added."""
 
 _READ: Final = ("read",)
 _TABLES: Final = ("documents", "document_chunks", "sources")
@@ -36,6 +35,7 @@ class Corpus:
         chunk_counts: Number of chunks by document id.
         sources: Rows of the table ``sources`` of the documents.
         content_hashes: Hash of the content that was read last, by uri.
+        chunk_spans: First character of each chunk, and the one after its last, by document id.
         hidden: Files of other tenants, as the table ``sources`` names them; no answer mentions them.
     """
 
@@ -44,7 +44,18 @@ class Corpus:
     chunk_counts: dict[str, int]
     sources: pl.DataFrame
     content_hashes: dict[str, str]
+    chunk_spans: dict[str, list[tuple[int, int]]]
     hidden: frozenset[str] = frozenset()
+
+    @property
+    def version(self) -> str:
+        """Name of the state of the documents."""
+        return self.workspace.ledger.read("documents")[WHOLE].content
+
+    @cached_property
+    def revisions(self) -> dict[str, str]:
+        """The revision of each document by its uri."""
+        return dict(self.documents.select("uri", "revision").iter_rows())
 
     @cached_property
     def named(self) -> list[NamedDocument]:
@@ -79,6 +90,7 @@ class Corpus:
             characters=len(row["text"]),
             words=len(row["text"].split()),
             pages=place_text(row).pages,
+            recognised_pages=sum(each is not None for each in row.get("confidences") or ()),
             chunks=self.chunk_counts.get(row["document_id"], 0),
             size=size,
             added=row["uri"].startswith(f"{ADDED_FOLDER}/"),
@@ -130,6 +142,44 @@ class Corpus:
             page_end=shown[1] if shown else None,
             char_start=start,
             char_end=end,
+        )
+
+    def find_chunk(self, name: str, character: int | None = None) -> Chunk | None:
+        """Return the chunk of an id, or the first one that holds a character of a document.
+
+        Args:
+            name: Id of the chunk, whole or short; or with a character, name of the document.
+            character: The character.
+
+        Returns:
+            The chunk; None if no chunk holds the character.
+
+        Raises:
+            InputError: No document has this name, several have it, or it has no such chunk.
+        """
+        row = self.find(name)
+        spans = self.chunk_spans.get(row["document_id"], [])
+        if character is None:
+            stated = re.split(r"[#:]", name)[-1]
+            index = int(stated) if stated.isdecimal() else -1
+            if not 0 <= index < len(spans):
+                raise InputError(
+                    f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
+                    code="unknown_chunk",
+                    name=name,
+                    chunks=len(spans),
+                )
+        else:
+            index = next((place for place, (start, end) in enumerate(spans) if start <= character < end), -1)
+            if index < 0:
+                return None
+        start, end = spans[index]
+        return Chunk(
+            document_id=row["document_id"],
+            index=index,
+            char_start=start,
+            char_end=end,
+            text=row["text"][start:end],
         )
 
     def of_tenant(self, tenant: str | None) -> Corpus:
@@ -203,5 +253,9 @@ def _read_corpus(workspace: Workspace) -> Corpus:
     hashes = dict(last.select("uri", "content_hash").iter_rows())
     chunks = read_table(workspace.tables, "document_chunks", [WHOLE])
     counts = dict(chunks.group_by("document_id").len().iter_rows())
+    spans: dict[str, list[tuple[int, int]]] = {}
+    placed = chunks.select("document_id", "chunk_index", "char_start", "char_end").sort("chunk_index")
+    for document_id, _, start, end in placed.iter_rows():
+        spans.setdefault(document_id, []).append((start, end))
     sources = read_table(workspace.tables, "sources").filter(pl.col("folder") == "documents").sort("source")
-    return Corpus(workspace, documents, counts, sources, hashes)
+    return Corpus(workspace, documents, counts, sources, hashes, spans)

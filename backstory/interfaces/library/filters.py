@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters
@@ -29,6 +30,7 @@ class SearchFilters:
         tenant: Owner of the documents.
         as_of: Documents that were published after this time are hidden; undated ones are not.
         pages: First and last page; a chunk must hold text of one of these pages.
+        metadata: Values of the metadata with which a text was added; of a list, one value suffices.
 
     Raises:
         InputError: A value does not have the required form.
@@ -41,6 +43,7 @@ class SearchFilters:
     tenant: str | None = None
     as_of: datetime | None = None
     pages: tuple[int, int] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("documents", "paths", "kinds", "tags"):
@@ -48,6 +51,12 @@ class SearchFilters:
                 raise InputError(
                     f"filter {name} is a single text; pass a list of texts", code="wrong_type", name=name
                 )
+        if not isinstance(self.metadata, Mapping):
+            raise InputError(
+                f"filter metadata is {self.metadata!r}; pass a mapping of names to values",
+                code="wrong_type",
+                name="metadata",
+            )
         if self.as_of is not None and self.as_of.tzinfo is None:
             raise InputError(
                 f"filter as_of: {self.as_of} has no time zone; pass an aware time, such as UTC",
@@ -65,7 +74,7 @@ class SearchFilters:
     @property
     def names_documents(self) -> bool:
         """Whether the filters name documents, which must then be looked up."""
-        return bool(self.documents or self.paths)
+        return bool(self.documents or self.paths or self.metadata)
 
 
 def admit(
@@ -83,13 +92,24 @@ def admit(
         The conditions; None if no document can meet them.
 
     Raises:
-        InputError: A name fits no document, or several.
+        InputError: A name fits no document, or several, or a glob matches none.
     """
     ids: set[str] | None = set(settings.document_ids) or None
     if filters.names_documents:
         named = {find_document(documents, name).document_id for name in filters.documents}
         for pattern in filters.paths:
             named |= {document.document_id for document in find_matching(documents, pattern)}
+        if not (filters.documents or filters.paths):
+            named = {document.document_id for document in documents}
+        if filters.metadata:
+            from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
+
+            described = [document for document in documents if document.document_id in named]
+            named = {
+                one.document_id
+                for one in described
+                if _has(read_metadata(one.path, one.uri), filters.metadata)
+            }
         ids = named if ids is None else ids & named
     if ids is not None and not ids:
         return None
@@ -101,6 +121,18 @@ def admit(
         tenant=settings.tenant if filters.tenant is None else filters.tenant,
         undated=settings.undated == "serve",
         pages=filters.pages,
+    )
+
+
+def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether metadata has all the wanted values; one value of a list suffices."""
+    return all(
+        name in metadata
+        and (
+            metadata[name] == value
+            or (isinstance(metadata[name], list) and not isinstance(value, list) and value in metadata[name])
+        )
+        for name, value in wanted.items()
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -10,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import DocumentError, NoIndexError
 from backstory.base.ids import digest
 from backstory.base.wording import count
+from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile, FolderListing
 from backstory.ingest.documents.written import is_unlisted
 from backstory.ingest.sources.roots import list_sources
@@ -20,6 +22,7 @@ from backstory.interfaces.library.file_stamps import FileStamps
 from backstory.interfaces.library.names import list_all_files
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import LEDGER_FILE
+from backstory.storage.tables.locks import find_holder, run_lock
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
@@ -135,9 +138,50 @@ class StaleNote:
         listing = list_all_files(workspace)
         changed = _find_changed(workspace, listing, revisions)
         roots = [workspace.documents_dir, *(source.root for source in list_sources(workspace))]
-        records = [workspace.added_sources, *_files_of_ledger(workspace.tables)]
+        records = [workspace.added_sources, run_lock(workspace.tables), *_files_of_ledger(workspace.tables)]
         self._stamps = FileStamps.take(listing, [*roots, *records], began)
-        return _describe(changed, hidden) if changed else None
+        if not changed:
+            return None
+        cut = "the last indexing was killed; " if find_holder(workspace.tables) == "killed" else ""
+        return cut + _describe(changed, hidden)
+
+
+def describe_indexing(workspace: Workspace) -> str | None:
+    """Describe how far the run that is under way is; None without one.
+
+    Args:
+        workspace: The workspace.
+    """
+    if find_holder(workspace.tables) != "running":
+        return None
+    running = next(
+        (one for one in workspace.runs.read(_NAMED) if one.status == "running" and one.stage), None
+    )
+    step = None if running is None else running.step or f"at {running.stage}"
+    return f"indexing is under way{f': {step}' if step else ''}"
+
+
+def explain_absence(workspace: Workspace) -> NoIndexError:
+    """Explain why nothing can be searched: nothing is indexed yet, or the first indexing is under way.
+
+    Args:
+        workspace: A workspace without an index.
+    """
+    if indexing := describe_indexing(workspace):
+        return NoIndexError(
+            f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
+            code="indexing",
+        )
+    if find_holder(workspace.tables) == "killed":
+        return NoIndexError(
+            f"the first indexing of {workspace.root} was killed, and nothing can be searched yet; run it again, which "
+            "resumes",
+            code="cut_short",
+        )
+    return NoIndexError(
+        f"nothing is indexed in {workspace.root} yet; put files into {workspace.documents_dir} and run "
+        "`backstory add`, or with chats `backstory run`"
+    )
 
 
 def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
@@ -154,6 +198,8 @@ def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None
 
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
+    if find_holder(workspace.tables) == "killed":
+        return _find_unpublished(workspace, listing, revisions)
     indexed_at = _last_write(workspace.tables)
     here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
     gone = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
@@ -164,6 +210,33 @@ def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mappi
         and (_hash(file) or "")[:_REVISION_CHARACTERS] != revisions.get(file.uri)
     ]
     return sorted([*gone, *changed])
+
+
+def _find_unpublished(
+    workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]
+) -> list[str]:
+    """List the files whose content a snapshot does not have, whenever they changed.
+
+    A run that was killed has written the ledger, but maybe not the snapshot, so times of change say nothing.
+    """
+    from backstory.ingest.documents.sources import name_source
+    from backstory.interfaces.library.corpus import is_made
+    from backstory.storage.tables.parquet import read_table
+
+    unread: set[str] = set()
+    if is_made(workspace):
+        sources = read_table(workspace.tables, "sources").filter(folder="documents")
+        unread = set(sources.filter(sources["status"] != "read")["source"])
+    hashes = FileHashes(workspace.ledger)
+    folder = workspace.settings.documents.folder
+    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
+    found = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
+    for file in listing.files:
+        content = hashes.find(os.fspath(file.path)) or _hash(file) or ""
+        is_known = revisions.get(file.uri) == content[:_REVISION_CHARACTERS]
+        if not is_known and name_source(folder, file.uri) not in unread:
+            found.append(file.uri)
+    return sorted(found)
 
 
 def _last_write(tables: Path) -> float:

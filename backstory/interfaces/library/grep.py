@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -42,6 +43,7 @@ def grep(
     limit: int,
     offset: int,
     limit_seconds: float,
+    notes: Sequence[str] = (),
 ) -> GrepAnswer:
     """Find the matches of a pattern in the texts of all documents.
 
@@ -53,6 +55,7 @@ def grep(
         limit: Maximum number of returned matches; all are counted.
         offset: Number of matches to skip.
         limit_seconds: Processor time that the search may take.
+        notes: Notes of the answer.
 
     Returns:
         The matches by path and place, without those that hold no character.
@@ -100,7 +103,7 @@ def grep(
         documents=found.texts,
         offset=offset,
         next_offset=shown if matches and shown < found.count else None,
-        notes=(),
+        notes=tuple(notes),
     )
 
 

@@ -11,12 +11,12 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from backstory.base.errors import NoIndexError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.expansion import main_stemmer, mark_words
 from backstory.interfaces.library.filters import Depth, SearchFilters
-from backstory.interfaces.library.freshness import StaleNote, name_state
+from backstory.interfaces.library.freshness import StaleNote, describe_indexing, explain_absence, name_state
 from backstory.interfaces.library.results import (
+    Chunk,
     ContextAnswer,
     DocumentEntry,
     DocumentList,
@@ -68,6 +68,7 @@ class Library:
         self._workspace = workspace
         self._snapshots = Snapshots(workspace)
         self._stale = StaleNote(workspace)
+        self._old = StaleNote(workspace)
         self._changing = threading.Lock()
         self._starting = threading.Lock()
         self._watcher: Watcher | None = None
@@ -118,7 +119,7 @@ class Library:
         rerank: bool = False,
         depth: Depth = _DEPTH,
     ) -> SearchAnswer:
-        """Search the documents for one question.
+        """Search the documents for one question. One that is longer than the model's input is searched in parts.
 
         Args:
             query: The question.
@@ -138,7 +139,6 @@ class Library:
             InputError: The question is blank, a name in the filters fits no document or several, or an argument is out
                 of its range.
             NoIndexError: Nothing is indexed yet.
-            EmbeddingInputError: The question is longer than the model's input.
             ModelError: A model could not be used.
         """
         [answer] = self.search_many(
@@ -174,7 +174,6 @@ class Library:
         Raises:
             InputError: As for :meth:`search`, for any of the questions.
             NoIndexError: Nothing is indexed yet.
-            EmbeddingInputError: A question is longer than the model's input.
             ModelError: A model could not be used.
         """
         plan = SearchPlan(top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth)
@@ -324,14 +323,16 @@ class Library:
         """
         from backstory.interfaces.library.grep import grep
 
+        corpus = self._read_corpus()
         return grep(
-            self._read_corpus(),
+            corpus,
             pattern,
             is_regex=regex,
             ignore_case=ignore_case,
             limit=limit,
             offset=offset,
             limit_seconds=limit_seconds,
+            notes=self._tell_old(corpus),
         )
 
     def documents(self) -> DocumentList:
@@ -369,6 +370,22 @@ class Library:
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
+
+    def chunk(self, name: str, character: int | None = None) -> Chunk | None:
+        """Read one chunk of a document.
+
+        Args:
+            name: Id of the chunk, as hits and tools give it; or with a character, name of the document.
+            character: A character of the document's text, from 0, which the chunk holds.
+
+        Returns:
+            The chunk; None if no chunk holds the character.
+
+        Raises:
+            InputError: No document has this name, several have it, or it has no such chunk.
+            NoIndexError: Nothing is indexed yet.
+        """
+        return self._read_corpus().find_chunk(name, character)
 
     def summarize(
         self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
@@ -528,11 +545,13 @@ class Library:
         from backstory.interfaces.library.corpus import is_made
 
         if not is_made(self._workspace):
-            raise NoIndexError(
-                f"nothing is indexed in {self._workspace.root} yet; put files into "
-                f"{self._workspace.documents_dir} and run `backstory add`, or with chats `backstory run`"
-            )
+            raise explain_absence(self._workspace)
         return self._corpus.read_mine()
+
+    def _tell_old(self, corpus: Corpus) -> list[str]:
+        """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
+        old = self._old.describe(corpus.version, corpus.revisions, corpus.hidden)
+        return list(filter(None, [describe_indexing(self._workspace), old]))
 
     def _change(self) -> Change:
         from backstory.interfaces.library.mutations import Change
@@ -544,5 +563,5 @@ class Library:
         return report
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        note = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
-        return [note] if note else []
+        stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
+        return list(filter(None, [describe_indexing(self._workspace), stale]))

@@ -49,6 +49,12 @@ def resolve_path(path: str | Path, base: Path = Path()) -> Path:
     return found
 
 
+ADDED_FOLDER: Final = "added"
+"""Folder, in the folder of the documents, of the texts that were added."""
+
+CHUNK_MARK: Final = "#"
+"""Stands between the id of a document and the rest of the id of a chunk."""
+
 _LISTED = 10
 _LEAST_ID = 6
 """Fewest characters of the beginning of a document's id that name it."""
@@ -77,8 +83,8 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
     """Find the one document of a name.
 
     These are names, in this order: the id, the path as the tables have it, the path of the file (absolute, or relative
-    to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, and
-    the beginning of the id. The first kind of name that fits any document decides.
+    to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, the
+    beginning of the id, and the id of one of its chunks. The first kind of name that fits any document decides.
 
     Args:
         documents: All documents.
@@ -112,11 +118,11 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
 
     Args:
         documents: All documents.
-        pattern: Names with ``*``, ``?`` and ``[]``, compared with the whole path; a part ``**`` stands for any number
-            of folders. A pattern without ``/`` is compared with the name of the file.
+        pattern: Names with ``*``, ``?`` and ``[]``, compared with the whole path, and with the path in its source; a
+            part ``**`` stands for any number of folders. A pattern without ``/`` is compared with the name of the file.
 
     Raises:
-        InputError: The pattern is blank.
+        InputError: The pattern is blank, or no document matches it; the message names the nearest ones.
     """
     if not pattern.strip():
         raise InputError(
@@ -127,7 +133,22 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
     wanted = PurePosixPath(pattern).parts
     if "/" not in pattern:
         wanted = ("**", *wanted)
-    return [document for document in documents if matches_glob(PurePosixPath(document.uri).parts, wanted)]
+    found = [
+        document
+        for document in documents
+        if matches_glob(PurePosixPath(document.uri).parts, wanted)
+        or (
+            SOURCE_MARK in document.uri
+            and matches_glob(PurePosixPath(document.uri.partition(SOURCE_MARK)[2]).parts, wanted)
+        )
+    ]
+    if not found:
+        raise InputError(
+            f"no document matches the glob {pattern!r}{_suggest_paths(documents, pattern)}",
+            code="unmatched_pattern",
+            pattern=pattern,
+        )
+    return found
 
 
 def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
@@ -141,6 +162,8 @@ def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
     yield lambda document: document.slug == name
     yield lambda document: " ".join(document.title.split()).casefold() == folded
     yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
+    owner, mark, _ = name.partition(CHUNK_MARK)
+    yield lambda document: bool(mark) and len(owner) >= _LEAST_ID and document.document_id.startswith(owner)
 
 
 def _resolve(name: str) -> Path | None:
@@ -166,6 +189,14 @@ def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
     close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
     found = list({names[other].document_id: names[other] for other in close}.values())
     return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"
+
+
+def _suggest_paths(documents: Sequence[NamedDocument], pattern: str) -> str:
+    """Name the documents whose paths are nearest to a glob, however far they are."""
+    near = get_close_matches(pattern.replace("*", ""), [document.uri for document in documents], 3, 0.0)
+    return (
+        f"; the nearest paths are {name_some(near, _LISTED)}" if near else "; the library holds no document"
+    )
 
 
 def list_all_files(workspace: Workspace) -> FolderListing:

@@ -17,7 +17,9 @@ Confidence: TypeAlias = Literal["high", "medium", "low"]
 class Result(BaseModel):
     """Base of all results."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, validate_by_name=True, serialize_by_alias=True
+    )
     renamed: ClassVar[Mapping[str, str]] = {}
     """Names in another record of the fields that a :func:`view` gives under names of its own."""
 
@@ -86,6 +88,9 @@ class Hit(Result):
     tenant: str = Field(description="Owner of the document; empty for none.")
     tags: tuple[str, ...] = Field(description="Tags of the document.")
     date: datetime | None = Field(description="Date of the document, UTC; null if it states none.")
+    metadata: dict[str, Any] = Field(
+        default={}, description="Metadata with which the text was added, and its id; empty for a file."
+    )
     heading: str = Field(description='Headings above the chunk, joined by " > ".')
     page_start: int | None = Field(description="First page; null for a document without pages.")
     page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
@@ -95,6 +100,16 @@ class Hit(Result):
     char_end: int = Field(description="Character after the last one.")
     text: str = Field(description="Text of the chunk.")
     cite: str = Field(description="The one string under which this chunk may be quoted.")
+
+
+class Chunk(Result):
+    """One chunk of a document, as the tables have it."""
+
+    document_id: str = Field(description="Id of its document.")
+    index: int = Field(description="Number of the chunk in its document, from 0.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+    text: str = Field(description="Text of the chunk.")
 
 
 class SearchAnswer(Result):
@@ -200,6 +215,7 @@ class DocumentEntry(DocumentFacts):
     tenant: str = Field(description="Owner; empty for none.")
     words: int = Field(description="Words of its text, separated by white space.")
     pages: int | None = Field(description="Number of pages; null for a document without pages.")
+    recognised_pages: int = Field(description="Pages whose text was recognised in an image.")
     chunks: int = Field(description="Number of chunks that are searched.")
     size: int | None = Field(description="Size of its file in bytes; null if the file is not there now.")
     added: bool = Field(description="Whether it is a text that was added through the library.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -19,6 +19,9 @@ from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
+
+_SPECIAL_TOKENS: Final = 8
+"""More than the special tokens that any model adds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +75,16 @@ def search(
 
     Raises:
         InputError: A question is blank, a name fits no document or several, or there is no reranker.
-        EmbeddingInputError: A question is longer than the model's input.
         ModelError: The reranker could not be used.
     """
     for question in questions:
         if not question.strip():
             raise InputError("the question is blank; give some words to look for")
-    keys = [list_keys(snapshot.index, question, expand=plan.expand) for question in questions]
+    parts = [_cut_long(snapshot, question) for question in questions]
+    keys = [
+        some or list_keys(snapshot.index, question, expand=plan.expand)
+        for question, some in zip(questions, parts, strict=True)
+    ]
     together = [key for some in keys for key in some]
     settings = snapshot.workspace.settings.rag
     documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
@@ -101,6 +107,19 @@ def search(
         searched.answer(question, some, found, described, wanted, admitted, result)
         for question, some, found in zip(questions, keys, hits, strict=True)
     ]
+
+
+def _cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
+    """Cut a question that is longer than the model's input into parts, as a context does; none for any other."""
+    embedder = snapshot.workspace.embedder
+    # No token has less than a byte, so that most questions need no tokenizer.
+    if len(question.encode("utf-8", "replace")) + _SPECIAL_TOKENS <= embedder.max_input_tokens:
+        return ()
+    if int(embedder.count_tokens([question])[0]) <= embedder.max_input_tokens:
+        return ()
+    from backstory.interfaces.library.contexts import divide_text
+
+    return divide_text(snapshot, question)
 
 
 def list_keys(index: SearchIndex, question: str, *, expand: bool) -> tuple[str, ...]:
@@ -171,6 +190,10 @@ class _Searched:
         result: SearchResult,
     ) -> SearchAnswer:
         notes, reranked = list(self.notes), False
+        if question not in keys:
+            notes.append(
+                f"the question is longer than the model reads, and was searched as {len(keys)} parts, the keys"
+            )
         if self.plan.rerank:
             from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
 
@@ -181,7 +204,7 @@ class _Searched:
         shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)
         threshold = self._threshold
         hits = tuple(
-            make_hit(place, row, described[row["chunk_id"]], threshold)
+            make_hit(place, row, described[row["chunk_id"]], threshold, self.snapshot.read_metadata)
             for place, row in enumerate(found[:shown], start=1)
         )
         return SearchAnswer(
@@ -232,7 +255,13 @@ class _Searched:
         return find_threshold(workspace.settings.rag, workspace.embedder, self.snapshot.index.calibration)
 
 
-def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], threshold: float) -> Hit:
+def make_hit(
+    rank: int,
+    row: Mapping[str, Any],
+    chunk: Mapping[str, Any],
+    threshold: float,
+    read_metadata: Callable[[str, str], Mapping[str, Any]],
+) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
     pages = None if chunk["page_start"] is None else (chunk["page_start"], chunk["page_end"])
     first_line, last_line = chunk.get("line_start"), chunk.get("line_end")
@@ -253,6 +282,7 @@ def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], thresh
             )
         },
         tags=tuple(chunk["tags"]),
+        metadata=dict(read_metadata(chunk["uri"], chunk["revision"])),
         date=chunk["published_at"],
         line_start=first_line,
         line_end=last_line,

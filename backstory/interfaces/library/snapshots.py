@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, Self
 
 from backstory.base.errors import StaleIndexWarning
 from backstory.index.search import SearchIndex
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.ingest.documents.files import list_foreign
-from backstory.interfaces.library.names import NamedDocument, name_documents
+from backstory.interfaces.library.freshness import explain_absence
+from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, make_locator, name_documents
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
+_ADDED: Final = f"{ADDED_FOLDER}/"
 _KEPT_DESCRIPTIONS: Final = 4096
 """Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 
@@ -33,7 +36,7 @@ class OpenSnapshot:
         readers: Number of its present readers.
         is_retired: Whether the last reader closes it.
         described: Recently used chunk descriptions, by chunk id (bounded).
-        lock: Guards ``described``.
+        lock: Guards what is cached.
     """
 
     served: QueryIndex
@@ -43,6 +46,7 @@ class OpenSnapshot:
     is_retired: bool = field(default=False, init=False)
     described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _metadata: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(cls, workspace: Workspace, published: str | None) -> Self:
@@ -78,6 +82,24 @@ class OpenSnapshot:
                 rows = self.index.describe(unknown).iter_rows(named=True)
                 self.described.update({row["chunk_id"]: row for row in rows})
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
+
+    def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:
+        """Read the metadata with which the text of a document was added; empty for any other document."""
+        if not uri.startswith(_ADDED):
+            return {}
+        with self.lock:
+            known = self._metadata.get(uri)
+        if known is None:
+            from backstory.interfaces.library.added_texts import read_metadata
+
+            known = read_metadata(self._locate_file(uri), uri, revision)
+            with self.lock:
+                self._metadata[uri] = known
+        return known
+
+    @cached_property
+    def _locate_file(self) -> Callable[[str], Path]:
+        return make_locator(self.workspace)
 
     def name_documents(self, tenant: str | None) -> list[NamedDocument]:
         """Return the documents by all their names.
@@ -139,6 +161,8 @@ class Snapshots:
     def _take(self) -> OpenSnapshot:
         with self._lock:
             published = current_version(self._workspace.index)
+            if not published and not has_pointer(self._workspace.index):
+                raise explain_absence(self._workspace)
             # A damaged snapshot is rebuilt under the same version.
             current = self._current
             if current is None or current.published != published or current.served.degraded is not None:

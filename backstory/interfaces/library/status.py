@@ -9,7 +9,7 @@ from backstory.base.errors import BackstoryError
 from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.corpus import Corpus, CorpusReader, is_made
-from backstory.interfaces.library.freshness import find_stale_partitions
+from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions
 from backstory.interfaces.library.results import LibraryStatus
 from backstory.interfaces.library.watching import Watcher
 from backstory.pipeline.workspace import Workspace
@@ -37,7 +37,7 @@ def read_status(
         reason, pending = str(error), []
     is_broken = reason is not None
     if is_running(workspace.tables) or (watcher is not None and watcher.busy):
-        state, reason = "indexing", reason or "a run of this workspace is under way"
+        state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
     elif is_broken:
         state = "error"
     elif version is None:

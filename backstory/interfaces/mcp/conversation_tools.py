@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.agents.document_filters import make_filters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
+from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
@@ -27,20 +28,10 @@ _MORE: Final = "give a larger max_tokens, or less text"
 
 Conversation = Annotated[
     str | list[str | dict[str, Any]] | dict[str, Any] | None,
-    Field(description="The text; or its messages, each with author, time and text."),
+    Field(
+        description="A question, message, chat or draft, whole; or its messages, each with author, time and text."
+    ),
 ]
-Most = Annotated[int | None, Field(ge=1, le=100)]
-
-
-class CoverFilters(BaseModel):
-    """Which documents may serve; a list that is empty does not restrict. The tenant is that of the settings."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    documents: list[str] = Field(default=[], description="Paths, titles or ids.")
-    paths: list[str] = Field(default=[], description="Globs of paths, such as notes/**/*.md.")
-    kinds: list[str] = Field(default=[], description="Kinds, such as post.")
-    tags: list[str] = Field(default=[], description="Tags, at least one of which a document has.")
 
 
 def add_conversation_tools(tools: Registry, library: Library) -> None:
@@ -49,10 +40,10 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
     @tools.tool(title="What covers a conversation, and what nothing covers", annotations=READS)
     def cover_conversation(
         text: Conversation = None,
-        window_id: str | None = None,
-        k: Most = None,
-        as_of: datetime | None = None,
-        filters: CoverFilters | None = None,
+        window_id: Annotated[str | None, Field(description="In place of a text: id of a window.")] = None,
+        k: TopK = None,
+        as_of: AsOf = None,
+        filters: Filters = None,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Coverage:
         """Divide a question, or a whole message, chat or draft, into its parts; say which documents serve which part.
@@ -61,17 +52,16 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         do not divide it, and do not ask once for each part. A part is a few whole messages of a chat; of prose, a
         paragraph or a few sentences of a long one. The answer holds passages to quote, the documents with the parts
         that each serves, and in `uncovered` the parts that nothing serves: for those, say that the documents do not
-        tell. k is the number of passages. as_of, a time with a zone, hides documents that were published later.
+        tell.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
-        wanted = filters or CoverFilters()
         options: dict[str, Any] = {
             "format": FORMAT,
             "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
             "top_k": k,
             "as_of": as_of,
-            "filters": SearchFilters(**wanted.model_dump()),
+            "filters": make_filters(filters),
         }
         if text is not None:
             # The protocol's library reads a text that is JSON, such as an export, before the tool gets it.
@@ -82,7 +72,11 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="Why a document is, or is not, in a context", annotations=READS)
     def explain(
-        window_id: str, document: str | None = None, max_tokens: MaxTokens = DEFAULT_TOKENS
+        window_id: WindowId,
+        document: Annotated[
+            str | None, Field(description="Path, title or id of one document; null for all that were found.")
+        ] = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Explanation:
         """Explain why documents, or one document, are or are not in the context of a window."""
         found = library.explain(window_id, document)
@@ -96,9 +90,9 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="List the windows of the chats", annotations=READS)
     def list_windows(
-        first: date | None = None,
-        last: date | None = None,
-        limit: Annotated[int, Field(ge=1, le=500)] = 50,
+        first: Annotated[date | None, Field(description="First day.")] = None,
+        last: Annotated[date | None, Field(description="Last day.")] = None,
+        limit: Annotated[int, Field(ge=1, le=500, description="Most windows.")] = 50,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> WindowList:
         """List windows of the indexed chats, the latest first, with how well documents cover them."""

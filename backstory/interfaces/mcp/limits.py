@@ -1,16 +1,26 @@
-"""How much a result holds: lists are cut at their end, and the result says so."""
+"""How much a result holds: lists are cut at their end, and the result says so.
+
+Tokens are those of the result as JSON, by the tokenizer of granite-embedding-30m-english, which is always installed: a
+byte-level BPE vocabulary of 50,265 entries, that of GPT-2 and RoBERTa. Models that write have larger vocabularies of
+the same kind, and count about as many tokens in English, and fewer in other languages and in code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.results import Result
 from backstory.text.chunking.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 DEFAULT_TOKENS: Final = 8_000
 MOST_TOKENS: Final = 20_000
@@ -22,35 +32,45 @@ _ROOM: Final = 150
 
 MaxTokens: TypeAlias = Annotated[
     int,
-    Field(ge=LEAST_TOKENS, le=MOST_TOKENS, description="Most tokens of the result, by a careful estimate."),
+    Field(ge=LEAST_TOKENS, le=MOST_TOKENS, description="Most tokens of the result."),
 ]
 
 _MOST_CHARACTERS: Final = 7
-"""Characters that no token exceeds on average, by the estimate."""
+"""Characters of a token on average that no text exceeds but one of long words or repetitions."""
+_LONG: Final = 2_000
+"""Characters of a text that is not cut to the last one that has room."""
+_NEAR_ENOUGH: Final = 50
+"""A long text is cut within one part in so many of the longest one that is small enough."""
 
 _R = TypeVar("_R", bound=Result)
 _ANY: Final = TypeAdapter[object](object)
 
 
-def cut_list(result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: str) -> _R:
+def cut_list(
+    result: _R, rows: str, max_tokens: int, *, told_in: str, remedy: str, shortens: str | None = None
+) -> _R:
     """Cut one list of a result so that its JSON is within a number of tokens.
 
     Args:
         result: The result.
         rows: Name of the list.
-        max_tokens: Most tokens of the result, by :func:`backstory.text.chunking.tokens.estimate_tokens`.
+        max_tokens: Most tokens of the result.
         told_in: Name of what says that the list was cut: a text, one that may be null, or a tuple of texts.
         remedy: What to do to get the rest.
+        shortens: Name of the text that is cut in the first row where no whole row has room; None to give none then.
 
     Returns:
         The result, if it is small enough; else one with as many rows as there is room for.
     """
     listed = getattr(result, rows)
-    bare = result.model_copy(update={rows: ()})
-    room = max_tokens - count_tokens(bare) - _ROOM
-    counts = estimate_tokens([_ANY.dump_json(row).decode() for row in listed]) if listed else np.zeros(0)
+    if fits(result, max_tokens):
+        return result
+    room = max_tokens - count_tokens(result.model_copy(update={rows: ()})) - _ROOM
+    counts = _count([_ANY.dump_json(row).decode() for row in listed]) if listed else np.zeros(0)
     shown = int((np.cumsum(counts) <= room).sum())
-    if shown == len(listed):
+    if shortens is not None and listed and not shown:
+        shown, listed = 1, (_shorten(listed[0], shortens, room), *listed[1:])
+    elif shown == len(listed):
         return result
     note = f"cut at {max_tokens} tokens: {shown} of {len(listed)} {rows} are given; {remedy}"
     before = getattr(result, told_in)
@@ -94,12 +114,46 @@ def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
     low, high = 0, min(len(text), max_tokens * _MOST_CHARACTERS)
     if high == len(text) and count(text) <= max_tokens:
         return text
-    while low < high:
+    # Near enough: counting a long text takes longer than a few more characters are worth.
+    while high - low > (low // _NEAR_ENOUGH if low > _LONG else 0):
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(text[:middle]) <= max_tokens else (low, middle - 1)
     return text[: text.rfind("\n", 0, low) + 1 or low]
 
 
+def fits(result: Result, max_tokens: int) -> bool:
+    """Return whether a result is within a number of tokens. Most are, by an estimate that is rarely too low."""
+    text = result.model_dump_json()
+    return int(estimate_tokens([text])[0]) <= max_tokens or int(_count([text])[0]) <= max_tokens
+
+
 def count_tokens(result: Result) -> int:
-    """Estimate the tokens of a result as JSON."""
-    return int(estimate_tokens([result.model_dump_json()])[0])
+    """Count the tokens of a result as JSON."""
+    return int(_count([result.model_dump_json()])[0])
+
+
+def _count(texts: Sequence[str]) -> NDArray[np.int64]:
+    # A lone surrogate of a hostile file name has no token.
+    readable = [text.encode("utf-8", "replace").decode() for text in texts]
+    encoded = _tokenizer().encode_batch(readable, add_special_tokens=False)
+    return np.array([len(each.ids) for each in encoded], np.int64)
+
+
+@cache
+def _tokenizer() -> Tokenizer:
+    # Loaded late: most results are small enough by the estimate.
+    from tokenizers import Tokenizer
+
+    from backstory.models.embeddings.local.granite_pack import read_granite_pack
+
+    tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _shorten(row: _R, name: str, room: int) -> _R:
+    """Cut a text of a row so that the row has room."""
+    text = str(getattr(row, name))
+    cut = cut_text(text, room, lambda beginning: count_tokens(row.model_copy(update={name: beginning})))
+    return row.model_copy(update={name: cut})

@@ -7,8 +7,20 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from backstory.base.errors import InputError
+from backstory.interfaces.agents import document_answers
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.names import CHUNK_MARK
 from backstory.interfaces.library.results import GrepAnswer, LibraryStatus
+from backstory.interfaces.mcp.arguments import (
+    AsOf,
+    DocumentName,
+    Filters,
+    IsRegex,
+    Offset,
+    Pattern,
+    Query,
+    TopK,
+)
 from backstory.interfaces.mcp.limits import (
     DEFAULT_TOKENS,
     MaxTokens,
@@ -34,37 +46,42 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
     """Register the tools."""
 
     @tools.tool(title="Search (connectors)", annotations=READS)
-    def search(query: str) -> FoundDocuments:
+    def search(
+        query: Query, top_k: TopK = None, filters: Filters = None, as_of: AsOf = None
+    ) -> FoundDocuments:
         """Find the documents for a question; read one of them with fetch. cover_conversation gives passages to quote.
 
-        The nearest documents are given, best first, also where none of them is near.
+        The nearest documents are given, best first, also where none of them is near; status says so.
         """
-        answer = library.search(query, expand=True)
-        found = {hit.document_id: hit for hit in reversed(answer.hits)}
-        return FoundDocuments(
+        found = document_answers.query(library, query, top_k=top_k, filters=filters, as_of=as_of)
+        documents = {chunk.source_file: chunk for chunk in reversed(found.chunks)}
+        return FoundDocuments.of(
+            found,
             results=tuple(
-                FoundDocument.of(hit, url=address(document_id))
-                for document_id, hit in list(reversed(found.items()))[:_MOST_FOUND]
+                FoundDocument.of(chunk, url=address(chunk.document_id))
+                for chunk in list(reversed(documents.values()))[:_MOST_FOUND]
             ),
-            degraded=answer.degraded,
         )
 
     @tools.tool(title="Fetch (connectors)", annotations=READS)
     def fetch(
-        id: str,  # noqa: A002 - the name that connectors send
+        id: DocumentName,  # noqa: A002 - the name that connectors send
         start: Annotated[int, Field(ge=0, description="Character to begin at.")] = 0,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Fetched:
-        """Read a document by the id that search gave, or by its path, from a character on."""
+        """Read a document by the id that search gave, or by its path, from a character on.
+
+        The id of a chunk begins at the chunk.
+        """
         return _fetch(library, id, start, max_tokens)
 
     @tools.tool(title="Find a pattern, with citations", annotations=READS)
     def grep(
-        pattern: str,
-        regex: bool = False,
-        ignore_case: bool = True,
-        limit: Annotated[int, Field(ge=1, le=100)] = 20,
-        offset: Annotated[int, Field(ge=0)] = 0,
+        pattern: Pattern,
+        regex: IsRegex = False,
+        ignore_case: Annotated[bool, Field(description="Whether upper and lower case are the same.")] = True,
+        limit: Annotated[int, Field(ge=1, le=100, description="Most matches.")] = 20,
+        offset: Offset = 0,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> GrepAnswer:
         """Find every place that a text, or a regular expression, matches, each with the string to cite it by."""
@@ -73,8 +90,8 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="Documents, and what was not read", annotations=READS)
     def documents(
-        offset: Annotated[int, Field(ge=0)] = 0,
-        limit: Annotated[int, Field(ge=1, le=200)] = 50,
+        offset: Offset = 0,
+        limit: Annotated[int, Field(ge=1, le=200, description="Most documents.")] = 50,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> DocumentPage:
         """List the documents with all that is known of each, and the files that were not read, with the reasons."""
@@ -91,7 +108,7 @@ def add_reading_tools(tools: Registry, library: Library) -> None:
 
     @tools.tool(title="State of the library", annotations=READS)
     def status() -> LibraryStatus:
-        """Report the state of the library, the reason for it, and the files that have changed since."""
+        """Report whether the library is ready or why not, and which files have changed since they were indexed."""
         remedy = "indexing reads them all"
         return cut_list(library.status(), "pending", DEFAULT_TOKENS, told_in="reason", remedy=remedy)
 
@@ -102,8 +119,11 @@ def address(document_id: str) -> str:
 
 
 def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
-    found = library.text(name.removeprefix(address("")))
+    named = name.removeprefix(address(""))
+    found = library.text(named)
     entry = found.document
+    if not start and CHUNK_MARK in named and (chunk := library.chunk(named)) is not None:
+        start = chunk.char_start
     if start and start >= len(found.text):
         raise InputError(
             f"start {start} is behind the end of {entry.uri}, whose text has {len(found.text)} characters; give a "

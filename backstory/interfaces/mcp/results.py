@@ -6,10 +6,10 @@ from datetime import datetime
 
 from pydantic import Field
 
+from backstory.interfaces.agents.document_results import QueryResult
 from backstory.interfaces.library.results import (
     ContextAnswer,
     ContextPart,
-    Degraded,
     DocumentEntry,
     DocumentFacts,
     DocumentList,
@@ -71,11 +71,11 @@ class FoundDocument(Result):
     url: str = Field(description="Address of the document as a resource of this server.")
 
 
+@view(QueryResult, "status", "message", "instruction", "degraded")
 class FoundDocuments(Result):
     """Documents that a search found, best first, in the shape of chat connectors."""
 
     results: tuple[FoundDocument, ...] = Field(description="The documents.")
-    degraded: str | None = Degraded
 
 
 class FetchedMetadata(DocumentFacts):

@@ -25,6 +25,7 @@ from backstory.interfaces.mcp.protocol_errors import refuse
 from backstory.interfaces.mcp.reading_tools import add_reading_tools
 from backstory.interfaces.mcp.registry import DEFAULT, Registry
 from backstory.interfaces.mcp.resources import add_resources
+from backstory.interfaces.mcp.schemas import shorten_schema
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +76,15 @@ class LibraryServer(MCPServer[Any]):
             hint = "list the resources and their templates, and use an address of theirs"
             raise refuse(Failure(code="unknown_resource", message=str(error), hint=hint)) from error
 
-    def take_only_named_arguments(self) -> None:
-        """State in the schemas of all tools that an unknown argument is an error."""
+    def shorten_schemas(self) -> None:
+        """State in the schemas that an unknown argument is an error, and leave out what a model need not read."""
         for tool in self._tool_manager.list_tools():
-            tool.parameters["additionalProperties"] = False
+            tool.parameters = {**shorten_schema(tool.parameters), "additionalProperties": False}
+            metadata = tool.fn_metadata
+            if metadata.output_schema is not None:
+                metadata.output_schema = shorten_schema(metadata.output_schema, describes=False)
+            # The list of tools reads it from a cache that was filled before.
+            tool.__dict__.pop("output_schema", None)
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
         tool = self._tool_manager.get_tool(name)
@@ -136,7 +142,7 @@ def make_server(
         )
     for tool in chosen:
         server.add_tool(tool.function, title=tool.title, annotations=tool.annotations)
-    server.take_only_named_arguments()
+    server.shorten_schemas()
     add_resources(server, library)
     add_prompts(server, library)
     return server

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from backstory.base.ids import digest
+from backstory.base.progress import announce
 from backstory.base.wording import name_some
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import FolderListing, join_listings
@@ -102,6 +103,7 @@ class DocumentsStage(TableStage):
             previous_reading=known.inputs if known and is_current_code and previous is not None else "",
             hashes=hashes,
             mentions_undated=workspace.has_chats,
+            progress=workspace.runs.follow("files read", partial(announce, "reading documents")),
         )
         self._inputs_after = {WHOLE: _hash_inputs(workspace, hashes)}
         if previous is not None:

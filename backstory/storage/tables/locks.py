@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from backstory.base.files.atomic import lock
 from backstory.base.telemetry.scope import current_run
@@ -35,7 +35,7 @@ def running(
         by: What runs, for those that wait for it.
         while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
     """
-    with _open_lock(root / _RUN) as file:
+    with _open_lock(run_lock(root)) as file:
         if not lock(file, wait=False):
             holder = _read_holder(file)
             logger.warning("waiting for %s: a workspace allows one run at a time", holder)
@@ -54,7 +54,7 @@ def running_if_free(root: Path, by: str) -> Iterator[bool]:
         root: Folder of the tables; made if absent.
         by: What runs, for those that wait for it.
     """
-    with _open_lock(root / _RUN) as file:
+    with _open_lock(run_lock(root)) as file:
         if not lock(file, wait=False):
             yield False
             return
@@ -69,10 +69,27 @@ def is_running(root: Path) -> bool:
         root: Folder of the tables.
     """
     try:
-        with (root / _RUN).open("ab") as file:
+        with run_lock(root).open("ab") as file:
             return not lock(file, wait=False)
     except FileNotFoundError:
         return False
+
+
+def find_holder(root: Path) -> Literal["running", "killed"] | None:
+    """Return what became of the last run over the tables: it runs, or it was killed; None if it ended by itself.
+
+    Cheap enough for every question; :func:`is_running` also notices a run that has only just begun.
+
+    Args:
+        root: Folder of the tables.
+    """
+    try:
+        with run_lock(root).open("rb") as file:
+            if not file.read(1):
+                return None
+            return "killed" if lock(file, wait=False) else "running"
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager
@@ -86,6 +103,15 @@ def writing_table(root: Path, table: str) -> Iterator[None]:
     with _open_lock(root / table / _TABLE) as file:
         lock(file)
         yield
+
+
+def run_lock(root: Path) -> Path:
+    """Return the file of the lock of runs, which changes when one begins or ends.
+
+    Args:
+        root: Folder of the tables.
+    """
+    return root / _RUN
 
 
 def _open_lock(path: Path) -> IO[bytes]:

@@ -34,6 +34,19 @@ def test_a_configuration_is_read_from_toml(tmp_path: Path) -> None:
     assert "secret" not in f"{config} {config!r}"
 
 
+def test_names_of_the_original_configuration_stand_for_ours_and_a_warning_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = read(
+        tmp_path,
+        '[rag]\nenabled = true\nembedding_provider = "mock"\n'
+        '[rag.vector_store]\nprovider = "chroma"\nurl = "http://localhost:8000"\ncollection_name = "notes"\n',
+    )
+    assert (config.embedding_provider, config.vector_store.provider) == ("hashing", "backstory")
+    assert "chroma stands for backstory" in caplog.text
+    assert "mock stands for hashing" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "code", "setting"),
     [
@@ -43,7 +56,8 @@ def test_a_configuration_is_read_from_toml(tmp_path: Path) -> None:
         ("[rag]\nchunk_size = 8", "out_of_range", "chunk_size"),
         ("[rag]\nchunk_overlap = 1000", "out_of_range", "chunk_overlap"),
         ('[rag]\nvector_store = "chroma"', "wrong_type", "rag.vector_store"),
-        ('[rag.vector_store]\nprovider = "chroma"', "unknown_value", "vector_store.provider"),
+        ('[rag.vector_store]\nprovider = "faiss"', "unknown_value", "vector_store.provider"),
+        ('[rag]\nchunker = "lines"', "unknown_value", "chunker"),
         ('[rag.vector_store]\ncollection_name = "../up"', "invalid_name", "vector_store.collection_name"),
         ('[rag.vector_store]\nurl = "http://a"', "unused_setting", "vector_store.url"),
         ('[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"', "absent_setting", "vector_store.mcp_server"),

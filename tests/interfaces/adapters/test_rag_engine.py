@@ -10,7 +10,12 @@ import pytest
 from backstory import Library
 from backstory.base.errors import EmbeddingError, InputError, SearchIndexError, SettingsError
 from backstory.index.snapshot.publication import current_version
-from backstory.interfaces.adapters.rag_engine import BaseEmbeddingProvider, RAGConfig, RAGEngine
+from backstory.interfaces.adapters.rag_engine import (
+    BaseEmbeddingProvider,
+    RAGConfig,
+    RAGEngine,
+    VectorStoreConfig,
+)
 from tests.errors import raises
 from tests.interfaces.adapters.recording_provider import RecordingProvider
 from tests.interfaces.library.conftest import SETTINGS
@@ -48,8 +53,16 @@ def test_files_are_indexed_searched_and_deleted(base: Path) -> None:
     assert engine.get_all_indexed_paths() == ["notes/train.md"]
     assert (base / "notes" / "bread.md").is_file()
     assert engine.index_file("notes/bread.md") == 1
-    with raises(InputError, "unknown_document"):
-        engine.delete_documents_by_path("notes/other.md")
+    assert not engine.delete_documents_by_path("notes/other.md")
+    (base / "notes" / "train.md").write_text("# Train\n\nThe sleeper to Porto.", encoding="utf-8")
+    synced = engine.sync()
+    assert synced is not None
+    assert synced.indexed == 1
+    assert "Porto" in engine.search("sleeper", top_k=1)[0]["text"]
+    assert engine.collection is engine.library
+    assert engine.embedding_provider is not None
+    [vector] = engine.embedding_provider.embed(["rye bread"])
+    assert len(vector) == 256
 
 
 def test_a_changed_file_is_indexed_again_and_an_unchanged_one_is_not(base: Path) -> None:
@@ -70,14 +83,44 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_reason(base: Path) -> N
     engine = RAGEngine(HASHING, base)
     (base / "notes" / "broken.md").write_text("---\ntitle: [\n---\ntext", encoding="utf-8")
     (base / "notes" / "empty.md").write_text("", encoding="utf-8")
-    for name in ("broken.md", "empty.md"):
-        with raises(InputError, "unread_file"):
-            engine.index_file(f"notes/{name}")
+    (base / "notes" / "picture.bin").write_bytes(bytes(range(256)) * 9)
+    with raises(InputError, "unread_file"):
+        engine.index_file("notes/broken.md")
+    for name in ("empty.md", "picture.bin"):
+        assert engine.index_file(f"notes/{name}") == 0
+        assert engine.skipped[str(base / "notes" / name)]
     with raises(InputError, "absent_file"):
         engine.index_file("notes/absent.md")
     with raises(InputError, "no_file"):
         engine.index_file("notes")
     assert engine.library.index().documents == 0
+
+
+def test_source_code_is_cut_by_its_definitions_where_the_setting_says_so(base: Path) -> None:
+    functions = [f"def name_{number}(x):\n    return x + {number}\n\n\n" for number in range(12)]
+    (base / "notes" / "code.py").write_text("".join(functions), encoding="utf-8")
+    store = VectorStoreConfig(collection_name="code")
+    config = RAGConfig(
+        enabled=True,
+        vector_store=store,
+        embedding_provider="mock",
+        chunk_size=60,
+        chunk_overlap=0,
+        chunker="ast",
+    )
+    engine = RAGEngine(config, base)
+    engine.index_file("notes/code.py")
+    found = engine.search("name_7", top_k=3)
+    assert all(result["text"].startswith("def ") for result in found)
+
+
+def test_a_path_that_only_the_current_folder_holds_is_found_there(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(base / "notes")
+    engine = RAGEngine(HASHING, base)
+    assert engine.index_file("bread.md") == 1
+    assert engine.get_all_indexed_paths() == ["notes/bread.md"]
 
 
 def test_texts_keep_their_ids_metadata_and_paths(base: Path) -> None:
@@ -92,9 +135,9 @@ def test_texts_keep_their_ids_metadata_and_paths(base: Path) -> None:
     [found] = engine.search("hydrogen", top_k=1)
     assert found["text"] == "Hydrogen burns."
     assert "from" not in found["metadata"]
-    with raises(InputError, "unknown_text", id="Bread"):
-        engine.delete_documents(["b", "Bread"])
-    engine.delete_documents(["b", "mail/1"])
+    assert engine.delete_documents(["b", "Bread"]) is False
+    assert engine.search("helium", top_k=1)[0]["metadata"]["id"] == "b"
+    assert engine.delete_documents(["b", "mail/1"])
     assert engine.is_empty()
     assert engine.search("hydrogen") == []
 
@@ -103,8 +146,7 @@ def test_texts_are_deleted_by_the_path_of_their_metadata(base: Path) -> None:
     engine = RAGEngine(HASHING, base)
     engine.index_file("notes/bread.md")
     engine.add_documents(["1", "2", "3"], ["One.", "Two.", "Three."], [{"path": "x"}, {"path": "./x"}, {}])
-    with raises(InputError, "unknown_text"):  # an id is no path
-        engine.delete_documents([str(base / "notes" / "bread.md")])
+    assert not engine.delete_documents([str(base / "notes" / "bread.md")])  # a path is no id
     engine.delete_documents_by_path("x")
     assert engine.get_all_indexed_paths() == ["notes/bread.md"]
     assert engine.search("three", top_k=1)[0]["metadata"]["id"] == "3"

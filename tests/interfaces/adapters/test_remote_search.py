@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import os
 import shlex
+import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -107,6 +110,25 @@ def test_a_key_is_not_sent_unencrypted_to_another_machine() -> None:
         engine_of("find_notes", "http://search.example/mcp", KEY).search("bread")
 
 
+def test_one_session_serves_all_questions_and_a_server_that_ended_is_started_again(tmp_path: Path) -> None:
+    noting = f"echo $$ > {shlex.quote(str(tmp_path / 'pid'))}; exec {COMMAND}"
+    engine = engine_of("find_notes", shlex.join(["sh", "-c", noting]), names=NOTES)
+    engine.search("bread")
+    remote = engine._remote
+    assert remote is not None
+    session = remote._session
+    started = time.perf_counter()
+    for _ in range(5):
+        engine.search("bread", top_k=1)
+    assert remote._session is session
+    assert time.perf_counter() - started < 5
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert engine.search("bread", top_k=1)
+    assert remote._session is not session
+    engine.close()
+    assert remote._session is None
+
+
 def test_a_remote_index_is_not_written_to(address: str) -> None:
     engine = engine_of("find_notes", address, KEY, NOTES)
     with raises(InputError, "no_index"):
@@ -123,4 +145,4 @@ def test_the_server_of_a_library_is_asked_by_its_command(indexed_once: Library) 
     assert [result["text"] for result in results] == [hit.text for hit in hits]
     assert [result["distance"] for result in results] == pytest.approx([1 - hit.score for hit in hits])
     assert [result["metadata"]["path"] for result in results] == [hit.uri for hit in hits]
-    assert [result["metadata"]["chunk"] for result in results] == [hit.chunk_id for hit in hits]
+    assert [result["metadata"]["chunk"] for result in results] == [f"{hit.document_id[:8]}#0" for hit in hits]

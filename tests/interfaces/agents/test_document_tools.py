@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backstory.interfaces.agents.document_tools import DocumentTools
+from backstory.base.errors import InputError
+from backstory.interfaces.agents.document_filters import DocumentFilters
+from backstory.interfaces.agents.document_tools import DocumentTools, register_rag_tools
 from backstory.interfaces.library.library import Library
+from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
 from tests.interfaces.library.conftest import SETTINGS
 
@@ -56,7 +60,8 @@ def test_a_query_gives_the_documented_keys(reader: Agent) -> None:
     assert (found["status"], found["degraded"], found["debug_info"]) == ("success", None, None)
     assert found["num_chunks"] == len(found["chunks"])
     assert set(found["chunks"][0]) == {
-        "chunk_id", "page", "page_end", "content", "relevance_score", "source_file",
+        "chunk_id", "_debug_chunk_index", "document_id", "title", "cite", "heading", "metadata", "line", "page",
+        "page_end", "content", "relevance_score", "source_file",
     }  # fmt: skip
     assert found["chunks"][0]["source_file"] == found["source_files"][0] == "night-train.md"
     assert found["search_keys_used"][0] == "What is the night train?"
@@ -72,7 +77,9 @@ def test_debug_tells_what_each_key_found(reader: Agent) -> None:
     scores = [chunk["relevance_score"] for chunk in found["chunks"]]
     assert (told["score_max"], told["score_min"]) == (max(scores), min(scores))
     assert told["score_mean"] == pytest.approx(sum(scores) / len(scores))
-    assert reader.query_documents("What is sourdough bread?")["chunks"] == found["chunks"]
+    assert {chunk["_debug_chunk_index"] for chunk in found["chunks"]} == {0}
+    plain = reader.query_documents("What is sourdough bread?")["chunks"]
+    assert plain == [{**chunk, "_debug_chunk_index": None} for chunk in found["chunks"]]
 
 
 def test_a_query_without_evidence_is_a_fallback_and_without_an_index_nothing(
@@ -81,6 +88,10 @@ def test_a_query_without_evidence_is_a_fallback_and_without_an_index_nothing(
     assert reader.query_documents("xylophone zygote")["status"] == "fallback"
     nothing = Agent(make_library()).query_documents("night train")
     assert (nothing["status"], nothing["num_chunks"], nothing["chunks"]) == ("no_documents", 0, [])
+    assert "nothing can be said" in nothing["instruction"]
+    unmet = reader.query_documents("night train", filters=DocumentFilters(kinds=["recipe"]))
+    assert (unmet["status"], unmet["chunks"]) == ("nothing_found", [])
+    assert "Nothing in the index is about 'night train'" in unmet["instruction"]
 
 
 def test_where_nothing_is_indexed_no_document_is_listed_and_every_error_says_so(
@@ -119,10 +130,77 @@ def test_one_file_is_searched_by_a_whole_name_only(reader: Agent) -> None:
         assert_failure(reader.query_specific_file(part, "starter"), "input", part)
 
 
+def test_a_query_takes_the_filters_of_a_search_and_the_number_of_chunks(reader: Agent) -> None:
+    query = "sourdough bread"
+    both = DocumentFilters(paths=["*.md"], tags=["sourdough"])
+    assert set(reader.query_documents(query, filters=both)["source_files"]) == {"sourdough.md", "later.md"}
+    assert reader.query_documents(query, filters=both, max_chunks=1)["num_chunks"] == 1
+    assert reader.query_documents(query, filters=both, top_k=1)["num_chunks"] == 1
+    assert_failure(reader.query_documents(query, max_chunks=1, top_k=2), "input", "same number")
+    early = datetime(2025, 1, 1, tzinfo=UTC)
+    assert reader.query_documents(query, filters=both, as_of=early)["source_files"] == ["sourdough.md"]
+    unmatched = reader.query_documents(query, filters=DocumentFilters(paths=["sour/**"]))
+    assert_failure(unmatched, "input", "sour/**")
+    assert "sourdough.md" in unmatched["hint"]
+
+
+def test_a_chunk_has_a_short_id_that_the_other_tools_take(reader: Agent) -> None:
+    [chunk] = reader.query_documents("night train", max_chunks=1)["chunks"]
+    name = chunk["chunk_id"]
+    assert len(name) < 16
+    assert (chunk["title"], chunk["cite"], chunk["line"]) == ("Night train", "night-train.md, lines 2-4", 2)
+    assert reader.query_specific_file(name, "seat")["source_files"] == ["night-train.md"]
+    assert reader.summarize_document(name)["document"] == "night-train.md"
+    read = reader.library.chunk(name)
+    assert read is not None
+    assert read.text == chunk["content"]
+    with raises(InputError, "unknown_chunk"):
+        reader.library.chunk(name.replace("#0", "#7"))
+
+
+def test_all_ten_tools_have_a_status_and_a_message(agent: Agent) -> None:
+    for answer in (
+        agent.query_documents("train"),
+        agent.query_specific_file("later.md", "starter"),
+        agent.search_indexed_chunks("train"),
+        agent.evaluate_retrieval("What train?", "The night train."),
+        agent.index_document("later.md"),
+        agent.index_directory("posts"),
+        agent.list_indexed_documents(),
+        agent.summarize_document("later.md"),
+        agent.dump_document("later.md"),
+        agent.rag_status(),
+    ):
+        assert answer["status"] == "success"
+        assert answer["message"]
+    assert agent.search_indexed_chunks("xylophone")["status"] == "nothing_found"
+
+
+def test_the_tools_are_registered_with_an_agent(indexed_once: Library) -> None:
+    class Framework:
+        def __init__(self) -> None:
+            self.tools: dict[str, Callable[..., dict[str, Any]]] = {}
+
+        def tool_plain(self, tool: Callable[..., dict[str, Any]]) -> None:
+            self.tools[tool.__name__] = tool
+
+    class Plain:
+        library = indexed_once
+
+    framework, plain = Framework(), Plain()
+    register_rag_tools(framework, indexed_once)
+    register_rag_tools(plain)
+    assert len(framework.tools) == 10
+    for query in (framework.tools["query_documents"], plain.query_documents):  # type: ignore[attr-defined]
+        assert query("night train")["source_files"][0] == "night-train.md"
+    with raises(InputError, "no_library"):
+        register_rag_tools(Framework())
+
+
 def test_matches_are_counted_truly_and_shown_by_the_hundred(agent: Agent) -> None:
     agent.library.add(["\n".join(f"row {number} quince" for number in range(1, 251))], ["rows"])
     first = agent.search_indexed_chunks("quince")
-    assert set(first) == {"pattern", "matches", "count", "showing", "next_offset", "message"}
+    assert set(first) == {"status", "pattern", "matches", "count", "showing", "next_offset", "message"}
     assert (first["count"], first["showing"], len(first["matches"]), first["next_offset"]) == (
         250,
         100,
@@ -134,7 +212,11 @@ def test_matches_are_counted_truly_and_shown_by_the_hundred(agent: Agent) -> Non
     lines = [match["line"] for match in [*first["matches"], *last["matches"]]]
     text = agent.library.text("rows").text.split("\n")
     assert all("quince" in text[line - 1] for line in lines)
-    assert set(first["matches"][0]) == {"file", "page", "line", "text"}
+    assert set(first["matches"][0]) == {
+        *("file", "title", "page", "line", "text", "cite"),
+        *("chunk_id", "chunk_text"),
+    }
+    assert all("quince" in match["chunk_text"] for match in first["matches"])
 
 
 @pytest.mark.parametrize("mark", ["", "?", "!!", "…", " ?\n"])
@@ -143,7 +225,10 @@ def test_a_verbatim_answer_is_sufficient_and_another_text_is_not(reader: Agent, 
     good = reader.evaluate_retrieval(
         question, "«A seat reservation», on the night-train, to: Lisbon; needs nothing."
     )
-    assert set(good) == {"sufficient", "confidence", "keyword_overlap", "recommendation", "issues"}
+    assert set(good) == {
+        *("status", "message"),
+        *("sufficient", "confidence", "keyword_overlap", "recommendation", "issues"),
+    }
     assert good["sufficient"]
     assert good["keyword_overlap"] == 1
     bad = reader.evaluate_retrieval(question, "Moths circled round another lamp!")
@@ -156,7 +241,7 @@ def test_a_changed_file_is_indexed_again_and_an_unchanged_one_is_not(agent: Agen
     unchanged = agent.index_document("posts/night-train.md")
     assert set(unchanged) == {
         "file_name", "file_type", "file_size_mb", "num_pages", "num_chunks", "total_indexed_files", "total_chunks",
-        "from_cache", "already_indexed", "reindexed", "note",
+        "from_cache", "already_indexed", "reindexed", "note", "status", "message", "vlm_pages",
     }  # fmt: skip
     assert (unchanged["already_indexed"], unchanged["reindexed"], unchanged["from_cache"]) == (
         True,
@@ -194,12 +279,12 @@ def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
     (posts / "more" / "program.bin").write_bytes(bytes(range(256)))
     (posts / "more" / "deep" / "plum.md").write_text("Plums.", encoding="utf-8")
     flat = agent.index_directory("posts/more")
-    assert (flat["indexed"], flat["failed"], flat["skipped"]) == (1, 1, 1)
-    assert flat["indexed_files"] == ["posts/more/pear.md"]
-    assert [each["file"] for each in flat["failed_files"]] == ["posts/more/broken.md"]
+    assert (flat["indexed_count"], flat["failed_count"], flat["skipped_count"]) == (1, 1, 1)
+    assert flat["indexed_files"] == ["more/pear.md"]
+    assert [each["file"] for each in flat["failed_files"]] == ["more/broken.md"]
     assert all(each["reason"] for each in [*flat["failed_files"], *flat["skipped_files"]])
     deep = agent.index_directory("posts/more", recursive=True)
-    assert {each["file"]: each["reason"] for each in deep["skipped_files"]}["posts/more/pear.md"].startswith(
+    assert {each["file"]: each["reason"] for each in deep["skipped_files"]}["more/pear.md"].startswith(
         "it was"
     )
     (posts / "more" / "pear.md").unlink()
@@ -244,7 +329,7 @@ def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_late
     (deep / "low.md").write_text("Medlars.", encoding="utf-8")
     allowed = allow(agent.library, tmp_path / "notes")
     flat = allowed.index_directory(str(tmp_path / "notes"))
-    assert (flat["indexed_files"], flat["skipped"]) == (["notes://top.md"], 1)
+    assert (flat["indexed_files"], flat["skipped_count"]) == (["notes://top.md"], 1)
     refused = allowed.index_document(str(deep / "low.md"))
     assert_failure(refused, "document", "notes://deep/", "left out")
     assert "recursively" in refused["hint"]
@@ -262,9 +347,9 @@ def test_links_that_leave_a_folder_are_told_with_it(agent: Agent, tmp_path: Path
     (folder / "link.md").symlink_to(tmp_path / "secret.md")
     (folder / "folder").symlink_to(tmp_path / "elsewhere")
     told = agent.index_directory("posts/more", recursive=True)
-    assert told["indexed_files"] == ["posts/more/pear.md"]
+    assert told["indexed_files"] == ["more/pear.md"]
     reasons = {each["file"]: each["reason"] for each in told["failed_files"]}
-    assert set(reasons) == {"posts/more/link.md", "posts/more/folder/"}
+    assert set(reasons) == {"more/link.md", "more/folder/"}
     assert all("link" in reason for reason in reasons.values())
 
 
@@ -272,11 +357,9 @@ def test_what_of_a_file_was_not_read_is_told_wherever_it_is_named(agent: Agent) 
     posts = agent.library.workspace.documents_dir
     (posts / "more").mkdir()
     (posts / "more" / "cafe.md").write_bytes("Le café est fermé.".encode("latin-1"))
-    note = agent.index_document("posts/more/cafe.md")["note"]
+    note = agent.index_document("more/cafe.md")["note"]
     assert "not UTF-8" in note
-    assert agent.index_directory("posts/more")["noted_files"] == [
-        {"file": "posts/more/cafe.md", "reason": note}
-    ]
+    assert agent.index_directory("posts/more")["noted_files"] == [{"file": "more/cafe.md", "reason": note}]
     notes = {each["source_file"]: each["note"] for each in agent.list_indexed_documents()["documents"]}
     assert (notes["more/cafe.md"], notes["night-train.md"]) == (note, None)
     assert note in agent.dump_document("more/cafe.md")["message"]
@@ -356,7 +439,7 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
 
 def test_a_text_is_written_into_the_folder_of_dumps_or_a_root(agent: Agent, tmp_path: Path) -> None:
     written = agent.dump_document("night-train.md")
-    assert set(written) == {"output_path", "text_length", "num_pages", "message"}
+    assert set(written) == {"status", "output_path", "text_length", "num_pages", "message"}
     text = agent.library.text("night-train.md").text
     path = Path(written["output_path"])
     assert path.parent == agent.library.workspace.root / "dumps"
@@ -397,6 +480,6 @@ def test_a_root_of_the_settings_may_be_indexed(agent: Agent, tmp_path: Path) -> 
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "quince.md").write_text("Quinces ripen late.", encoding="utf-8")
     allowed = allow(agent.library, tmp_path / "notes")
-    assert allowed.index_directory(str(tmp_path / "notes"))["indexed"] == 1
+    assert allowed.index_directory(str(tmp_path / "notes"))["indexed_count"] == 1
     assert allowed.index_document(str(tmp_path / "notes" / "quince.md"))["already_indexed"]
     assert allowed.query_documents("quinces")["chunks"][0]["content"].startswith("Quinces")

@@ -2,13 +2,20 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from backstory.base.errors import NoIndexError
+from backstory.base.progress import listening
+from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.interfaces.library import file_stamps
 from backstory.interfaces.library.freshness import StaleNote
 from backstory.interfaces.library.library import Library
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.locks import run_lock
+from tests.errors import raises
 
 
 class Edits:
@@ -84,3 +91,42 @@ def test_fresh_times_are_not_trusted(library: Library) -> None:
     note.describe("v", {})
     assert note._stamps is not None
     assert not note._stamps.hold()
+
+
+def test_answers_tell_that_a_run_was_killed_before_its_end(library: Library) -> None:
+    """The ledger was written after the file changed, so times of change say nothing."""
+    workspace = library.workspace
+    (workspace.documents_dir / "fresh.md").write_text("Fresh quinces.", encoding="utf-8")
+    FileHashes(workspace.ledger).save()
+    workspace.ledger.record("probe", {"all": Entry("", "", 0)})
+    run_lock(workspace.tables).write_text('{"by": "backstory run"}', encoding="utf-8")
+    for notes in (
+        library.search("quinces").notes,
+        library.grep("quinces").notes,
+        library.context("quinces").notes,
+    ):
+        [note] = notes
+        assert note.startswith("the last indexing was killed; ")
+        assert "fresh.md" in note
+    library.index()
+    assert library.search("quinces").notes == ()
+
+
+def test_an_answer_while_indexing_says_how_far_it_is(
+    make_library: Callable[..., Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backstory.pipeline.history.history._BEAT_SECONDS", -1.0)
+    library = make_library()
+    told: list[str] = []
+
+    def ask(label: str, done: int, total: int) -> None:
+        if label == "reading documents" and done == 4:
+            with raises(NoIndexError, "indexing") as raised:
+                library.search("train")
+            told.append(f"{total} {raised.value}")
+
+    with listening(ask):
+        assert library.index().success
+    [message] = told
+    assert message.startswith("6 indexing is under way: ")
+    assert "3 of 6 files read" in message

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +58,6 @@ def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
         (SearchFilters(documents=["moths", "posts/later.md"]), None),
         (SearchFilters(documents=["unrelated.md", "later"]), {"unrelated", "later"}),
         (SearchFilters(paths=["*-train.md"]), {"night-train"}),
-        (SearchFilters(paths=["*.txt"]), set()),
         (SearchFilters(tags=["sourdough"]), {"sourdough", "later"}),
         (SearchFilters(kinds=["note"]), set()),
         (SearchFilters(tenant="other"), set()),
@@ -236,3 +236,65 @@ def test_a_result_is_frozen_and_survives_json(indexed_once: Library) -> None:
     assert TypeAdapter(SearchAnswer).validate_python(answer.to_dict()) == answer
     with pytest.raises(ValueError, match="frozen"):
         answer.query = "other"  # type: ignore[misc]
+
+
+def test_a_question_that_is_longer_than_the_model_reads_is_searched_in_parts(
+    make_library: Callable[..., Library],
+) -> None:
+    library = make_library("embedding: {provider: local}\n")
+    library.index()
+    filler = "We talked for a long time of this and that, and nobody took any note of it. " * 40
+    question = (
+        f"Which night train to Lisbon needs a seat reservation?\n\n{filler}\n\nA sluggish sourdough starter?"
+    )
+    answer = library.search(question, top_k=3)
+    assert len(answer.keys) > 1
+    assert {"night-train.md", "sourdough.md"} <= {hit.uri for hit in answer.hits}
+    assert any("searched as" in note for note in answer.notes)
+    assert library.search("night train").keys == ("night train",)
+
+
+def test_a_glob_is_relative_to_the_source_and_one_that_matches_nothing_is_an_error(
+    library: Library, tmp_path: Path
+) -> None:
+    (tmp_path / "docs" / "guides").mkdir(parents=True)
+    (tmp_path / "docs" / "guides" / "a.md").write_text("How to feed a starter.", encoding="utf-8")
+    library.index(tmp_path / "docs")
+    for pattern in ("guides/**/*.md", "docs://guides/*.md", "a.md"):
+        found = library.search("starter", filters=SearchFilters(paths=[pattern]))
+        assert {hit.uri for hit in found.hits} == {"docs://guides/a.md"}
+    with raises(InputError, "unmatched_pattern", pattern="guide/*.md") as raised:
+        library.search("starter", filters=SearchFilters(paths=["guide/*.md"]))
+    assert "docs://guides/a.md" in str(raised.value)
+
+
+def test_metadata_of_added_texts_is_returned_and_filters(library: Library) -> None:
+    facts = [{"from": "Ana", "labels": ["red", "blue"], "title": "Alpha"}, {"from": "Ben"}]
+    library.add(["Quinces of alpha.", "Quinces of beta."], ["mail/1", "b"], facts)
+    both = library.search("quinces")
+    assert {hit.metadata["id"]: hit.metadata["from"] for hit in both.hits if hit.metadata} == {
+        "mail/1": "Ana",
+        "b": "Ben",
+    }
+    for wanted in ({"from": "Ana"}, {"labels": "red"}, {"labels": ["red", "blue"], "id": "mail/1"}):
+        [hit] = library.search("quinces", filters=SearchFilters(metadata=wanted)).hits
+        assert hit.metadata == {**facts[0], "id": "mail/1"}
+    assert library.search("quinces", filters=SearchFilters(metadata={"from": "Cleo"})).hits == ()
+    with raises(InputError, "wrong_type", name="metadata"):
+        SearchFilters(metadata=["from"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"texts": [5]},
+        {"texts": ["a"], "ids": [3]},
+        {"texts": ["a"], "metadata": ["x"]},
+        {"texts": ["a"], "metadata": {"from": "Ana"}},
+        {"texts": ["a"], "metadata": [{"tags": 5}]},
+    ],
+)
+def test_texts_of_another_shape_are_refused(library: Library, given: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        library.add(**given)
+    assert library.documents().count == 6

@@ -99,7 +99,9 @@ def test_what_covers_is_restricted_by_number_time_and_filters(server: LibrarySer
     assert all(each["date"] < "2024-07-15" for each in early["documents"])
     only = call(server, "cover_conversation", window_id="latest", filters={"paths": ["sourdough.md"]})
     assert {each["uri"] for each in only["documents"]} <= {"sourdough.md"}
-    none = call(server, "cover_conversation", text=TEXT, filters={"paths": ["absent/*"]})
+    unmatched = fail(server, "cover_conversation", text=TEXT, filters={"paths": ["absent/*"]})
+    assert "absent/*" in unmatched["message"]
+    none = call(server, "cover_conversation", text=TEXT, filters={"kinds": ["absent"]})
     assert none["documents"] == []
     assert len(none["uncovered"]) == none["part_count"]
     assert fail(server, "cover_conversation", text=TEXT, window_id="latest")["code"] == "input"

@@ -15,8 +15,8 @@ from backstory.base.errors import InputError
 from backstory.base.progress import announce
 from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.mcp.limits import _count
 from backstory.interfaces.mcp.server import LibraryServer, make_server
-from backstory.text.chunking.tokens import estimate_tokens
 from tests.errors import raises
 from tests.injections import INJECTIONS
 from tests.interfaces.library.conftest import SETTINGS
@@ -121,7 +121,8 @@ def test_the_text_of_a_result_is_its_structure(server: LibraryServer) -> None:
 
 def test_connectors_search_and_fetch(server: LibraryServer, indexed_once: Library) -> None:
     found = call(server, "search", query="night train")
-    assert set(found) == {"results", "degraded"}
+    assert set(found) == {"status", "message", "instruction", "results", "degraded"}
+    assert found["status"] == "success"
     assert all(set(each) == {"id", "title", "url"} for each in found["results"])
     first = found["results"][0]
     fetched = call(server, "fetch", id=first["id"])
@@ -130,13 +131,28 @@ def test_connectors_search_and_fetch(server: LibraryServer, indexed_once: Librar
     assert call(server, "fetch", id=first["url"]) == fetched
 
 
+def count_text(text: str) -> int:
+    return int(_count([text])[0])
+
+
+def test_one_passage_is_always_given_and_a_result_that_was_cut_uses_its_room(library: Library) -> None:
+    library.add([" ".join(f"Row {number} of quinces." for number in range(900))] * 1, ["rows"])
+    server = make_server(library, tools=READING)
+    short = call(server, "query_documents", query="quinces of row 7", max_tokens=600)
+    assert len(short["chunks"]) == 1
+    assert "cut at 600 tokens" in short["message"]
+    library.add([f"Quinces number {number} ripen. " * 60 for number in range(60)])
+    full = call(server, "query_documents", query="quinces ripen", max_tokens=4000)
+    assert 3200 < count_text(json.dumps(full, separators=(",", ":"))) <= 4100
+
+
 def test_a_long_document_is_fetched_in_parts_that_join(library: Library) -> None:
     text = "".join(f'{number}: "quince" and <pear>\n' for number in range(2000))
     library.add([text], ["long"])
     server, parts, start = make_server(library), [], 0
     while True:
         part = call(server, "fetch", id="long", start=start, max_tokens=9000)
-        assert estimate_tokens([json.dumps(part, ensure_ascii=False)])[0] <= 9000 * 1.1
+        assert count_text(json.dumps(part, ensure_ascii=False)) <= 9000 * 1.1
         parts.append(part["text"])
         if part["metadata"]["next_start"] is None:
             break
@@ -167,11 +183,11 @@ def test_results_are_within_their_limit_and_say_when_they_were_cut(library: Libr
             for limit in (500, 2000):
                 result = await client.call_tool(tool, {**arguments, "max_tokens": limit})
                 assert not result.is_error
-                assert estimate_tokens([text_of(result)])[0] <= limit
+                assert 0 < count_text(text_of(result)) <= limit
                 assert isinstance(result.structured_content, dict)
                 assert f"cut at {limit} tokens" in str(result.structured_content[told])
             whole = await client.call_tool(tool, {**arguments, "max_tokens": 20_000})
-            assert estimate_tokens([text_of(whole)])[0] <= 20_000
+            assert count_text(text_of(whole)) <= 20_000
 
     use(server, steps)
     for wrong in (0, 499, 20_001):
@@ -187,7 +203,7 @@ def test_files_that_wait_are_listed_as_far_as_there_is_room(library: Library) ->
     assert 0 < len(told["pending"]) < 400
     assert set(told["pending"]) <= set(library.status().pending)
     assert f"{len(told['pending'])} of 400 pending are given" in told["reason"]
-    assert estimate_tokens([json.dumps(told)])[0] <= 8000
+    assert count_text(json.dumps(told)) <= 8000 * 1.1
 
 
 @pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
@@ -226,9 +242,9 @@ def test_an_expression_without_end_is_a_wrong_argument(library: Library, tool: s
 
 
 def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer) -> None:
-    failure = fail(server, "query_documents", query="night train", top_k=3)
-    assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument top_k")
-    assert failure["hint"] == "its arguments are: query, debug, max_tokens"
+    failure = fail(server, "query_documents", query="night train", depth=3)
+    assert (failure["code"], failure["message"]) == ("input", "query_documents has no argument depth")
+    assert failure["hint"].startswith("its arguments are: query, debug, max_chunks, top_k, filters, as_of, ")
     for tool in use(server, lambda client: client.list_tools()).tools:
         assert tool.input_schema["additionalProperties"] is False
 
@@ -268,7 +284,7 @@ def test_every_error_has_one_shape(server: LibraryServer, make_library: Callable
         fail(server, "no_such_tool"),
         fail(server, "explain", window_id="latest"),
         fail(server, "cover_conversation"),
-        fail(empty, "search", query="night train"),
+        fail(empty, "cover_conversation", text="night train"),
     ]
     assert all(set(each) == {"status", "code", "message", "hint"} for each in failures)
     assert all(each["message"] and each["hint"] for each in failures)
@@ -300,7 +316,7 @@ def test_indexing_tells_its_progress(make_library: Callable[..., Library]) -> No
             "index_directory", {"directory_path": "posts"}, progress_callback=keep
         )
         assert isinstance(result.structured_content, dict)
-        assert result.structured_content["indexed"] == 6
+        assert result.structured_content["indexed_count"] == 6
 
     use(server, steps)
     places = [place for place, _ in told]
