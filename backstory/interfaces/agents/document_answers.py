@@ -92,7 +92,7 @@ def query(
     left_out = (f"{answer.left_out} more were left out for want of room",) if answer.left_out else ()
     return QueryResult.of(
         answer,
-        status="success" if is_evidence else "fallback",
+        status="success" if is_evidence else "weak",
         message="; ".join([f"{count(found, 'chunk')} found", *_tell_weak(answer), *left_out, *answer.notes]),
         chunks=tuple(_describe_chunk(hit, debug=debug) for hit in answer.hits),
         num_chunks=found,
@@ -311,11 +311,10 @@ def _tell_weak(answer: SearchAnswer) -> tuple[str, ...]:
     if not answer.weak:
         return ()
     if answer.weak == len(answer.hits):
-        return ("none of them is evidence: none is similar enough to the question, or shares a word with it",)
-    they_are = inflect(answer.weak, "is", "are")
-    return (
-        f"{answer.weak} of them {they_are} no evidence: not similar enough to the question, and without a word of it",
-    )
+        return (
+            "none of them is evidence: none tells something about the question with a probability of one half",
+        )
+    return (f"{answer.weak} of them {inflect(answer.weak, 'is', 'are')} no evidence: too improbable",)
 
 
 def _shorten_id(document_id: str, index: int) -> str:

@@ -43,7 +43,7 @@ SUMMARY_INSTRUCTION = (
 
 
 Done: TypeAlias = Annotated[Literal["success"], Field(description="An error has another shape.")]
-QueryStatus: TypeAlias = Literal["success", "fallback", "nothing_found", "no_documents"]
+QueryStatus: TypeAlias = Literal["success", "weak", "nothing_found", "no_documents"]
 
 
 @view(

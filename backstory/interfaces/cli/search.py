@@ -159,11 +159,9 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         snippet = _cut_around(hit.text, find_terms(answer.keys, hit.text))
         for line in (place, snippet):
             console.print(Padding(line, _INDENT, expand=False))
-    if not all(hit.above_threshold for hit in answer.hits):
-        console.print(f"* below the threshold {answer.min_similarity:.2f}: not similar enough for a context")
     if 0 < answer.weak < len(answer.hits):
         console.print(
-            f"{answer.weak} of {len(answer.hits)} hits share no keyword either, so they are no evidence"
+            "* no evidence: it tells something about the question with a probability below one half"
         )
     if answer.left_out:
         console.print(f"{answer.left_out} more found; show more with -k")
@@ -197,7 +195,7 @@ def print_matches(console: Console, answer: GrepAnswer, workspace: Workspace) ->
 
 def _describe(hit: Hit) -> str:
     dated = f"{hit.date:%Y-%m-%d}" if hit.date else "undated"
-    return f"{dated}, similarity {hit.cosine:.2f}{'' if hit.above_threshold else '*'}"
+    return f"{dated}, probability {hit.probability:.2f}{'' if hit.above_threshold else '*'}"
 
 
 def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:

@@ -178,7 +178,7 @@ def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
     Raises:
         InputError: The text holds no visible character.
     """
-    return tuple(_divide(snapshot, text, None)[1]["text"])
+    return tuple(_divide(snapshot, text, read_messages(text), None)[1]["text"])
 
 
 def _cover(

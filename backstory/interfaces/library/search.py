@@ -9,7 +9,6 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.index.calibration import find_threshold
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
@@ -19,6 +18,8 @@ from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
+from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
 
 _SPECIAL_TOKENS: Final = 8
 """More than the special tokens that any model adds."""
@@ -137,13 +138,13 @@ def _count_admitted(index: SearchIndex, filters: Filters) -> int:
 def _search_keys(
     snapshot: OpenSnapshot, keys: Sequence[str], plan: SearchPlan, filters: Filters, wanted: int
 ) -> SearchResult:
-    """Search for all keys at once. Known vectors come from the cache."""
+    """Search for all keys at once, and add the probability of each hit. Known vectors come from the cache."""
     workspace = snapshot.workspace
     settings = workspace.settings
     embedded = embed_texts(workspace.embedder, keys, task="query", cache=workspace.embeddings)
     rag = settings.rag
     request = SearchRequest(
-        top_k=max(wanted, settings.rerank.candidates) if plan.rerank else wanted,
+        top_k=max(wanted, COMPARED, settings.rerank.candidates if plan.rerank else 0),
         mode=rag.mode,
         ranking=plan.mode or rag.ranking,
         keyword_weight=snapshot.index.calibration.keyword_weight,
@@ -151,7 +152,11 @@ def _search_keys(
         nprobe=rag.nprobe,
         overfetch=rag.overfetch,
     )
-    return snapshot.index.search(embedded.vectors, request, texts=list(keys))
+    result = snapshot.index.search(embedded.vectors, request, texts=list(keys))
+    probability = estimate_questions(result.hits, keys, embedded.vectors, snapshot.index)
+    return replace(
+        result, hits=result.hits.with_columns(probability=pl.Series(probability, dtype=pl.Float64))
+    )
 
 
 def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
@@ -162,7 +167,9 @@ def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[s
         question, key = owners[row["query"]]
         known = best[question].get(row["chunk_id"])
         if known is None or row["score"] > known["score"]:
-            best[question][row["chunk_id"]] = {**row, "key": key}
+            # The question is the first key, and its probability counts where it found the chunk.
+            probability = known["probability"] if known else row["probability"]
+            best[question][row["chunk_id"]] = {**row, "key": key, "probability": probability}
     return [
         sorted(
             found.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
@@ -202,9 +209,8 @@ class _Searched:
         found = found[:wanted]
         texts = [str(described[row["chunk_id"]]["text"]) for row in found]
         shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)
-        threshold = self._threshold
         hits = tuple(
-            make_hit(place, row, described[row["chunk_id"]], threshold, self.snapshot.read_metadata)
+            make_hit(place, row, described[row["chunk_id"]], self.snapshot.read_metadata)
             for place, row in enumerate(found[:shown], start=1)
         )
         return SearchAnswer(
@@ -215,8 +221,7 @@ class _Searched:
             corpus_chunks=admitted,
             depth=wanted,
             left_out=len(found) - shown,
-            weak=sum(not hit.above_threshold and hit.keywords is None for hit in hits),
-            min_similarity=threshold,
+            weak=sum(not hit.above_threshold for hit in hits),
             engine=result.engine,
             reason=result.reason if found else "no chunk shares a word with the question",
             reranked=reranked,
@@ -236,7 +241,6 @@ class _Searched:
             depth=self.plan.top_k or self.plan.depth.count_hits(0),
             left_out=0,
             weak=0,
-            min_similarity=self._threshold,
             engine="none",
             reason="no chunk meets the filters" if self.snapshot.index.rows else "the index holds no chunk",
             reranked=False,
@@ -249,17 +253,11 @@ class _Searched:
     def _mode(self) -> Mode:
         return self.plan.mode or self.snapshot.workspace.settings.rag.ranking
 
-    @property
-    def _threshold(self) -> float:
-        workspace = self.snapshot.workspace
-        return find_threshold(workspace.settings.rag, workspace.embedder, self.snapshot.index.calibration)
-
 
 def make_hit(
     rank: int,
     row: Mapping[str, Any],
     chunk: Mapping[str, Any],
-    threshold: float,
     read_metadata: Callable[[str, str], Mapping[str, Any]],
 ) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
@@ -272,7 +270,8 @@ def make_hit(
         score=row["score"],
         cosine=row["similarity"],
         keywords=row["keyword_score"],
-        above_threshold=row["similarity"] >= threshold,
+        probability=round(row["probability"], 3),
+        above_threshold=row["probability"] >= SERVES,
         key=row["key"],
         **{
             name: chunk[name]

@@ -73,8 +73,8 @@ def interpret_api_error(error: APIError, api_key: str | None, failure: type[Mode
             said=said,
         )
     if error.code == 429:
-        wait = _QUOTA_DELAY_SECONDS if delay is None else delay
-        return TransientError(message, wait, status=error.code, said=said)
+        quota_wait = _QUOTA_DELAY_SECONDS if delay is None else delay
+        return TransientError(message, quota_wait, status=error.code, said=said)
     if error.code in _TRANSIENT_CODES or error.code >= 500:
         wait = None if delay is None else min(delay, LONGEST_DELAY_SECONDS)
         return TransientError(message, wait, status=error.code, said=said)

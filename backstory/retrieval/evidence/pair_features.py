@@ -84,7 +84,11 @@ def measure_pairs(
     Raises:
         InputError: A hit is not of this index, or not of these queries.
     """
-    pairs = _read_pairs(hits, parts, find_vectors, index)
+    # The score of the hybrid ranking, by whichever ranking the hits were found.
+    fused = (
+        pl.col("similarity") + index.calibration.keyword_weight * pl.col("keyword_score").fill_null(0).sqrt()
+    )
+    pairs = _read_pairs(hits.with_columns(score=fused), parts, find_vectors, index)
     noise = _measure_noise(pairs)
     return {
         **_measure_similarity(pairs, noise),
