@@ -57,8 +57,8 @@ SUMMARIZE: Final = (
 
 ASK_TOOL: Final = (
     "from backstory.interfaces.adapters.rag_config import VectorStoreConfig as Store\n"
-    "from backstory.interfaces.adapters.remote_search import ask_tool\n"
-    "ask_tool(Store('mcp', mcp_server='http://127.0.0.1:9/mcp', mcp_tool='search'), 'frost', 1)"
+    "from backstory.interfaces.adapters.remote_search import RemoteTool\n"
+    "RemoteTool(Store('mcp', mcp_server='http://127.0.0.1:9/mcp', mcp_tool='search')).ask('frost', 1)"
 )
 
 USES: Final[dict[Extra, tuple[str, ...]]] = {

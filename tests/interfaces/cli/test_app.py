@@ -147,7 +147,7 @@ def test_a_job_that_fails_exits_with_1(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(monkeypatch, "search", "anything", "-w", str(root)) == 1
-    assert "no search index is published" in capsys.readouterr().err
+    assert "nothing is indexed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("called", [["search", "--help"], ["eval", "--help"], ["serch"], ["--help"], []])

@@ -269,7 +269,10 @@ def test_a_glob_is_relative_to_the_source_and_one_that_matches_nothing_is_an_err
 
 
 def test_metadata_of_added_texts_is_returned_and_filters(library: Library) -> None:
-    facts = [{"from": "Ana", "labels": ["red", "blue"], "title": "Alpha"}, {"from": "Ben"}]
+    facts: list[dict[str, Any]] = [
+        {"from": "Ana", "labels": ["red", "blue"], "title": "Alpha"},
+        {"from": "Ben"},
+    ]
     library.add(["Quinces of alpha.", "Quinces of beta."], ["mail/1", "b"], facts)
     both = library.search("quinces")
     assert {hit.metadata["id"]: hit.metadata["from"] for hit in both.hits if hit.metadata} == {
