@@ -178,7 +178,8 @@ def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
     Raises:
         InputError: The text holds no visible character.
     """
-    return tuple(_divide(snapshot, text, read_messages(text), None)[1]["text"])
+    conversations = snapshot.workspace.settings.conversations
+    return tuple(_divide(snapshot, text, read_messages(text, conversations), None)[1]["text"])
 
 
 def _cover(
