@@ -179,7 +179,7 @@ class RAGSettings(SettingsGroup):
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
     """Cosine at or above which two chunks are near-duplicates; null keeps both."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Threshold: cosine below which a hit is dropped; null: the model's (local 0.60, gemini 0.70), or derived."""
+    """Cosine below which a hit is dropped, beside the hits that are too improbable; null: none is dropped by it."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"
     """`chunked` searches for each query chunk, `hybrid` also for the whole window, `adaptive` for either, by size."""
     adaptive_max_messages: int = Field(default=100, ge=1)

@@ -44,6 +44,7 @@ from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
@@ -201,10 +202,12 @@ def _describe_calibration(workspace: Workspace) -> str:
     except SearchIndexError:
         return "cannot be read, since the search index is damaged"
     described = describe_calibration(manifest.calibration)
+    model = read_pair_model()
+    described += f"; evidence by model of pairs {model.digest}, fitted on {', '.join(model.fitted_on)}"
     stated = workspace.settings.rag.min_similarity
     if stated is None:
         return described
-    return f"{described}; rag.min_similarity {stated:g} of the settings replaces the threshold"
+    return f"{described}; rag.min_similarity {stated:g} of the settings drops hits below it, too"
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
