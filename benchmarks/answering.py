@@ -29,7 +29,7 @@ from backstory.index.snapshot.build import build_index
 from backstory.index.snapshot.opening import open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.assessment import evaluate_retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
 from backstory.settings.models import ContextSettings, IndexSettings, RAGSettings
 from backstory.storage.tables import schemas
@@ -135,15 +135,12 @@ class Task:
         rag = RAGSettings(ranking="dense", dedup_max_per_doc=1, strategy=self.strategy, top_k=TOP_K)
         context = ContextSettings()
         with open_index(index_folder, embedder_id="given") as index:
-            retrieval = Retrieval(index=index, rag=rag, context=context, min_similarity=MIN_SIMILARITY)
+            retrieval = Retrieval(index=index, rag=rag, context=context)
             found = retrieval.run(self.windows, self.window_chunks, self.queries)
             assessments = evaluate_retrieval(
                 self.windows,
                 self.window_chunks,
-                found.decisions,
-                found.contexts,
-                terms_of=index.terms_of,
-                min_similarity=MIN_SIMILARITY,
+                judge_parts(self.window_chunks, found.decisions, terms_of=index.terms_of),
                 settings=rag,
                 embedder_id="given",
             )

@@ -59,7 +59,7 @@ def find_contexts(
     Returns:
         The context of each window by its id, for each of :data:`CONTEXTS`.
     """
-    whole = replace(retrieval, rag=retrieval.rag.model_copy(update=_WHOLE_WINDOW), min_similarity=-1.0)
+    whole = replace(retrieval, rag=retrieval.rag.model_copy(update=_WHOLE_WINDOW))
     found = {
         method: _gather(way.run(labelled.windows, chunks, vectors).contexts, materials, chunks)
         for method, way in ((WITH_CONTEXT, retrieval), (WITH_WHOLE_WINDOW, whole))
