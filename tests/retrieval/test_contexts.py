@@ -120,11 +120,13 @@ def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
             "window_id": ["w2", "w1"],
             "language": [None, "de"],
             "served_share": [0.0, 2 / 3],
-            "term_coverage": [0.0, 0.5],
-            "score_margin": [0.0, 0.2],
+            "part_count": [1, 3],
+            "served_count": [0, 2],
+            "beyond_limit_count": [0, 0],
+            "uncovered_count": [1, 1],
             "verdict": ["insufficient", verdict],
-            "language_known": [True, verdict != "unknown"],
-            "confidence": [0.1, None if verdict == "unknown" else 0.9],
+            "language_known": [True, verdict != "not_known"],
+            "confidence": [0.1, None if verdict == "not_known" else 0.9],
             "recommendation": ["add documents", "nothing to do"],
         }
     )
@@ -183,7 +185,7 @@ def test_a_window_that_was_not_reranked_as_set_says_so() -> None:
 
 
 def test_a_window_in_a_language_that_the_model_does_not_know_says_so() -> None:
-    first, second = summarize(verdict="unknown").to_dicts()
+    first, second = summarize(verdict="not_known").to_dicts()
     assert (first["status"], first["language"], first["confidence"]) == ("degraded", "de", None)
     assert first["error"].startswith(
         "the window is in German, which hashing does not know; set embedding.model"
@@ -193,16 +195,24 @@ def test_a_window_in_a_language_that_the_model_does_not_know_says_so() -> None:
 
 
 def test_every_reason_why_a_window_is_degraded_is_told() -> None:
-    error = summarize(verdict="unknown", rerank_note="blocked (SAFETY)")["error"][0]
+    error = summarize(verdict="not_known", rerank_note="blocked (SAFETY)")["error"][0]
     assert "the window is in German" in error
     assert error.endswith("; the reranker's answer was blocked (SAFETY); the order of the selection was kept")
 
 
 def test_the_assessment_of_a_window_is_in_its_row() -> None:
-    columns = ("coverage", "term_coverage", "score_margin", "verdict", "confidence", "recommendation")
+    columns = (
+        "coverage",
+        "part_count",
+        "served_count",
+        "uncovered_count",
+        "verdict",
+        "confidence",
+        "recommendation",
+    )
     assert summarize().select(columns).rows() == [
-        (2 / 3, 0.5, 0.2, "sufficient", 0.9, "nothing to do"),
-        (0.0, 0.0, 0.0, "insufficient", 0.1, "add documents"),
+        (2 / 3, 3, 2, 1, "sufficient", 0.9, "nothing to do"),
+        (0.0, 1, 0, 1, "insufficient", 0.1, "add documents"),
     ]
 
 

@@ -24,6 +24,8 @@ Rows = NDArray[np.int64]
 
 SAMPLED: Final = 512
 """Chunks of the corpus whose cosines say what a text reaches by chance."""
+_LEAST_SAMPLE: Final = 20
+"""Fewer chunks say nothing of chance; the threshold and the temperature of the embedding space take their place."""
 _TINY: Final = 1e-6
 _ROWS_AT_ONCE: Final = 1 << 15
 
@@ -46,6 +48,7 @@ class _Pairs:
         title_words: ``chunk``, ``term`` and ``rarity`` of the words of the chunks' titles.
         sample: Unit vectors of some chunks of the corpus.
         temperature: Difference in score that changes the evidence by the factor e.
+        threshold: Cosine below which a hit of this embedding space is seldom evidence.
     """
 
     hits: pl.DataFrame
@@ -61,6 +64,7 @@ class _Pairs:
     title_words: pl.DataFrame
     sample: Vectors
     temperature: float
+    threshold: float
 
     def compare(self, part: Rows) -> Values:
         """Return the cosine of a part with the chunk of each pair."""
@@ -127,6 +131,7 @@ def _read_pairs(
         title_words=index.words_of(described["title"].to_list()).rename({"text": "chunk"}),
         sample=index.sample_vectors(SAMPLED),
         temperature=index.calibration.temperature,
+        threshold=index.calibration.min_similarity or 0.0,
     )
 
 
@@ -177,6 +182,10 @@ class _Noise:
 
 
 def _measure_noise(pairs: _Pairs) -> _Noise:
+    if len(pairs.sample) < _LEAST_SAMPLE:
+        count = len(pairs.part_vectors)
+        mean = np.full(count, pairs.threshold - pairs.temperature)
+        return _Noise(mean, np.full(count, pairs.temperature))
     # In double precision, since the last digits of a product depend on how many parts are multiplied at once.
     vectors, sample = pairs.part_vectors, pairs.sample.T.astype(np.float64)
     cosines = [

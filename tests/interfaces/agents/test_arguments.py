@@ -24,7 +24,7 @@ def tools(indexed_once: Library) -> Any:
     [
         ("query_documents", (None,), {}, "query_documents: query: Input should be a valid string"),
         ("query_documents", (), {}, "query_documents: query: Missing required argument"),
-        ("query_documents", ("train",), {"top_k": 3}, "query_documents: top_k: Unexpected keyword argument"),
+        ("query_documents", ("train",), {"most": 3}, "query_documents: most: Unexpected keyword argument"),
         (
             "query_documents",
             ("train", "maybe"),

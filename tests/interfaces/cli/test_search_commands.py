@@ -21,17 +21,14 @@ def test_search_asks_the_index(made: Path) -> None:
     assert answer["engine"] == "exact"
     shown = run("search", "a clicking disk", "-w", str(made)).stdout.splitlines()
     assert shown[0] == "1. Disk"
-    assert re.match(r"   disk\.md, \w+ [\d-]+, undated, similarity 0\.", shown[1])
+    assert re.match(r"   disk\.md, \w+ [\d-]+, undated, probability 0\.", shown[1])
     assert shown[-1].startswith("Searched by exact")
 
 
-def test_search_marks_what_no_context_would_take(made: Path) -> None:
-    (made / "backstory.yaml").write_text(
-        "embedding: {provider: hashing}\nrag: {min_similarity: 0.99}\n", encoding="utf-8"
-    )
-    shown = run("search", "a clicking disk", "-w", str(made)).stdout
+def test_search_marks_what_is_no_evidence(made: Path) -> None:
+    shown = run("search", "xylophone zygote", "-w", str(made)).stdout
+    assert shown.startswith("No hit is evidence")
     assert shown.count("*\n") == 2
-    assert "* below the threshold 0.99: not similar enough for a context" in shown
 
 
 @pytest.fixture

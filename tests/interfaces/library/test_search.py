@@ -31,8 +31,7 @@ def test_a_hit_is_a_row_of_the_index(indexed_once: Library) -> None:
     assert answer.index_version == indexed_once.status().index_version
     assert [one.rank for one in answer.hits] == [1, 2]
     assert hit.cite.startswith(f"{hit.uri}, ")
-    assert answer.min_similarity == pytest.approx(indexed_once.workspace.min_similarity)
-    assert hit.above_threshold == (hit.cosine >= answer.min_similarity)
+    assert hit.above_threshold == (hit.probability >= 0.5)
 
 
 def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
@@ -169,12 +168,21 @@ def test_the_cap_of_tokens_leaves_out_from_the_end_and_says_so(indexed_once: Lib
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "keyword"])
 def test_hits_without_evidence_are_counted(indexed_once: Library, mode: Mode) -> None:
     answer = indexed_once.search("moths zygote", top_k=50, mode=mode)
-    weak = [hit for hit in answer.hits if hit.cosine < answer.min_similarity and hit.keywords is None]
-    assert answer.weak == len(weak)
-    assert (answer.weak > 0) == (mode != "keyword")
+    assert answer.weak == sum(hit.probability < 0.5 for hit in answer.hits)
+    assert all(0 <= hit.probability <= 1 for hit in answer.hits)
     nothing = indexed_once.search("zygote", mode="keyword")
     assert (nothing.hits, nothing.weak) == ((), 0)
     assert "shares a word" in nothing.reason
+
+
+def test_a_probability_does_not_depend_on_how_many_hits_are_wanted(indexed_once: Library) -> None:
+    few, many = (indexed_once.search("sourdough starter flour", top_k=top_k).hits for top_k in (1, 6))
+    assert few[0].probability == many[0].probability
+
+
+def test_small_talk_is_no_question(indexed_once: Library) -> None:
+    answer = indexed_once.search("thanks!")
+    assert {hit.probability for hit in answer.hits} <= {0.0}
 
 
 def test_modes_order_by_what_they_say(indexed_once: Library) -> None:

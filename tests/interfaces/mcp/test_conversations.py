@@ -38,11 +38,13 @@ def server(workspace: Workspace) -> LibraryServer:
 def test_a_text_is_divided_and_what_nothing_serves_is_told(server: LibraryServer) -> None:
     covered = call(server, "cover_conversation", text=TEXT)
     assert covered["part_count"] == len(covered["parts"]) > 1
-    served = {part["part"] for part in covered["parts"] if part["citations"]}
-    uncovered = {part["part"] for part in covered["uncovered"]}
-    assert served | uncovered == set(range(1, covered["part_count"] + 1))
-    assert not served & uncovered
-    assert any("Gluons" in part["text"] for part in covered["uncovered"])
+    by_state = {
+        state: {part["part"] for part in covered["parts"] if part["state"] == state}
+        for state in ("served", "beyond_limit", "uncovered", "not_asked")
+    }
+    assert {part["part"] for part in covered["parts"] if part["citations"]} == by_state["served"]
+    assert {part["part"] for part in covered["uncovered"]} == by_state["uncovered"]
+    assert set.union(*by_state.values()) == set(range(1, covered["part_count"] + 1))
     [train] = [document for document in covered["documents"] if document["uri"] == "night-train.md"]
     assert 1 in train["serves"]
     assert "Night train" in covered["context"]

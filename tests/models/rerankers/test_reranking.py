@@ -20,7 +20,7 @@ from backstory.retrieval.selection.strategies import VectorSources
 from backstory.settings.models import RAGSettings, RerankSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Decisions
-from tests.builders.hits import make_hits, ten_tokens
+from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.builders.windows import make_window_chunks
 
 QUERY_TEXTS = {"q1": "the night train", "q2": "the bean soup", "q3": "the border"}
@@ -127,9 +127,8 @@ def judge(
             cache=cache,
         )
     decisions = select_hits(
-        hits_of(rows),
+        weigh_hits(hits_of(rows)),
         rag,
-        min_similarity=0.0,
         temperature=0.04,
         vectors=VectorSources(same_direction, same_direction),
         entry_tokens=ten_tokens,

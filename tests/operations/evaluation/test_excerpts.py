@@ -63,12 +63,8 @@ def test_the_passage_shows_the_asked_words_and_the_answer_and_the_beginning_does
     assert 0.5 <= rows["beginning", "words shown"]["mean"] < 1.0
     assert rows["passage", "words shown"]["windows"] == 2
     answers = {method: row["mean"] for (method, metric), row in rows.items() if metric == "answer shown"}
-    assert answers == {
-        "passage": 1.0,
-        "passage, as long as the beginning": 1.0,
-        "beginning, as long as the passage": 0.0,
-        "beginning": 0.0,
-    }
+    assert (answers["passage"], answers["passage, as long as the beginning"]) == (1.0, 1.0)
+    assert answers["beginning"] == 0.0
     assert rows["passage", "answer shown"]["windows"] == 1
     short, head = (
         rows[method, "tokens"]["mean"] for method in ("passage, as long as the beginning", "beginning")

@@ -100,7 +100,7 @@ def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Wor
     assert "sluggish" in held
     sources = read_table(made.tables, "sources").filter(source="chats/moths.txt").row(0, named=True)
     assert (sources["status"], sources["rows"], sources["first"]) == ("ignored", 0, None)
-    assert "forgotten" in sources["reason"]
+    assert "backstory forget" in sources["reason"]
     assert [path.name for path in made.index.iterdir() if path.is_dir()] == [current_version(made.index)]
 
 

@@ -17,7 +17,7 @@ from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.settings.models import RAGSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Decisions
-from tests.builders.hits import make_hits, ten_tokens
+from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.errors import raises
 
 Hit = tuple[str, str, str, float]  # query chunk, chunk, document, similarity
@@ -52,9 +52,8 @@ def judge(
     shown: Sequence[str] = (),
 ) -> pl.DataFrame:
     decisions = select_hits(
-        hits_of(rows),
-        settings,
-        min_similarity=min_similarity,
+        weigh_hits(hits_of(rows)),
+        settings.model_copy(update={"min_similarity": min_similarity}),
         temperature=0.04,
         vectors=VectorSources(query_vectors or far_apart, one_hot),
         entry_tokens=ten_tokens,
@@ -202,9 +201,8 @@ def test_the_token_budget_drops_what_comes_last() -> None:
 def test_windows_are_judged_apart() -> None:
     frame = pl.concat([hits_of([("q1", "a1", "A", 0.9)], "w1"), hits_of([("q2", "a1", "A", 0.8)], "w2")])
     decisions = select_hits(
-        frame,
+        weigh_hits(frame),
         RAGSettings(),
-        min_similarity=0,
         temperature=0.04,
         vectors=VectorSources(far_apart, one_hot),
         entry_tokens=ten_tokens,
@@ -212,6 +210,38 @@ def test_windows_are_judged_apart() -> None:
     )
     assert decisions["kept"].to_list() == [True, True]
     assert decisions["rank"].to_list() == [1, 1]
+
+
+def test_improbable_hits_are_dropped_with_a_higher_bar_in_short_windows() -> None:
+    many = [(f"q{i}", "a1", "A", 0.9) for i in range(10)]
+    for rows, probability, cause in (
+        (many, 0.02, "kept"), (many, 0.019, "below_threshold"), (many[:9], 0.1, "kept"),
+        (many[:9], 0.099, "below_threshold"),
+    ):  # fmt: skip
+        decisions = select_hits(
+            weigh_hits(hits_of(rows)).with_columns(probability=pl.lit(probability)),
+            RAGSettings(),
+            temperature=0.04,
+            vectors=VectorSources(far_apart, one_hot),
+            entry_tokens=ten_tokens,
+            max_tokens=100,
+        )
+        assert set(decisions["cause"]) == {cause}
+        assert set(decisions["probability"]) == {probability}
+
+
+def test_the_prior_of_a_document_multiplies_its_evidence() -> None:
+    rows = [("q1", "a1", "A", 0.82), ("q1", "b1", "B", 0.80)]
+    for prior, first in ((1.0, "a1"), (3.0, "b1")):
+        decisions = select_hits(
+            weigh_hits(hits_of(rows)).with_columns(prior=pl.Series([1.0, prior])),
+            RAGSettings(top_k=1),
+            temperature=0.04,
+            vectors=VectorSources(far_apart, one_hot),
+            entry_tokens=ten_tokens,
+            max_tokens=100,
+        )
+        assert kept(decisions) == [first]
 
 
 def test_no_hits_give_no_decisions() -> None:
