@@ -74,7 +74,8 @@ def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = N
     """
     models = [workspace.embedder.id] if depends_on_model(table) else []
     searched = current_version(workspace.index) if snapshot is None else snapshot
-    snapshots = [searched] if table in ("hits", "contexts", "window_contexts") else []
+    # Decisions weigh words and cosines by all documents, also by those that no window found.
+    snapshots = [searched] if table in ("hits", "decisions", "contexts", "window_contexts") else []
     read = read_by_serving(workspace) if table == "window_contexts" else read_by(workspace, table)
     return digest([code_version(table), digest_json(read), *models, *snapshots], length=16)
 
@@ -212,8 +213,7 @@ def _decisions(workspace: Workspace) -> SettingsRead:
     )
     read["rag.min_similarity"] = settings.min_similarity
     read["rag.pair_model"] = read_pair_model().digest
-    if settings.strategy == "coverage":
-        read["rag.temperature"] = workspace.calibration.temperature
+    read["rag.temperature"] = workspace.calibration.temperature
     return read | _context(workspace, *_budgets(workspace), "snippet_characters") | _reranker(workspace)
 
 

@@ -173,9 +173,10 @@ class _Noise:
 
 
 def _measure_noise(pairs: _Pairs) -> _Noise:
-    vectors = pairs.part_vectors
+    # In double precision, since the last digits of a product depend on how many parts are multiplied at once.
+    vectors, sample = pairs.part_vectors, pairs.sample.T.astype(np.float64)
     cosines = [
-        (vectors[start : start + _ROWS_AT_ONCE] @ pairs.sample.T).astype(np.float64)
+        vectors[start : start + _ROWS_AT_ONCE].astype(np.float64) @ sample
         for start in range(0, len(vectors), _ROWS_AT_ONCE)
     ]
     mean = np.concatenate([np.empty(0), *(group.mean(axis=1) for group in cosines)])
