@@ -129,7 +129,6 @@ def judge(
     decisions = select_hits(
         hits_of(rows),
         rag,
-        min_similarity=0.0,
         temperature=0.04,
         vectors=VectorSources(same_direction, same_direction),
         entry_tokens=ten_tokens,
