@@ -54,7 +54,7 @@ def language_examination(workspace: Workspace) -> Examination:
 def test_only_windows_in_an_unknown_language_are_degraded_and_get_no_verdict(mixed: Workspace) -> None:
     rows = read_table(mixed.tables, "window_contexts").sort("window_id")
     german = rows.filter(language="de").row(0, named=True)
-    assert (german["status"], german["verdict"], german["confidence"]) == ("degraded", "unknown", None)
+    assert (german["status"], german["verdict"], german["confidence"]) == ("degraded", "not_known", None)
     assert german["kept_count"] > 0
     english = rows.filter(language="en")
     assert len(english) == len(rows) - 1

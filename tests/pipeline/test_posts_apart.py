@@ -19,7 +19,7 @@ from backstory.storage.tables.parquet import read_table
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, write_chat, write_workspace
 
 DAYS = 3
-JUDGED = ["window_id", "verdict", "confidence", "coverage", "term_coverage", "score_margin", "recommendation"]
+JUDGED = ["window_id", "verdict", "confidence", "coverage", "part_count", "served_count", "recommendation"]
 RAG = {"top_k": 2, "posts_top_k": 2, "chunks_per_query": 2, "min_similarity": 0.05}
 SEARCHES: tuple[dict[str, Any], ...] = (
     {},
@@ -139,7 +139,6 @@ def retrieve(workspace: Workspace, rag: RAGSettings) -> Retrieved:
             index=index,
             rag=rag,
             context=ContextSettings(max_tokens=300),
-            min_similarity=rag.min_similarity or 0.0,
             separate_posts=workspace.feeds_back,
         )
         return retrieval.run(windows, chunks, embedded.vectors)

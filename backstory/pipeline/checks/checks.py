@@ -260,7 +260,7 @@ CHECKS: Final = (
     _warn_of_windows(
         name="insufficient_contexts",
         find=integrity.find_insufficient_windows,
-        what="windows whose context probably covers less than half of them",
+        what="windows of which the context serves at most one tenth",
         example="window {window_id}: {recommendation}",
         remedy="`backstory report WINDOW_ID` draws what each part of a window found.",
     ),

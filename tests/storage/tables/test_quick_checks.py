@@ -42,7 +42,7 @@ def test_numbers_out_of_range_are_found_as_pandera_finds_them(value: float) -> N
     schema = polars_schema(WindowContexts)
     texts = dict.fromkeys((name for name, dtype in schema.items() if dtype == pl.String), "x")
     numbers = {name: 1 for name, dtype in schema.items() if dtype.is_numeric()}
-    row = texts | numbers | {"status": "ok", "verdict": "unknown"}
+    row = texts | numbers | {"status": "ok", "verdict": "not_known"}
     kept = pl.DataFrame([row], schema=schema)
     broken = kept.with_columns(coverage=pl.lit(value))
     WindowContexts.validate(kept, lazy=True)
