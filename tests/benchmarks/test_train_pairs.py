@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-
 from benchmarks.assessment import area_under_curve, calibration_error, fit_constants, main, predict
 
 

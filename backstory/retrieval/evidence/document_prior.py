@@ -31,7 +31,8 @@ def weigh_documents(hits: pl.DataFrame) -> pl.Series:
 
     Args:
         hits: ``window_id``, ``query_chunk_id``, ``document_id``, ``score``, ``probability`` and the features
-            ``shared_phrases``, ``title_share`` and ``document_mass`` of :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
+            ``shared_phrases``, ``title_share`` and ``document_mass`` of
+            :func:`backstory.retrieval.evidence.pair_features.measure_pairs`.
 
     Returns:
         A factor for each hit; 1 where the window has no prior.
