@@ -144,6 +144,7 @@ def _state(row: Mapping[str, Any]) -> str:
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Print a context's text, the reason for each document, and the number of dropped hits."""
     from backstory.operations.inspection.windows import CAUSES
+    from backstory.retrieval.passages.provenance import is_certain
     from backstory.text.prompts.entries import cut_line
 
     if not context["text"]:
@@ -157,16 +158,20 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     console.print("\nWhy these documents", style="bold")
     for row in context["documents"]:
         parts = count(len(row["asked_by"]), "part")
-        console.print(plain_line(f"{row['rank']}. {row['slug']} serves {parts} of the window, such as"))
+        serves = "serves" if is_certain(row["serves"]) else "perhaps serves"
+        probability = f"probability {row['probability']:.2f}"
+        console.print(
+            plain_line(
+                f"{row['rank']}. {row['slug']} {serves} {parts} of the window ({probability}), such as"
+            )
+        )
         for text in row["asked_by"][:_PARTS_SHOWN]:
             console.print(plain(f"     {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
     if context["dropped"]:
         console.print("\nDropped hits", style="bold")
         for cause, number in context["dropped"].items():
             console.print(f"{number:>4}  {CAUSES[cause]}")
-    console.print(
-        f"\n{context['coverage']:.0%} of the window's parts are served by a document of the context."
-    )
+    console.print(f"\n{context['coverage']:.0%} of the window is served by a document of the context.")
     if context["uncovered_topics"]:
         console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
     _print_verdict(console, context)

@@ -47,7 +47,9 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if wanted is not None:
         decisions = decisions.filter(document_id=wanted.document_id)
-    order = decisions.sort(["kept", "rank", "similarity"], descending=[True, False, True], nulls_last=True)
+    order = decisions.sort(
+        ["kept", "rank", "probability", "similarity"], descending=[True, False, True, True], nulls_last=True
+    )
     explained = [
         _explain(group, entries.get(str(document_id)), texts)
         for (document_id,), group in order.partition_by(
@@ -81,6 +83,7 @@ def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str
         reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],
         rank=best["rank"],
         similarity=hits["similarity"].max(),
+        probability=hits["probability"].max(),
         hits=hits.height,
         asked_by=tuple(cut_line(text, _PART_CHARACTERS) for text in shown),
     )
@@ -108,6 +111,7 @@ def _explain_absence(entry: DocumentEntry, window: Mapping[str, Any], rag: RAGSe
         reason=_NEVER_FOUND[cause],
         rank=None,
         similarity=None,
+        probability=None,
         hits=0,
         asked_by=(),
     )

@@ -417,6 +417,9 @@ class ExplainedDocument(Result):
     reason: str = Field(description="The cause in words.")
     rank: int | None = Field(description="Rank in the context; null if it is not in it.")
     similarity: float | None = Field(description="Best cosine of its hits; null if no part found it.")
+    probability: float | None = Field(
+        description="Highest probability that it tells something about a part; null if no part found it."
+    )
     hits: int = Field(description="Number of hits of the window's parts in it.")
     asked_by: tuple[str, ...] = Field(
         description="Parts of the window that found it, shortened, at most three."

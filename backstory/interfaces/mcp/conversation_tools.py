@@ -17,7 +17,7 @@ from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
-from backstory.interfaces.mcp.results import Coverage, UncoveredPart, WindowEntry, WindowList
+from backstory.interfaces.mcp.results import Coverage, UnservedPart, WindowEntry, WindowList
 from backstory.operations.inspection.windows import list_windows as read_windows
 from backstory.text.prompts.entries import cut_line
 
@@ -52,7 +52,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         do not divide it, and do not ask once for each part. A part is a few whole messages of a chat; of prose, a
         paragraph or a few sentences of a long one. The answer holds passages to quote, the documents with the parts
         that each serves, and in `uncovered` the parts that nothing serves: for those, say that the documents do not
-        tell.
+        tell. For the parts in `beyond_limit`, raise k.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
@@ -125,19 +125,21 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         answer,
         window_id=window_id,
         part_count=len(answer.parts),
-        uncovered=tuple(
-            UncoveredPart.of(part, text=cut_line(part.text, _PART_CHARACTERS))
-            for part in _list_uncovered(answer.parts)
-        ),
+        uncovered=_list_unserved(answer.parts, "uncovered"),
+        beyond_limit=_list_unserved(answer.parts, "beyond_limit"),
         parts=tuple(
             part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
         ),
         context=quote_passages(answer),
     )
-    for rows in ("parts", "documents", "uncovered"):
+    for rows in ("parts", "documents", "beyond_limit", "uncovered"):
         coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)
     return coverage
 
 
-def _list_uncovered(parts: Sequence[ContextPart]) -> list[ContextPart]:
-    return [part for part in parts if part.state == "uncovered"]
+def _list_unserved(parts: Sequence[ContextPart], state: str) -> tuple[UnservedPart, ...]:
+    return tuple(
+        UnservedPart.of(part, text=cut_line(part.text, _PART_CHARACTERS))
+        for part in parts
+        if part.state == state
+    )

@@ -20,7 +20,7 @@ LATEST: Final = "latest"
 
 CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "below_threshold": "not similar enough",
+        "below_threshold": "too improbable",
         "duplicate_document": "a better chunk of the same document was used",
         "near_duplicate": "almost the same text as another chunk",
         "below_rating": "rated by the reranker as serving no topic",
@@ -196,7 +196,8 @@ def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
 
     Returns:
         The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``
-        (texts of the query chunks that found it), and ``dropped``: how many hits each cause dropped.
+        (texts of the query chunks that it serves, or that found it) and ``probability`` (the highest of its document's
+        hits), and ``dropped``: how many hits each cause dropped.
 
     Raises:
         InputError: There is no such window, or it has no context yet.
@@ -215,8 +216,13 @@ def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
             window_id=window["window_id"],
         )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
+    probabilities = dict(decisions.group_by("document_id").agg(pl.col("probability").max()).iter_rows())
     documents = [
-        {**row, "asked_by": [texts[key] for key in row["matched_query_chunks"] if key in texts]}
+        {
+            **row,
+            "asked_by": [texts[key] for key in row["matched_query_chunks"] if key in texts],
+            "probability": probabilities.get(row["document_id"], 0.0),
+        }
         for row in contexts.sort("rank").to_dicts()
     ]
     causes = decisions.filter(~pl.col("kept"))["cause"].value_counts().sort("cause")

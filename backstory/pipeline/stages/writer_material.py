@@ -11,6 +11,7 @@ import polars as pl
 from backstory.ingest.documents.written import locate
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.passages.provenance import is_certain
 from backstory.storage.tables.partitions import previous_partition
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
 
@@ -63,7 +64,9 @@ def _find_served(
     places: Mapping[str, int],
     spans: Mapping[str, tuple[int, int]],
 ) -> tuple[int, ...]:
-    """Return the positions of the messages whose query chunks found a stored chunk."""
+    """Return the positions of the messages that a document serves; none if that is not certain."""
+    if not is_certain(row["serves"]):
+        return ()
     found = {
         message_ids[place]
         for chunk_id in row["matched_query_chunks"]

@@ -10,6 +10,7 @@ from backstory.base.ids import WHOLE_WINDOW
 from backstory.text.prompts.entries import cut_line, name_messages
 
 _QUOTED_CHARACTERS: Final = 80
+_UNSURE: Final = "perhaps "
 _QUOTE: Final = r'(?s), such as "(.*)"$'
 
 
@@ -34,7 +35,7 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
     descriptions = []
     columns = ("window_id", "matched_query_chunks", "is_certain")
     for window_id, matched, is_certain in rows.select(columns).iter_rows():
-        sure = "" if is_certain else "perhaps "
+        sure = "" if is_certain else _UNSURE
         parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
         if not parts:
             descriptions.append(f"{sure}the whole window")
@@ -42,6 +43,11 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
         places = {place for first, last, _ in parts for place in range(first + 1, last + 2)}
         descriptions.append(f'{sure}{name_messages(places)}, such as "{quote_chunk(parts[0][2])}"')
     return pl.Series("serves", descriptions, dtype=pl.String)
+
+
+def is_certain(description: str) -> bool:
+    """Return whether a text of :func:`describe_provenance` is of a chunk that serves its messages for certain."""
+    return not description.startswith(_UNSURE)
 
 
 def quote_chunk(text: str) -> str:

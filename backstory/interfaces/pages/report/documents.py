@@ -47,6 +47,7 @@ class ChunkEntry:
         about: Date, slug and headings.
         similarity: Best cosine similarity, as text.
         score: Best score, as text.
+        probability: Highest probability, as text.
         fate: "kept" with the rank, or the reason why it was dropped, in words.
         because_of: Number of the chunk that was kept instead.
         because_of_title: Title of that chunk's document.
@@ -63,6 +64,7 @@ class ChunkEntry:
     about: str
     similarity: str
     score: str
+    probability: str
     fate: str
     because_of: int | None
     because_of_title: str
@@ -116,6 +118,7 @@ def list_chunks(report: WindowReport, sources: Mapping[str, str]) -> tuple[Chunk
                 about=_date(report, candidate.document) + (candidate.heading or document.slug),
                 similarity=f"{candidate.similarity:.3f}",
                 score=f"{candidate.score:.3f}",
+                probability=f"{candidate.probability:.2f}",
                 fate=describe_fate(candidate),
                 because_of=because_of,
                 because_of_title=""

@@ -1,4 +1,4 @@
-"""A heatmap of queries by documents: the best score that each part of a window found in each document."""
+"""A heatmap of queries by documents: how probable it is that each document tells something about each part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DROPPED_COLUMNS = 15
 """Most columns for dropped documents. Kept documents are always shown."""
 
 SHADES = 9
-"""Number of shades, from the lowest score shown to the highest."""
+"""Number of shades, from probability 0 to 1."""
 
 _ROW_CHARACTERS = 90
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Shade:
-    """A cell that holds a score."""
+    """A cell that holds a probability."""
 
     level: int
     text: str
@@ -54,17 +54,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """The rows and columns; ``lowest`` and ``highest`` are the scores at the ends of the scale."""
+    """The rows and columns; ``more`` is the number of documents without a column."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     more: int
-    lowest: float
-    highest: float
 
 
 def draw_heatmap(report: WindowReport) -> Heatmap:
-    """Lay out the best score of each query in each document.
+    """Lay out the highest probability of each query in each document.
 
     Returns:
         Rows in the order of the queries. Columns for the kept documents by rank, then for the best of the dropped
@@ -81,16 +79,13 @@ def draw_heatmap(report: WindowReport) -> Heatmap:
         for place, document in enumerate(report.documents[:shown])
     )
     cells = {(cell.query, cell.document): cell for cell in report.cells if cell.document < len(columns)}
-    scores = [cell.score for cell in cells.values()] or [0.0]
-    lowest, highest = min(scores), max(scores)
 
     def shade(cell: Cell | None, query: Query) -> Shade | None:
         if cell is None:
             return None
-        share = (cell.score - lowest) / (highest - lowest) if highest > lowest else 1.0
         return Shade(
-            level=min(int(share * SHADES), SHADES - 1),
-            text=f"{cell.score:.2f}".removeprefix("0"),
+            level=min(int(cell.probability * SHADES), SHADES - 1),
+            text=f"{cell.probability:.2f}".removeprefix("0"),
             title=describe_cell(report, cell),
             kept=cell.kept,
             best=cell.document == query.document,
@@ -108,4 +103,4 @@ def draw_heatmap(report: WindowReport) -> Heatmap:
         )
         for place, query in enumerate(report.queries)
     )
-    return Heatmap(columns, rows, len(report.documents) - len(columns), lowest, highest)
+    return Heatmap(columns, rows, len(report.documents) - len(columns))

@@ -29,7 +29,7 @@ class Segment:
         left: Its left end, in per cent of the strip.
         width: In per cent of the strip.
         paint: CSS classes of its colour and pattern.
-        served: Whether a kept document serves it.
+        served: Whether it is drawn as a full bar: the document of the strip serves it best.
         message: Position of its first message.
         title: The tooltip.
     """
@@ -80,7 +80,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The strips of a window, the marks of its clock, and for each kept document a lane of the parts that found it."""
+    """The strips of a window, the marks of its clock, and for each kept document a lane of the parts that it serves."""
 
     tracks: tuple[Track, ...]
     ticks: tuple[Tick, ...]
@@ -93,7 +93,7 @@ def draw_timeline(report: WindowReport) -> Timeline:
 
     Returns:
         One track per granularity, and one lane per kept document. In a lane, the queries that the document serves best
-        are ``served``; queries that found it, but are served better by another document, are not.
+        are ``served``; queries that it serves, but another document serves better, are not.
     """
     tracks = [
         _draw_track(name, list(queries), report)
@@ -133,7 +133,7 @@ def _draw_segment(query: Query, report: WindowReport, document: int | None, serv
 
 
 def _draw_lane(place: int, report: WindowReport) -> tuple[Segment, ...]:
-    queries = [report.queries[cell.query] for cell in report.cells if cell.document == place and cell.kept]
+    queries = [query for query in report.queries if place in query.documents]
     return tuple(_draw_segment(query, report, place, query.document == place) for query in queries)
 
 

@@ -63,7 +63,6 @@ def render_window_page(
     """
     window, summary = report.window, report.summary
     span = describe_span(window["started_at"], window["ended_at"])
-    served = sum(query.document is not None for query in report.queries)
     return render_page(
         "window.html",
         title=f"{window['conversation_id']}, {span}",
@@ -72,7 +71,6 @@ def render_window_page(
         summary=summary,
         span=span,
         notice=STATUS_WORDS[summary["status"]],
-        served=served,
         report=report,
         timeline=draw_timeline(report),
         heatmap=draw_heatmap(report),

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Message:
-    """One message of the window; ``document`` is the position of the kept document that serves it best."""
+    """One message of the window; ``document`` is the position of the document that serves it best."""
 
     timestamp: datetime
     author: str | None
@@ -23,7 +23,15 @@ class Message:
 class Query:
     """One query: a run of messages ``first`` to ``last`` (positions, inclusive), or the whole window.
 
-    ``document`` is the position of the kept document that serves it best; None where no kept one was found.
+    Attributes:
+        chunk_id: Its id in ``window_chunks``.
+        granularity: Messages per part, in words.
+        first: Position of its first message.
+        last: Position of its last message.
+        text: Its text.
+        state: One of :data:`backstory.retrieval.assessment.PART_STATES`.
+        document: Position of the document of the context that serves it best; None if none does.
+        documents: Positions of all documents of the context that serve it.
     """
 
     chunk_id: str
@@ -31,12 +39,17 @@ class Query:
     first: int
     last: int
     text: str
+    state: str
     document: int | None
+    documents: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Document:
-    """One document that was found; ``ranks`` are those of its kept chunks, empty if it was dropped."""
+    """One document that was found; ``ranks`` are those of its kept chunks, empty if it was dropped.
+
+    ``served_messages`` counts the messages of all parts that it serves, whether or not another serves them better.
+    """
 
     document_id: str
     title: str
@@ -52,7 +65,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Cell:
-    """The best hit of a query in a document.
+    """The most probable hit of a query in a document.
 
     Attributes:
         query: Position of the query.
@@ -60,8 +73,9 @@ class Cell:
         score: Score of the hit.
         similarity: Its cosine similarity.
         keyword_score: Its BM25 score; None if keywords did not find it.
-        passed: Whether its similarity reaches the threshold.
-        kept: Whether its chunk was kept.
+        probability: Probability that the chunk tells something about the query.
+        passed: Whether it is evidence: probable enough to be chosen.
+        kept: Whether its document is in the context.
     """
 
     query: int
@@ -69,6 +83,7 @@ class Cell:
     score: float
     similarity: float
     keyword_score: float | None
+    probability: float
     passed: bool
     kept: bool
 
@@ -86,6 +101,7 @@ class Candidate:
         rank: Rank in the context, from 1; None if dropped.
         similarity: Best cosine similarity over the queries that found it.
         score: Best score over them.
+        probability: Highest probability over them.
         because_of: Id of the chunk that was kept instead.
         queries: Positions of the queries that found it, best first.
     """
@@ -98,6 +114,7 @@ class Candidate:
     rank: int | None
     similarity: float
     score: float
+    probability: float
     because_of: str | None
     queries: tuple[int, ...]
 

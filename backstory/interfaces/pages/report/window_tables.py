@@ -18,6 +18,7 @@ from backstory.interfaces.pages.report.window_report import (
     Query,
     WindowReport,
 )
+from backstory.retrieval.assessment import judge_parts
 
 WHOLE = "whole window"
 """Granularity of a query that is the whole window."""
@@ -71,8 +72,7 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     found = _rank_documents(judged)
     documents = {key: place for place, key in enumerate(found["document_id"])}
     cells = _fill_cells(judged, places, documents)
-    served_by = _serve_queries(judged, documents)
-    queries = tuple(Query(**row, document=served_by.get(row["chunk_id"])) for row in ordered)
+    queries = _judge_queries(ordered, tables, documents)
     served_messages = _serve_messages(queries, cells, len(tables.messages))
     return WindowReport(
         window=tables.window,
@@ -82,7 +82,7 @@ def make_window_report(tables: WindowTables) -> WindowReport:
             for place, row in enumerate(tables.messages.to_dicts())
         ),
         queries=queries,
-        documents=_describe_documents(tables, found, served_messages),
+        documents=_describe_documents(tables, found, queries),
         cells=cells,
         candidates=_list_candidates(tables, judged, places, documents),
     )
@@ -127,8 +127,10 @@ def _rank_documents(judged: pl.DataFrame) -> pl.DataFrame:
 def _fill_cells(
     judged: pl.DataFrame, places: Mapping[str, int], documents: Mapping[str, int]
 ) -> tuple[Cell, ...]:
-    best = judged.sort("kept", "score", descending=True, maintain_order=True).unique(
-        ["query_chunk_id", "document_id"], keep="first", maintain_order=True
+    best = (
+        judged.with_columns(in_context=pl.col("kept").any().over("document_id"))
+        .sort("probability", "kept", "score", descending=True, maintain_order=True)
+        .unique(["query_chunk_id", "document_id"], keep="first", maintain_order=True)
     )
     cells = (
         Cell(
@@ -137,29 +139,46 @@ def _fill_cells(
             score=row["score"],
             similarity=row["similarity"],
             keyword_score=row["keyword_score"],
+            probability=row["probability"],
             passed=row["cause"] != "below_threshold",
-            kept=row["kept"],
+            kept=row["in_context"],
         )
         for row in best.to_dicts()
     )
     return tuple(sorted(cells, key=lambda cell: (cell.query, cell.document)))
 
 
-def _serve_queries(judged: pl.DataFrame, documents: Mapping[str, int]) -> dict[str, int]:
-    best = (
-        judged.filter("kept")
-        .sort("score", "rank", descending=[True, False])
-        .unique("query_chunk_id", keep="first", maintain_order=True)
-    )
-    return {query: documents[key] for query, key in best.select("query_chunk_id", "document_id").iter_rows()}
+def _judge_queries(
+    ordered: list[dict[str, Any]], tables: WindowTables, documents: Mapping[str, int]
+) -> tuple[Query, ...]:
+    """Judge the queries as the verdict does: by the probabilities in ``decisions``."""
+    judged = {
+        row["query_chunk_id"]: row
+        for row in judge_parts(tables.window_chunks, tables.decisions).iter_rows(named=True)
+    }
+    queries = []
+    for row in ordered:
+        # The whole window beside its parts is no part: what serves it serves one of them.
+        part = judged.get(row["chunk_id"], {"state": "not_asked", "document_id": None, "documents": []})
+        is_served = part["state"] == "served"
+        queries.append(
+            Query(
+                **row,
+                state=part["state"],
+                document=documents[part["document_id"]] if is_served else None,
+                documents=tuple(documents[key] for key in part["documents"]) if is_served else (),
+            )
+        )
+    return tuple(queries)
 
 
 def _serve_messages(queries: tuple[Query, ...], cells: tuple[Cell, ...], count: int) -> list[int | None]:
-    """Return the document of each message: that of its shortest served query, and then of the best score."""
-    scores = {(cell.query, cell.document): cell.score for cell in cells}
+    """Return the document of each message: that of its shortest served query, and then of the most probable one."""
+    probabilities = {(cell.query, cell.document): cell.probability for cell in cells}
     served: list[int | None] = [None] * count
+    # A near-duplicate serves for its document without a cell of that document.
     order = sorted(
-        (query.last - query.first, -scores[place, query.document], place)
+        (query.last - query.first, -probabilities.get((place, query.document), 0.0), place)
         for place, query in enumerate(queries)
         if query.document is not None
     )
@@ -171,8 +190,20 @@ def _serve_messages(queries: tuple[Query, ...], cells: tuple[Cell, ...], count: 
     return served
 
 
+def _count_messages(queries: tuple[Query, ...], document: int) -> int:
+    """Count the messages of the parts that a document serves."""
+    return len(
+        {
+            position
+            for query in queries
+            if document in query.documents
+            for position in range(query.first, query.last + 1)
+        }
+    )
+
+
 def _describe_documents(
-    tables: WindowTables, found: pl.DataFrame, served_messages: list[int | None]
+    tables: WindowTables, found: pl.DataFrame, queries: tuple[Query, ...]
 ) -> tuple[Document, ...]:
     columns = ("document_id", "title", "slug", "published_at", "tags")
     kept = {row["document_id"]: row for row in tables.contexts.select(columns).to_dicts()}
@@ -193,7 +224,7 @@ def _describe_documents(
                 ranks=tuple(row["ranks"]),
                 similarity=row["similarity"],
                 score=row["score"],
-                served_messages=served_messages.count(place),
+                served_messages=_count_messages(queries, place),
             )
         )
     return tuple(rows)
@@ -207,7 +238,7 @@ def _list_candidates(
         for row in tables.document_chunks.select("chunk_id", "heading", "text").to_dicts()
     }
     contents = dict(tables.contexts.select("chunk_id", "content").iter_rows())
-    # All hits of a chunk have one cause, except that some of them may lie below the threshold.
+    # All hits of a chunk have one cause, except that some of them may be too improbable.
     chunks = (
         judged.sort("score", descending=True, maintain_order=True)
         .group_by("chunk_id", "document_id", maintain_order=True)
@@ -219,6 +250,7 @@ def _list_candidates(
             rank=pl.col("rank").drop_nulls().first(),
             similarity=pl.col("similarity").max(),
             score=pl.col("score").max(),
+            probability=pl.col("probability").max(),
             because_of=pl.col("because_of").drop_nulls().first(),
             queries=pl.col("query_chunk_id"),
         )
@@ -234,6 +266,7 @@ def _list_candidates(
             rank=row["rank"],
             similarity=row["similarity"],
             score=row["score"],
+            probability=row["probability"],
             because_of=row["because_of"],
             queries=tuple(places[query] for query in row["queries"]),
         )

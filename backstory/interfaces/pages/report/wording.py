@@ -11,7 +11,7 @@ _TITLE_CHARACTERS = 400
 
 CAUSE_WORDS = {
     "kept": "kept",
-    "below_threshold": "dropped: no part of the window is similar enough to it",
+    "below_threshold": "dropped: too improbable that it tells anything about a part of the window",
     "duplicate_document": "dropped: a better chunk of the same document was preferred",
     "near_duplicate": "dropped: nearly the same text as another chunk",
     "below_rating": "dropped: rated by the reranker as serving no topic",
@@ -19,9 +19,16 @@ CAUSE_WORDS = {
     "over_budget": "dropped: chosen, but the token budget was used up",
 }
 
+STATE_WORDS = {
+    "beyond_limit": "served only by documents beyond the limits of the context",
+    "uncovered": "nothing in the index serves it",
+    "not_asked": "it asks for nothing",
+}
+"""Why no document of the context serves a part, by its state."""
+
 STATUS_WORDS = {
     "ok": "",
-    "no_hits": "No document is similar enough: this window has no context.",
+    "no_hits": "No document is probable enough: this window has no context.",
     "disabled": "Retrieval is switched off (rag.enabled is false): nothing was searched for this window.",
     "degraded": "This context is degraded:",
     "error": "The search failed: this window has no context.",
@@ -42,7 +49,7 @@ def describe_span(first: datetime, last: datetime) -> str:
 def describe_query(report: WindowReport, query: Query) -> str:
     """Describe a part of the window: its time, authors and text, and the document that serves it."""
     if query.document is None:
-        served = "no kept document serves it"
+        served = STATE_WORDS[query.state]
     else:
         document = report.documents[query.document]
         served = f"best served by {document.ranks[0]}. {document.title}"
@@ -56,9 +63,10 @@ def describe_cell(report: WindowReport, cell: Cell) -> str:
     """Describe how well one query matches one document."""
     document = report.documents[cell.document]
     keywords = "" if cell.keyword_score is None else f", BM25 {cell.keyword_score:.1f}"
-    verdict = "in the context" if cell.kept else "dropped" if cell.passed else "below the threshold"
-    scores = f"score {cell.score:.3f}, similarity {cell.similarity:.3f}{keywords}: {verdict}"
-    return f"{document.title}\n{scores}\n{cut_line(report.queries[cell.query].text, 160)}"
+    verdict = "in the context" if cell.kept else "dropped" if cell.passed else "too improbable"
+    scores = f"score {cell.score:.3f}, similarity {cell.similarity:.3f}{keywords}"
+    found = f"probability {cell.probability:.2f}: {verdict}; {scores}"
+    return f"{document.title}\n{found}\n{cut_line(report.queries[cell.query].text, 160)}"
 
 
 def describe_fate(candidate: Candidate) -> str:
