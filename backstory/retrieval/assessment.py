@@ -50,7 +50,7 @@ def judge_parts(
         something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
         ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
         serve it; ``over_budget``, whether the best document beyond the limits did not fit the token budget; and
-        ``has_hits``, whether the part found anything. ``shown_probability`` is that of the best hit of the context.
+        ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows. ``shown_probability`` is that of the best hit of the context.
     """
     parts = _list_parts(window_chunks, decisions, terms_of)
     kept = decisions.filter("kept")
@@ -102,6 +102,7 @@ def judge_parts(
         documents=pl.when(asks).then("documents").fill_null([]),
         over_budget=(pl.col("other_cause") == "over_budget").fill_null(value=False),
         has_hits=pl.col("most").is_not_null(),
+        is_shown=pl.col("shown").is_not_null(),
     )
 
 
@@ -139,7 +140,7 @@ def evaluate_retrieval(
 
         The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
         ``insufficient`` if they serve at most one tenth, and else ``partial``. It is ``nothing_asked`` if no part asks
-        for anything, and ``not_known`` if the embedder does not know the language, or was not measured.
+        for anything, and ``not_known`` if the embedder does not know the language, or was not measured and the context shows anything.
     """
     asked = parts.filter(pl.col("state") != "not_asked")
     states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:3]]
@@ -150,6 +151,7 @@ def evaluate_retrieval(
         served_share=weight.filter(pl.col("state") == "served").sum() / weight.sum(),
         confidence=(weight * pl.col("shown_probability")).sum() / weight.sum(),
         found_count=pl.col("has_hits").sum(),
+        shown_count=pl.col("is_shown").sum(),
         over_budget_parts=((pl.col("state") == "beyond_limit") & pl.col("over_budget")).sum(),
     )
     table = (
@@ -219,7 +221,7 @@ def _decide(
         .then(pl.lit("nothing_asked"))
         .when(pl.lit(not can_search))
         .then(pl.lit("insufficient"))
-        .when(~pl.col("is_known") | pl.lit(not is_calibrated))
+        .when(~pl.col("is_known") | (pl.lit(not is_calibrated) & (pl.col("shown_count") > 0)))
         .then(pl.lit("not_known"))
         .when(pl.col("served_share") >= 1 - _TOLERATED)
         .then(pl.lit("sufficient"))

@@ -69,7 +69,7 @@ def test_a_person_is_told_wherever_the_window_is_looked_at(mixed: Workspace) -> 
         cli.app, ["context", case["window_id"], "-w", str(mixed.root)]
     )
     assert "the window is in German, which hashing:words:256 does not know" in " ".join(shown.stdout.split())
-    assert "Verdict: unknown" in shown.stdout
+    assert "Verdict: not known" in shown.stdout
     page = write_window_page(mixed, case["window_id"]).read_text(encoding="utf-8")
     assert "the window is in German" in page
     examined = language_examination(mixed)
