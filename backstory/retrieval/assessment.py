@@ -50,7 +50,8 @@ def judge_parts(
         something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
         ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
         serve it; ``over_budget``, whether the best document beyond the limits did not fit the token budget; and
-        ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows. ``shown_probability`` is that of the best hit of the context.
+        ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows.
+        ``shown_probability`` is that of the best hit of the context.
     """
     parts = _list_parts(window_chunks, decisions, terms_of)
     kept = decisions.filter("kept")
@@ -140,7 +141,8 @@ def evaluate_retrieval(
 
         The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
         ``insufficient`` if they serve at most one tenth, and else ``partial``. It is ``nothing_asked`` if no part asks
-        for anything, and ``not_known`` if the embedder does not know the language, or was not measured and the context shows anything.
+        for anything, and ``not_known`` if the embedder does not know the language, or was not measured and the context
+        shows anything.
     """
     asked = parts.filter(pl.col("state") != "not_asked")
     states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:3]]
