@@ -49,7 +49,8 @@ def judge_parts(
         of messages; ``state``, one of :data:`PART_STATES`; ``probability``, that the chunk which serves it best tells
         something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
         ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
-        serve it; ``over_budget``, whether the best document beyond the limits did not fit the token budget; and
+        serve it; ``over_budget`` and ``below_cosine``, whether the best document beyond the limits did not fit the
+        token budget, or is below a stated ``rag.min_similarity``; and
         ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows.
         ``shown_probability`` is that of the best hit of the context.
     """
@@ -102,6 +103,7 @@ def judge_parts(
         document_id=pl.when(asks).then(pl.coalesce("shown_document", "other_document")),
         documents=pl.when(asks).then("documents").fill_null([]),
         over_budget=(pl.col("other_cause") == "over_budget").fill_null(value=False),
+        below_cosine=(pl.col("other_cause") == "below_threshold").fill_null(value=False),
         has_hits=pl.col("most").is_not_null(),
         is_shown=pl.col("shown").is_not_null(),
     )
@@ -155,6 +157,7 @@ def evaluate_retrieval(
         found_count=pl.col("has_hits").sum(),
         shown_count=pl.col("is_shown").sum(),
         over_budget_parts=((pl.col("state") == "beyond_limit") & pl.col("over_budget")).sum(),
+        below_cosine_parts=((pl.col("state") == "beyond_limit") & pl.col("below_cosine")).sum(),
     )
     table = (
         windows.select("window_id")
@@ -290,10 +293,13 @@ def _recommend(
         told.append(f"look at the documents: the probabilities were not measured with {embedder_id}")
     if over_budget:
         told.append(f"raise context.max_tokens: documents for {count(over_budget, 'more part')} did not fit")
-    if beyond > over_budget:
+    below_cosine = int(str(row["below_cosine_parts"]))
+    if below_cosine:
+        told.append(f"lower rag.min_similarity: documents below it serve {count(below_cosine, 'more part')}")
+    if (further := beyond - over_budget - below_cosine) > 0:
         told.append(
             f"raise rag.top_k above {settings.top_k}: documents beyond this limit serve "
-            f"{count(beyond - over_budget, 'more part')}"
+            f"{count(further, 'more part')}"
         )
     if not row["found_count"]:
         told.append(

@@ -84,16 +84,16 @@ def make_contexts(
 
 
 def _list_standing_hits(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Return the hits of the kept chunks, and the hits of the chunks for which a kept chunk stands."""
+    """Return the hits of the kept chunks, and those of the other chunks of their documents."""
     kept = decisions.filter("kept")
     standing = kept.select("window_id", "document_id", "chunk_id", "rank").unique(maintain_order=True)
-    others = decisions.filter(~pl.col("kept")).drop("chunk_id", "document_id", "rank")
+    others = decisions.filter(~pl.col("kept")).drop("chunk_id", "rank")
     return pl.concat(
         [
             kept,
             others.join(
                 standing.rename({"chunk_id": "because_of"}),
-                on=["window_id", "because_of"],
+                on=["window_id", "document_id", "because_of"],
                 how="inner",
                 maintain_order="left",
             )

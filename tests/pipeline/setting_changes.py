@@ -146,7 +146,7 @@ CHANGES = (
     Change("rag.dedup_max_per_doc", 2, JUDGED),
     Change("rag.dedup_max_per_doc", 2, NOTHING, {"rag.dedup_strategy": "none"}),
     Change("rag.near_duplicate_similarity", 0.9, JUDGED),
-    Change("rag.min_similarity", 0.05, NOTHING, read_by="decisions window_contexts"),
+    Change("rag.min_similarity", -1.0, "decisions window_contexts"),
     Change("rag.min_similarity", 0.6, SHOWN),
     Change("rag.plan", "hybrid", SEARCHED),
     Change("rag.adaptive_max_messages", 2, NOTHING),

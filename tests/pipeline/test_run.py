@@ -286,7 +286,7 @@ def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
     cases = integrity.find_insufficient_windows(workspace)
     assert set(cases["window_id"]) == set(read_table(workspace.tables, "windows")["window_id"])
     assert cases["confidence"].is_sorted()
-    assert all("; add documents: " in text for text in cases["recommendation"])
+    assert all("; lower rag.min_similarity: " in text for text in cases["recommendation"])
     switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
     run_pipeline(switched_off)
     assert integrity.find_insufficient_windows(switched_off).is_empty()

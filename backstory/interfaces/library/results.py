@@ -171,7 +171,7 @@ class ContextPart(Result):
     part: int = Field(description="Number of the part, from 1.")
     text: str = Field(description="Its text.")
     state: Literal["served", "beyond_limit", "uncovered", "not_asked"] = Field(
-        description="served: by a document of the context; beyond_limit: only by documents beyond top_k or max_tokens; "
+        description="served: by a document of the context; beyond_limit: by others beyond a limit, such as top_k; "
         "uncovered: by nothing in the index; not_asked: small talk."
     )
     probability: float = Field(description="Probability that the best chunk tells something about it.")

@@ -77,4 +77,5 @@ class PairModel:
 @cache
 def read_pair_model(path: Path = MODEL_FILE) -> PairModel:
     """Read the model that ships with the library, or another one."""
-    return PairModel(**json.loads(path.read_text(encoding="utf-8")))
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return PairModel(**{**record, "fitted_on": tuple(record["fitted_on"])})

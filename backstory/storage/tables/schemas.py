@@ -373,7 +373,8 @@ class WindowContexts(Table):
     part_count: int = pa.Field(ge=0, description="Parts that ask for something; small talk is none.")
     served_count: int = pa.Field(ge=0, description="Parts that a document of the context serves.")
     beyond_limit_count: int = pa.Field(
-        ge=0, description="Parts that only documents beyond rag.top_k or context.max_tokens serve."
+        ge=0,
+        description="Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve.",
     )
     uncovered_count: int = pa.Field(ge=0, description="Parts that nothing in the index serves.")
     coverage: float = pa.Field(

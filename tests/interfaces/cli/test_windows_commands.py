@@ -88,7 +88,7 @@ def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
     for row in context["documents"]:
         parts = len(row["asked_by"])
         assert f"{row['rank']}. {row['slug']} serves {parts} part{'s' if parts > 1 else ''} of" in shown
-    assert f"Verdict: {context['verdict']}." in shown
+    assert f"Verdict: {context['verdict'].replace('_', ' ')}." in shown
     assert f"Advice: {context['recommendation']}." in shown
 
 

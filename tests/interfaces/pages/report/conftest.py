@@ -90,7 +90,8 @@ def make_tables() -> MakeTables:
         ids = [f"m{place}" for place in range(len(moments))]
         hits = [
             {"window_id": "w", "query_chunk_id": query, "chunk_id": chunk, "document_id": chunk.split("#")[0],
-             "similarity": score, "score": score, "cause": cause, "kept": cause == "kept", "rank": rank,
+             "similarity": score, "score": score, "probability": score,
+             "cause": cause, "kept": cause == "kept", "rank": rank,
              "because_of": because_of, "keyword_score": 3.5}
             for query, chunk, score, cause, rank, because_of in judged
         ]  # fmt: skip

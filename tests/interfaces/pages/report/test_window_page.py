@@ -56,7 +56,7 @@ def test_the_heatmap_names_what_it_does_not_show(make_tables: MakeTables) -> Non
     shades = [shade for row in heatmap.rows for shade in row.shades if shade]
     assert len(shades) == 1 + DROPPED_COLUMNS
     assert [shade.level for shade in shades][:1] == [8]
-    assert min(shade.level for shade in shades) == 0
+    assert min(shade.level for shade in shades) < 8
     page = render_window_page(report, {})
     assert "2 more documents are not shown here" in page
 
@@ -70,7 +70,7 @@ def test_the_list_says_why_in_words_and_links_what_stands_instead(make_tables: M
     assert (kept.fate, kept.source, kept.because_of) == ("kept, rank 2", "x.md", None)
     assert [asker.message for asker in kept.askers] == [2, 3, 5]
     assert [entry.share for entry in list_kept(make_window_report(make_tables()))] == [
-        "serves 2 of 6 messages (33%)",
+        "serves 4 of 6 messages (67%)",
         "serves 3 of 6 messages (50%)",
     ]
 

@@ -21,7 +21,7 @@ def test_the_best_kept_hit_serves_a_part_and_its_messages(make_tables: MakeTable
     assert [document.document_id for document in report.kept_documents] == ["d1", "d2"]
     assert [query.document for query in report.queries] == [0, 1, 1, None]
     assert [message.document for message in report.messages] == [0, 0, 1, 1, 1, None]
-    assert [document.served_messages for document in report.kept_documents] == [2, 3]
+    assert [document.served_messages for document in report.kept_documents] == [4, 3]
 
 
 def test_dropped_documents_follow_the_kept_ones_by_score(make_tables: MakeTables) -> None:
@@ -46,7 +46,7 @@ def test_a_cell_is_the_best_hit_of_a_query_in_a_document(make_tables: MakeTables
     cells = {(cell.query, cell.document): cell for cell in make_window_report(make_tables()).cells}
     assert len(cells) == 9  # ten hits, two of them of one query in one document
     assert (cells[0, 0].score, cells[0, 0].kept) == (0.9, True)
-    assert (cells[3, 1].passed, cells[3, 1].kept) == (False, False)
+    assert (cells[3, 1].passed, cells[3, 1].kept) == (False, True)
     assert cells[0, 0].keyword_score == 3.5
 
 
@@ -57,7 +57,7 @@ def test_a_window_without_hits_has_its_messages_and_nothing_else(make_tables: Ma
 
 
 def test_a_whole_window_is_a_query_beside_its_chunks_or_instead_of_them(make_tables: MakeTables) -> None:
-    whole = ("w#window", "d1#0", 0.3, "kept", 1, None)
+    whole = ("w#window", "d1#0", 0.6, "kept", 1, None)
     beside = make_window_report(make_tables([("q0", "d1#0", 0.9, "kept", 1, None), whole]))
     assert [query.chunk_id for query in beside.queries] == ["q0", "q1", "q2", "q3", "w#window"]
     assert (beside.queries[-1].first, beside.queries[-1].last) == (0, 5)
