@@ -62,6 +62,23 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
     assert "confidence with ncov@5: none, since no window has a confidence" in " ".join(shown.split())
 
 
+def test_eval_measures_claims_instead_if_asked(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    folder = str(labelled_set(tmp_path / "set"))
+    result = run("eval", folder, "-w", str(root), "--claims", "--unrelated", folder, "--json")
+    record = json.loads(result.stdout)
+    assert (record["set"], record["by_message"]) == ("set", False)
+    conditions = {row["condition"] for row in record["claims"]}
+    assert conditions == {"all documents", "documents of another set"}
+    shown = run("eval", folder, "-w", str(root), "--claims").stdout
+    assert "parts served" in shown
+    assert "--unrelated" in shown
+    assert exit_code(monkeypatch, "eval", folder, "--unrelated", folder) == 2
+    assert exit_code(monkeypatch, "eval", folder, "--claims", "--runs", str(tmp_path / "runs.parquet")) == 2
+
+
 def test_the_whole_window_is_asked_by_all_its_words(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

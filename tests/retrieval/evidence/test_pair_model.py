@@ -1,0 +1,77 @@
+"""The model of pairs, its prior of documents, and the parts that ask for nothing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
+from backstory.retrieval.evidence.document_prior import weigh_documents
+from backstory.retrieval.evidence.pair_model import read_pair_model
+
+
+def test_a_model_is_the_same_after_it_was_written(tmp_path: Path) -> None:
+    model = read_pair_model()
+    model.write(tmp_path / "model.json")
+    assert read_pair_model(tmp_path / "model.json") == model
+
+
+def test_another_weight_is_another_digest() -> None:
+    model = read_pair_model()
+    name = next(iter(model.weights))
+    changed = replace(model, weights={**model.weights, name: model.weights[name] + 1e-6})
+    assert changed.digest != model.digest
+
+
+def test_probabilities_lie_between_0_and_1_however_far_the_features_are() -> None:
+    model = read_pair_model()
+    for value in (-1e9, 0.0, 1e9):
+        features = {name: np.array([value]) for name in model.weights}
+        [probability] = model.estimate(features).tolist()
+        assert 0 < probability < 1
+
+
+def make_found(parts: int, titles: Sequence[float] = (0.0, 0.0, 0.0, 0.0)) -> pl.DataFrame:
+    """Make hits of four documents, of which the first shares a phrase with every part."""
+    return pl.DataFrame(
+        [
+            {
+                "window_id": "w",
+                "query_chunk_id": f"q{part}",
+                "document_id": f"d{place}",
+                "score": 0.7,
+                "probability": 0.8 if place == 0 else 0.2,
+                "shared_phrases": 1.0 if place == 0 else 0.0,
+                "title_share": titles[place],
+                "document_mass": 0.0,
+            }
+            for part in range(parts)
+            for place in range(4)
+        ]
+    )
+
+
+def test_a_document_whose_phrases_the_window_repeats_weighs_more() -> None:
+    prior = weigh_documents(make_found(10)).to_list()[:4]
+    assert prior[0] > 1 > prior[1] == prior[2] == prior[3]
+
+
+def test_where_many_titles_are_named_nothing_is_weighed() -> None:
+    assert set(weigh_documents(make_found(10, (1.0, 0.0, 0.0, 0.0)))) == {1.0}
+
+
+def test_in_a_short_window_the_odds_weigh() -> None:
+    prior = weigh_documents(make_found(9)).to_list()[:4]
+    assert prior == pytest.approx([2.0, 0.5, 0.5, 0.5], rel=1e-4)
+
+
+def terms_of(_texts: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(schema={"text": pl.UInt32, "term": pl.Int64, "rarity": pl.Float64})
+
+
+def test_a_part_is_small_talk_if_all_of_its_messages_are() -> None:
+    texts = pl.Series(["thanks!\n\nok see you", "thanks!\n\nthe blight is back", "the blight is back"])
+    assert find_small_talk_parts(texts, terms_of).to_list() == [True, False, False]
