@@ -306,7 +306,7 @@ def _recommend(
             "add documents dated before the window, or widen rag.as_of and the filters: none may be given"
         )
     elif uncovered:
-        told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')}")
+        told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')} for certain")
     if len(told) == 1:
         told.append("nothing to do")
     return "; ".join(told)

@@ -181,7 +181,7 @@ def test_what_to_do_is_said_for_every_reason() -> None:
         "1 of 4 parts served",
         "raise context.max_tokens: documents for 1 more part did not fit",
         "raise rag.top_k above 2: documents beyond this limit serve 1 more part",
-        "add documents: nothing in the index serves 1 part",
+        "add documents: nothing in the index serves 1 part for certain",
     ]
     assert (found["beyond_limit_count"], found["uncovered_count"]) == (2, 1)
 

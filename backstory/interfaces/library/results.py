@@ -172,7 +172,7 @@ class ContextPart(Result):
     text: str = Field(description="Its text.")
     state: Literal["served", "beyond_limit", "uncovered", "not_asked"] = Field(
         description="served: by a document of the context; beyond_limit: by others beyond a limit, such as top_k; "
-        "uncovered: by nothing in the index; not_asked: small talk."
+        "uncovered: by nothing with a probability of one half; not_asked: small talk."
     )
     probability: float = Field(description="Probability that the best chunk tells something about it.")
     chunk_id: str | None = Field(description="The chunk that serves it best; null if nothing does.")

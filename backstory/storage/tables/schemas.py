@@ -376,7 +376,9 @@ class WindowContexts(Table):
         ge=0,
         description="Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve.",
     )
-    uncovered_count: int = pa.Field(ge=0, description="Parts that nothing in the index serves.")
+    uncovered_count: int = pa.Field(
+        ge=0, description="Parts that nothing in the index serves with a probability of one half."
+    )
     coverage: float = pa.Field(
         ge=0,
         le=1,
