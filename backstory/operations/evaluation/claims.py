@@ -156,8 +156,9 @@ def _measure_condition(
         },
         pairs=pl.len(),
     )
-    named = _name_topics(windows, parts, removed, labelled.qrels.join(hidden, left_on=["window_id", "doc_id"],
-                         right_on=["window_id", "document_id"], how="anti"))  # fmt: skip
+    keys = ["window_id", "document_id"]
+    left = labelled.qrels.rename({"doc_id": "document_id"}).join(hidden, on=keys, how="anti")
+    named = _name_topics(windows, parts, removed, left)
     return _join(windows, index, parts, condition, by_window, named)
 
 
@@ -178,7 +179,14 @@ def _list_claims(decisions: pl.DataFrame) -> pl.DataFrame:
 def _name_topics(
     windows: _Windows, parts: pl.DataFrame, removed: pl.DataFrame, left: pl.DataFrame
 ) -> pl.DataFrame:
-    """Count per window the topics without a document and those with one, and those of both named uncovered."""
+    """Count per window the topics that lost all of their documents and the others, and those named uncovered.
+
+    Args:
+        windows: The windows.
+        parts: From :func:`backstory.retrieval.assessment.judge_parts`.
+        removed: ``window_id`` and ``topic`` of the topics whose documents are hidden.
+        left: The judgements of the documents that are not hidden.
+    """
     if not windows.labels.by_message:
         return pl.DataFrame(schema={"window_id": pl.String})
     asked = parts.filter(pl.col("state") != "not_asked")
