@@ -140,7 +140,7 @@ class Task:
             assessments = evaluate_retrieval(
                 self.windows,
                 self.window_chunks,
-                judge_parts(self.window_chunks, found.decisions, terms_of=index.terms_of),
+                judge_parts(self.window_chunks, found.decisions),
                 settings=rag,
                 embedder_id="given",
             )

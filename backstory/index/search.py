@@ -61,6 +61,7 @@ class SearchIndex:
         self._snapshot = snapshot
         self.degraded = degraded
         self._exact = ExactEngine(snapshot.vectors)
+        self._samples: dict[int, Vectors] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -224,11 +225,13 @@ class SearchIndex:
         Returns:
             Unit rows, shape ``(chunks, dimension)``.
         """
-        ids = self._snapshot.rows["chunk_id"].to_list()
-        by_people = np.flatnonzero(self._is_row_by_people).tolist()
-        chosen = heapq.nsmallest(most, by_people, key=lambda row: digest([ids[row]]))
-        vectors: Vectors = np.array(self._snapshot.vectors[chosen])
-        return vectors
+        # Each batch of hits is compared with the sample, and hashing the ids of a large index takes seconds.
+        if most not in self._samples:
+            ids = self._snapshot.rows["chunk_id"].to_list()
+            by_people = np.flatnonzero(self._is_row_by_people).tolist()
+            chosen = heapq.nsmallest(most, by_people, key=lambda row: digest([ids[row]]))
+            self._samples[most] = np.array(self._snapshot.vectors[chosen])
+        return self._samples[most]
 
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
         """Read the vectors of chunks.

@@ -208,6 +208,7 @@ class Retrieval:
         what is found beside them.
         """
         parts = list_parts(hits, window_chunks)
+        parts = parts.with_columns(asks=~find_small_talk_parts(parts["text"]))
         posts = (
             self.index.list_posts(hits["chunk_id"].unique(maintain_order=True)) if self.separate_posts else []
         )
@@ -230,8 +231,7 @@ class Retrieval:
     def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
         """Add the probability of each hit, 0 for those of small talk, and the prior of its document."""
         features = measure_pairs(hits, parts, query_vectors, self.index)
-        small_talk = parts.filter(find_small_talk_parts(parts["text"], self.index.terms_of))["part_id"]
-        asks = ~hits["query_chunk_id"].is_in(small_talk.to_list())
+        asks = hits["query_chunk_id"].is_in(parts.filter("asks")["part_id"].to_list())
         probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64) * asks.cast(
             pl.Float64
         )

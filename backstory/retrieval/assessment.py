@@ -8,7 +8,7 @@ import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.wording import count
-from backstory.retrieval.evidence.asking_parts import TermsOf, find_small_talk_parts
+from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.settings.models import RAGSettings
 from backstory.text.languages import detect_languages, english_name, is_known
@@ -29,9 +29,7 @@ _DECIMALS = 6
 _KEYS = ("window_id", "query_chunk_id")
 
 
-def judge_parts(
-    window_chunks: pl.DataFrame, decisions: pl.DataFrame, *, terms_of: TermsOf | None = None
-) -> pl.DataFrame:
+def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
     """Judge each part of windows: what serves it, by the probabilities of all of its hits.
 
     The parts of a window are its queries: its query chunks, or the whole window. A document of the context serves a
@@ -41,8 +39,6 @@ def judge_parts(
     Args:
         window_chunks: Table ``window_chunks``.
         decisions: Table ``decisions`` of the same windows.
-        terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`. None for a reader
-            of the tables alone: small talk is then any part all of whose hits have probability 0.
 
     Returns:
         One row per part, in the order of ``window_chunks``: ``window_id``; ``query_chunk_id``; ``weight``, its number
@@ -54,7 +50,7 @@ def judge_parts(
         ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows.
         ``shown_probability`` is that of the best hit of the context.
     """
-    parts = _list_parts(window_chunks, decisions, terms_of)
+    parts = _list_parts(window_chunks, decisions)
     kept = decisions.filter("kept")
     documents = kept.select("window_id", "document_id", by_document=pl.lit(value=True)).unique()
     likeness = kept.select("window_id", because_of="chunk_id", by_likeness="document_id").unique(
@@ -188,9 +184,7 @@ def _detect_languages(window_chunks: pl.DataFrame, known: Collection[str] | None
     return found.with_columns(is_known=pl.Series(trusted, dtype=pl.Boolean))
 
 
-def _list_parts(
-    window_chunks: pl.DataFrame, decisions: pl.DataFrame, terms_of: TermsOf | None
-) -> pl.DataFrame:
+def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.DataFrame:
     """Return the queries of each window, with their messages and whether they are small talk."""
     queries = decisions.select(_KEYS).unique(maintain_order=True)
     whole = queries.filter(pl.col("query_chunk_id").str.ends_with(f"#{WHOLE_WINDOW}"))
@@ -198,9 +192,7 @@ def _list_parts(
         "window_id",
         query_chunk_id="chunk_id",
         weight=pl.col("last_message") - pl.col("first_message") + 1,
-        small_talk=_find_silent_parts(window_chunks, decisions)
-        if terms_of is None
-        else find_small_talk_parts(window_chunks["text"], terms_of),
+        small_talk=find_small_talk_parts(window_chunks["text"]),
     )
     chunked = queries.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
     only_whole = whole.join(chunked, on="window_id", how="anti")
@@ -208,13 +200,6 @@ def _list_parts(
     together = chunks.group_by("window_id").agg(pl.col("weight").sum(), pl.col("small_talk").all())
     joined = only_whole.join(together, on="window_id", how="left", maintain_order="left")
     return pl.concat([apart, joined.select(apart.columns)])
-
-
-def _find_silent_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Series:
-    """Find the parts all of whose hits have probability 0, which the assembly gives to those of small talk alone."""
-    found = decisions.group_by(chunk_id="query_chunk_id").agg(silent=pl.col("probability").max() == 0)
-    joined = window_chunks.select("chunk_id").join(found, on="chunk_id", how="left", maintain_order="left")
-    return joined["silent"].fill_null(value=False)
 
 
 def _decide(

@@ -9,19 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
-import polars as pl
 import regex
 
 from backstory.text.stemmers import find_stemmer, list_stop_words
-
-COMMON: Final = 0.1
-"""Rarity up to which a word of the corpus says nothing. From .3 on, labelled messages with content are lost."""
 
 _EVERYWHERE: Final = """
     ok; okay; okey; oki; okie; k; kk; hi; hey; hello; hallo; bye; ciao; thanks; thank you; thx; sorry; pls; please; lol;
@@ -367,7 +363,6 @@ _EXPRESSIONS: Final = MappingProxyType({
 })  # fmt: skip
 
 _EVERY: Final = (1 << len(_EXPRESSIONS)) - 1
-_LONGEST_TEXT: Final = 600
 _LONGEST_CALL: Final = 8
 
 _ACCENTED: Final = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
@@ -392,24 +387,17 @@ _CLOCK: Final = re.compile(r"\d{1,2}(?::\d\d)?")
 _Units = tuple[str, ...]
 
 
-def find_small_talk(
-    texts: Sequence[str | None],
-    names: Iterable[str] = (),
-    weigh: Callable[[Sequence[str]], pl.DataFrame] | None = None,
-) -> list[bool]:
+def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> list[bool]:
     """Find the texts that have no content.
 
-    A text has content if a word is neither in the list of its language, nor a name of an author, nor in most rows of
-    the corpus. A text mixes one language with what all languages share, such as "ok" and "lol". A greeting or thanks
-    may address someone: "Thanks, Ana". Emoji and punctuation say nothing, and neither does a clock time or a number of
-    two digits in a text that has words.
+    A text has content if a word is neither in the list of its language nor a name of an author. A text mixes one
+    language with what all languages share, such as "ok" and "lol". A greeting or thanks may address someone: "Thanks,
+    Ana". Emoji and punctuation say nothing, and neither does a clock time or a number of two digits in a text that has
+    words.
 
     Args:
         texts: Messages, each by itself; None for a message without text, such as a picture.
         names: Names of the authors, under which the texts may address them.
-        weigh: Tells how rare words are in the corpus, as ``SearchIndex.terms_of`` does: one row per text and word with
-            ``text`` (position) and ``rarity``. It is asked once, for the words that are not listed. None if there is
-            no corpus.
 
     Returns:
         For each text, whether it is small talk.
@@ -418,26 +406,10 @@ def find_small_talk(
     known.update((word, _EVERY) for name in names for word in _split(name) if not word.isnumeric())
     split = [[] if text is None else _split(_SIGNS.sub(" ", text)) for text in texts]
     found = [_is_covered(units, known) for units in split]
-    found = [
+    return [
         small or _addresses_someone(text or "", units, known)
         for small, text, units in zip(found, texts, split, strict=True)
     ]
-    if weigh is None:
-        return found
-    # One unlisted word in a text is judged by the corpus: two or more together may name a thing.
-    single: dict[int, str] = {}
-    for number, units in enumerate(split):
-        unlisted = {unit for unit in units if unit not in known and len(unit) > 1}
-        if not found[number] and len(unlisted) == 1:
-            single[number] = unlisted.pop()
-    words = sorted(set(single.values()))
-    rarity = weigh(words).group_by("text").agg(pl.col("rarity").max())
-    common = {words[row] for row in rarity.filter(pl.col("rarity") <= COMMON)["text"].to_list()}
-    known.update(dict.fromkeys(common, _EVERY))
-    for number, word in single.items():
-        if word in common:
-            found[number] = _is_covered(split[number], known)
-    return found
 
 
 def _split(text: str) -> list[str]:

@@ -46,8 +46,8 @@ def find_contexts(
 ) -> dict[str, dict[str, ContextMaterial]]:
     """Find the contexts of windows.
 
-    The whole-window context holds as many documents, found by the mean vector of the window without a threshold. It
-    cannot say which messages a document serves.
+    The whole-window context holds at most as many documents, found by the mean vector of the window; the same bar of
+    probability drops hits as in a run. It cannot say which messages a document serves.
 
     Args:
         labelled: A labelled set.

@@ -27,10 +27,6 @@ A cause like ``near_duplicate of lamp`` names the document whose chunk it gave w
 """
 
 
-def terms_of(_texts: Sequence[str]) -> pl.DataFrame:
-    return pl.DataFrame(schema={"text": pl.UInt32, "term": pl.Int64, "rarity": pl.Float64})
-
-
 def cut(texts: Sequence[str], messages: int = 1) -> pl.DataFrame:
     rows = [
         {
@@ -63,7 +59,7 @@ def decide(hits: Sequence[Hit]) -> pl.DataFrame:
 
 
 def states(texts: Sequence[str], hits: Sequence[Hit]) -> list[str]:
-    return judge_parts(cut(texts), decide(hits), terms_of=terms_of)["state"].to_list()
+    return judge_parts(cut(texts), decide(hits))["state"].to_list()
 
 
 def assess(
@@ -80,7 +76,7 @@ def assess(
     table = evaluate_retrieval(
         make_windows([{"window_id": "w", "message_ids": ["m"]}]),
         chunks,
-        judge_parts(chunks, decide(hits), terms_of=terms_of),
+        judge_parts(chunks, decide(hits)),
         settings=rag or RAGSettings(),
         searchable=searchable,
         embedder_id=embedder_id,
@@ -103,7 +99,7 @@ def test_each_part_has_the_state_that_its_hits_give_it() -> None:
 
 def test_the_answer_names_the_chunk_and_the_documents_of_a_part() -> None:
     hits: list[Hit] = [(0, "a", 0.7, "kept"), (0, "b", 0.9, "kept"), (0, "c", 0.95, "not_selected")]
-    row = judge_parts(cut(TOPICS[:1]), decide(hits), terms_of=terms_of).row(0, named=True)
+    row = judge_parts(cut(TOPICS[:1]), decide(hits)).row(0, named=True)
     assert (row["chunk_id"], row["document_id"], row["probability"]) == ("c-b", "b", 0.9)
     assert row["documents"] == ["b", "a"]
 
@@ -117,7 +113,7 @@ def test_what_nearly_repeats_a_shown_chunk_counts_as_shown() -> None:
     kept = (0, "lamp", 0.9, "kept")
     assert states(TOPICS[:2], [kept, (1, "copy", 0.9, "near_duplicate of lamp")]) == ["served", "served"]
     [_, part] = judge_parts(
-        cut(TOPICS[:2]), decide([kept, (1, "copy", 0.9, "near_duplicate of lamp")]), terms_of=terms_of
+        cut(TOPICS[:2]), decide([kept, (1, "copy", 0.9, "near_duplicate of lamp")])
     ).to_dicts()
     assert part["documents"] == ["lamp"]
     assert states(TOPICS[:2], [kept, (1, "copy", 0.9, "near_duplicate of other")])[1] == "beyond_limit"
@@ -158,7 +154,7 @@ def test_the_verdict_follows_the_share_of_the_messages(served: int, of: int, ver
 
 def test_a_part_of_more_messages_weighs_more() -> None:
     chunks = cut(TOPICS[:2]).with_columns(last_message=pl.Series([0, 9], dtype=pl.Int64))
-    parts = judge_parts(chunks, decide([(0, "frost", 0.9, "kept")]), terms_of=terms_of)
+    parts = judge_parts(chunks, decide([(0, "frost", 0.9, "kept")]))
     assert parts["weight"].to_list() == [1, 9 - 1 + 1]
 
 
@@ -241,7 +237,7 @@ def test_the_language_of_a_window_is_that_of_its_texts_taken_once() -> None:
     table = evaluate_retrieval(
         make_windows([{"window_id": "w", "message_ids": ["m"]}]),
         chunks,
-        judge_parts(chunks, empty(Decisions), terms_of=terms_of),
+        judge_parts(chunks, empty(Decisions)),
         settings=RAGSettings(),
         embedder_id=MEASURED,
     )
@@ -249,7 +245,7 @@ def test_the_language_of_a_window_is_that_of_its_texts_taken_once() -> None:
 
 
 def test_no_windows_give_no_rows() -> None:
-    parts = judge_parts(empty(WindowChunks), empty(Decisions), terms_of=terms_of)
+    parts = judge_parts(empty(WindowChunks), empty(Decisions))
     table = evaluate_retrieval(
         empty(Windows), empty(WindowChunks), parts, settings=RAGSettings(), embedder_id=MEASURED
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from backstory.text.small_talk import COMMON, find_small_talk
+from backstory.text.small_talk import find_small_talk
 
 SETS = Path(__file__).parents[3] / "shared" / "data" / "eval"
 LABELS = Path(__file__).with_name("small_talk_labels.csv")
@@ -130,21 +129,6 @@ def test_links_numbers_and_words_of_no_one_language_are_content(text: str) -> No
 def test_names_of_authors_are_no_content() -> None:
     assert find_small_talk(["Gloria?", "gloria, go on"]) == [False, False]
     assert find_small_talk(["Gloria?", "gloria, go on"], ["Gloria Zhao"]) == [True, True]
-
-
-def test_a_word_of_most_rows_is_no_content() -> None:
-    asked: list[Sequence[str]] = []
-
-    def weigh(words: Sequence[str]) -> pl.DataFrame:
-        asked.append(words)
-        rarity = {"garden": COMMON, "blight": 0.9}
-        rows = [(place, 0, rarity[word]) for place, word in enumerate(words) if word in rarity]
-        return pl.DataFrame(rows, ["text", "term", "rarity"], orient="row")
-
-    texts = ["the garden!", "the blight!", "the zzyzx!", "garden blight", "ok"]
-    assert find_small_talk(texts, weigh=weigh) == [True, False, False, False, True]
-    assert asked == [["blight", "garden", "zzyzx"]]
-    assert find_small_talk([], weigh=weigh) == []
 
 
 def test_a_hundred_thousand_messages_take_seconds() -> None:

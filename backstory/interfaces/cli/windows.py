@@ -19,7 +19,6 @@ from backstory.interfaces.cli.terminal import make_table, open_console, plain, p
 
 _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2
-_ALMOST_SURE = 0.99
 
 
 def windows(

@@ -212,7 +212,7 @@ def _cover(
     # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
     posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
     by_people = ~pl.col("chunk_id").is_in(posts)
-    judged = judge_parts(chunks, retrieved.decisions.filter(by_people), terms_of=index.terms_of)
+    judged = judge_parts(chunks, retrieved.decisions.filter(by_people))
     assessed = evaluate_retrieval(
         windows,
         chunks,

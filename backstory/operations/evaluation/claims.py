@@ -238,7 +238,7 @@ def _find(
         pl.col("rank") <= depth
     )
     decisions = retrieval.judge(hits, windows.chunks, queries.vectors_of).frame
-    return decisions, judge_parts(windows.chunks, decisions, terms_of=index.terms_of)
+    return decisions, judge_parts(windows.chunks, decisions)
 
 
 def _join(

@@ -40,7 +40,7 @@ def assess_windows(
     assessments = evaluate_retrieval(
         labelled.windows,
         chunks,
-        judge_parts(chunks, decisions, terms_of=retrieval.index.terms_of),
+        judge_parts(chunks, decisions),
         settings=retrieval.rag,
         searchable=retrieval.index.rows > 0,
         embedder_id=retrieval.index.embedder_id,

@@ -29,9 +29,7 @@ class WindowContextsStage(RetrievalStage):
         index = self.open_index
         posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
         by_people = ~pl.col("chunk_id").is_in(posts or [])
-        parts = judge_parts(
-            chunks, decisions.filter(by_people), terms_of=lambda texts: index().terms_of(texts)
-        )
+        parts = judge_parts(chunks, decisions.filter(by_people))
         assessments = evaluate_retrieval(
             windows,
             chunks,

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import polars as pl
 
 from backstory.retrieval.query_chunks import SEPARATOR
 from backstory.text.small_talk import find_small_talk
 
-TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
-
-def find_small_talk_parts(texts: pl.Series, terms_of: TermsOf) -> pl.Series:
+def find_small_talk_parts(texts: pl.Series) -> pl.Series:
     """Find the parts that are small talk.
 
     Args:
         texts: The text of each part: its messages, joined by blank lines.
-        terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
 
     Returns:
         For each part, whether all of its messages are small talk.
     """
     messages = texts.rename("text").to_frame().with_row_index("part")
     messages = messages.with_columns(pl.col("text").str.split(SEPARATOR)).explode("text")
-    found = pl.Series(find_small_talk(messages["text"].to_list(), weigh=terms_of), dtype=pl.Boolean)
+    found = pl.Series(find_small_talk(messages["text"].to_list()), dtype=pl.Boolean)
     by_part = messages.select("part", small_talk=found).group_by("part", maintain_order=True)
     return by_part.agg(pl.col("small_talk").all())["small_talk"]

@@ -66,6 +66,6 @@ def estimate_questions(
     )
     measured = lists.select("hit", "wanted", probability=pl.Series(read_pair_model().estimate(features)))
     probability = measured.filter("wanted").sort("hit")["probability"].to_numpy()
-    small_talk = find_small_talk_parts(pl.Series("text", list(texts)), index.terms_of).to_numpy()
+    small_talk = find_small_talk_parts(pl.Series("text", list(texts))).to_numpy()
     estimated: NDArray[np.float64] = np.where(small_talk[hits["query"].to_numpy()], 0.0, probability)
     return estimated

@@ -68,10 +68,6 @@ def test_in_a_short_window_the_odds_weigh() -> None:
     assert prior == pytest.approx([2.0, 0.5, 0.5, 0.5], rel=1e-4)
 
 
-def terms_of(_texts: Sequence[str]) -> pl.DataFrame:
-    return pl.DataFrame(schema={"text": pl.UInt32, "term": pl.Int64, "rarity": pl.Float64})
-
-
 def test_a_part_is_small_talk_if_all_of_its_messages_are() -> None:
     texts = pl.Series(["thanks!\n\nok see you", "thanks!\n\nthe blight is back", "the blight is back"])
-    assert find_small_talk_parts(texts, terms_of).to_list() == [True, False, False]
+    assert find_small_talk_parts(texts).to_list() == [True, False, False]
