@@ -9,12 +9,13 @@ import polars as pl
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.wording import count
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
-from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.evidence.pair_model import MAY_SERVE, SERVES
 from backstory.settings.models import RAGSettings
 from backstory.text.languages import detect_languages, english_name, is_known
 
-PART_STATES = ("served", "beyond_limit", "uncovered", "not_asked")
-"""States of a part: a document of the context serves it; only one beyond the limits does; nothing does; small talk."""
+PART_STATES = ("served", "beyond_limit", "unsure", "uncovered", "not_asked")
+"""States of a part: a document of the context serves it; only one beyond the limits does; whether one does is unsure;
+nothing does; small talk."""
 
 _CALIBRATED_SPACES = ("local:granite-embedding-30m-english:",)
 """Beginnings of the ids of the embedders with which the model of pairs was measured."""
@@ -44,11 +45,11 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
         One row per part, in the order of ``window_chunks``: ``window_id``; ``query_chunk_id``; ``weight``, its number
         of messages; ``state``, one of :data:`PART_STATES`; ``probability``, that the chunk which serves it best tells
         something about it (of the context, if that serves it; otherwise of all hits), 0 without a hit; ``chunk_id`` and
-        ``document_id`` of that chunk, null if nothing serves the part; ``documents``, all documents of the context that
-        serve it; ``over_budget`` and ``below_cosine``, whether the best document beyond the limits did not fit the
-        token budget, or is below a stated ``rag.min_similarity``; and
-        ``has_hits`` and ``is_shown``, whether the part found anything, and anything that the context shows.
-        ``shown_probability`` is that of the best hit of the context.
+        ``document_id`` of the chunk that serves it, or may serve it if that is unsure, else null; ``documents``, all
+        documents of the context that serve it; ``over_budget`` and ``below_cosine``, whether the best document beyond
+        the limits did not fit the token budget, or is below a stated ``rag.min_similarity``; and ``has_hits`` and
+        ``is_shown``, whether the part found anything, and anything that the context shows. ``shown_probability`` is
+        that of the best hit of the context.
     """
     parts = _list_parts(window_chunks, decisions)
     kept = decisions.filter("kept")
@@ -70,7 +71,7 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
             descending=[False, False, True, True, False],
         )
     )
-    serves = pl.col("probability") >= SERVES
+    serves, may_serve = pl.col("probability") >= SERVES, pl.col("probability") >= MAY_SERVE
     best = hits.group_by(_KEYS).agg(
         shown=pl.col("probability").filter("shown").max(),
         most=pl.col("probability").max(),
@@ -79,6 +80,8 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
         other_chunk=pl.col("chunk_id").filter(serves & ~pl.col("shown")).first(),
         other_document=pl.col("document_id").filter(serves & ~pl.col("shown")).first(),
         other_cause=pl.col("cause").filter(serves & ~pl.col("shown")).first(),
+        likely_chunk=pl.col("chunk_id").filter(may_serve).first(),
+        likely_document=pl.col("document_id").filter(may_serve).first(),
         documents=pl.col("document_id").filter(serves & pl.col("shown")).unique(maintain_order=True),
     )
     is_served, is_beyond = pl.col("shown_chunk").is_not_null(), pl.col("other_chunk").is_not_null()
@@ -92,11 +95,13 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
         .then(pl.lit("served"))
         .when(is_beyond)
         .then(pl.lit("beyond_limit"))
+        .when(pl.col("likely_chunk").is_not_null())
+        .then(pl.lit("unsure"))
         .otherwise(pl.lit("uncovered")),
         probability=pl.when(is_served).then("shown").otherwise("most").fill_null(0.0),
         shown_probability=pl.col("shown").fill_null(0.0),
-        chunk_id=pl.when(asks).then(pl.coalesce("shown_chunk", "other_chunk")),
-        document_id=pl.when(asks).then(pl.coalesce("shown_document", "other_document")),
+        chunk_id=pl.when(asks).then(pl.coalesce("shown_chunk", "other_chunk", "likely_chunk")),
+        document_id=pl.when(asks).then(pl.coalesce("shown_document", "other_document", "likely_document")),
         documents=pl.when(asks).then("documents").fill_null([]),
         over_budget=(pl.col("other_cause") == "over_budget").fill_null(value=False),
         below_cosine=(pl.col("other_cause") == "below_threshold").fill_null(value=False),
@@ -131,8 +136,8 @@ def evaluate_retrieval(
     Returns:
         One row per window, in the order of ``windows``: ``window_id``; ``language``, the main language of its query
         chunks, ISO 639-1, null if unclear; ``language_known``, whether the embedder knows it; ``part_count``, the parts
-        that ask for something; ``served_count``, ``beyond_limit_count`` and ``uncovered_count``, the parts in each
-        state; ``served_share``, the share of the parts by messages that a document of the context serves;
+        that ask for something; ``served_count``, ``beyond_limit_count``, ``unsure_count`` and ``uncovered_count``, the
+        parts in each state; ``served_share``, the share of the parts by messages that a document of the context serves;
         ``confidence``, the expected value of this share by the probabilities of the parts, null for ``not_known`` and
         ``nothing_asked``;
         ``verdict``; and ``recommendation``, which begins with the counts.
@@ -143,7 +148,7 @@ def evaluate_retrieval(
         shows anything.
     """
     asked = parts.filter(pl.col("state") != "not_asked")
-    states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:3]]
+    states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:4]]
     weight = pl.col("weight")
     counts = asked.group_by("window_id").agg(
         *states,
@@ -238,6 +243,7 @@ def _decide(
             "part_count",
             "served_count",
             "beyond_limit_count",
+            "unsure_count",
             "uncovered_count",
             "served_share",
             "confidence",
@@ -257,9 +263,9 @@ def _recommend(
     embedder_id: str,
 ) -> str:
     """Say what was found for the parts of a window, and what to do about the others."""
-    parts, served, beyond, uncovered = (
+    parts, served, beyond, unsure, uncovered = (
         int(str(row[name]))
-        for name in ("part_count", "served_count", "beyond_limit_count", "uncovered_count")
+        for name in ("part_count", "served_count", "beyond_limit_count", "unsure_count", "uncovered_count")
     )
     if not settings.enabled:
         return "set rag.enabled: true, because retrieval is switched off"
@@ -290,8 +296,11 @@ def _recommend(
         told.append(
             "add documents dated before the window, or widen rag.as_of and the filters: none may be given"
         )
-    elif uncovered:
-        told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')} for certain")
+    else:
+        if unsure:
+            told.append(f"look at the documents found: they may serve {count(unsure, 'more part')}")
+        if uncovered:
+            told.append(f"add documents: nothing in the index serves {count(uncovered, 'part')}")
     if len(told) == 1:
         told.append("nothing to do")
     return "; ".join(told)

@@ -93,8 +93,18 @@ def test_each_part_has_the_state_that_its_hits_give_it() -> None:
         (0, "frost", 0.9, "kept"), (0, "solar", 0.8, "not_selected"),
         (1, "solar", 0.6, "not_selected"), (1, "frost", 0.2, "kept"),
         (2, "frost", 0.49, "kept"), (2, "solar", 0.1, "below_threshold"),
+        (3, "frost", 0.19, "kept"),
     ]  # fmt: skip
-    assert states([*TOPICS, "thanks!"], hits) == ["served", "beyond_limit", "uncovered", "not_asked"]
+    expected = ["served", "beyond_limit", "unsure", "uncovered", "not_asked"]
+    assert states([*TOPICS, "the whale costume tore", "thanks!"], hits) == expected
+
+
+@pytest.mark.parametrize("cause", ["kept", "not_selected"])
+def test_an_unsure_part_names_the_chunk_to_look_at(cause: str) -> None:
+    hits: list[Hit] = [(0, "frost", 0.9, "kept"), (1, "solar", 0.3, cause), (1, "lamp", 0.25, "not_selected")]
+    part = judge_parts(cut(TOPICS[:2]), decide(hits)).row(1, named=True)
+    assert (part["state"], part["chunk_id"], part["probability"]) == ("unsure", "c-solar", 0.3)
+    assert part["documents"] == []
 
 
 def test_the_answer_names_the_chunk_and_the_documents_of_a_part() -> None:
@@ -170,16 +180,18 @@ def test_the_confidence_is_the_expected_share() -> None:
 def test_what_to_do_is_said_for_every_reason() -> None:
     hits: list[Hit] = [
         (0, "a", 0.9, "kept"), (1, "b", 0.9, "over_budget"), (2, "c", 0.9, "not_selected"),
-        (3, "d", 0.1, "kept"),
+        (3, "d", 0.1, "kept"), (4, "e", 0.4, "kept"),
     ]  # fmt: skip
-    found = assess([*TOPICS, "the whale costume tore"], hits, rag=RAGSettings(top_k=2))
+    texts = [*TOPICS, "the whale costume tore", "the loaf sank"]
+    found = assess(texts, hits, rag=RAGSettings(top_k=2))
     assert found["recommendation"].split("; ") == [
-        "1 of 4 parts served",
+        "1 of 5 parts served",
         "raise context.max_tokens: documents for 1 more part did not fit",
         "raise rag.top_k above 2: documents beyond this limit serve 1 more part",
-        "add documents: nothing in the index serves 1 part for certain",
+        "look at the documents found: they may serve 1 more part",
+        "add documents: nothing in the index serves 1 part",
     ]
-    assert (found["beyond_limit_count"], found["uncovered_count"]) == (2, 1)
+    assert (found["beyond_limit_count"], found["unsure_count"], found["uncovered_count"]) == (2, 1, 1)
 
 
 def test_no_hit_at_all_points_to_dates_and_filters() -> None:

@@ -123,7 +123,8 @@ def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
             "part_count": [1, 3],
             "served_count": [0, 2],
             "beyond_limit_count": [0, 0],
-            "uncovered_count": [1, 1],
+            "unsure_count": [0, 1],
+            "uncovered_count": [1, 0],
             "verdict": ["insufficient", verdict],
             "language_known": [True, verdict != "not_known"],
             "confidence": [0.1, None if verdict == "not_known" else 0.9],
@@ -205,14 +206,15 @@ def test_the_assessment_of_a_window_is_in_its_row() -> None:
         "coverage",
         "part_count",
         "served_count",
+        "unsure_count",
         "uncovered_count",
         "verdict",
         "confidence",
         "recommendation",
     )
     assert summarize().select(columns).rows() == [
-        (2 / 3, 3, 2, 1, "sufficient", 0.9, "nothing to do"),
-        (0.0, 1, 0, 1, "insufficient", 0.1, "add documents"),
+        (2 / 3, 3, 2, 1, 0, "sufficient", 0.9, "nothing to do"),
+        (0.0, 1, 0, 0, 1, "insufficient", 0.1, "add documents"),
     ]
 
 

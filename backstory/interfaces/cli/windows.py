@@ -114,7 +114,7 @@ def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             _span(row["started_at"], row["ended_at"]),
             str(row["message_count"]),
             _state(row),
-            "" if row["coverage"] is None else f"{row['coverage']:.0%}",
+            "" if row["part_count"] is None else f"{row['served_count']}/{row['part_count']}",
             plain_line(row["conversation_id"]),
         )
     console.print(table)
@@ -170,7 +170,7 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
         console.print("\nDropped hits", style="bold")
         for cause, number in context["dropped"].items():
             console.print(f"{number:>4}  {CAUSES[cause]}")
-    console.print(f"\n{context['coverage']:.0%} of the window is served by a document of the context.")
+    console.print(f"\nDocuments of the context serve {context['coverage']:.0%} of the window.")
     if context["uncovered_topics"]:
         console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
     _print_verdict(console, context)

@@ -170,12 +170,12 @@ class ContextPart(Result):
 
     part: int = Field(description="Number of the part, from 1.")
     text: str = Field(description="Its text.")
-    state: Literal["served", "beyond_limit", "uncovered", "not_asked"] = Field(
+    state: Literal["served", "beyond_limit", "unsure", "uncovered", "not_asked"] = Field(
         description="served: by a document of the context; beyond_limit: by others beyond a limit, such as top_k; "
-        "uncovered: by nothing with a probability of one half; not_asked: small talk."
+        "unsure: perhaps, with a probability of 0.2 to 0.5; uncovered: by nothing; not_asked: small talk."
     )
     probability: float = Field(description="Probability that the best chunk tells something about it.")
-    chunk_id: str | None = Field(description="The chunk that serves it best; null if nothing does.")
+    chunk_id: str | None = Field(description="The chunk that serves it best, or may; null if none does.")
     citations: tuple[int, ...] = Field(
         description="Numbers of the documents that serve it; empty if none of the context does."
     )

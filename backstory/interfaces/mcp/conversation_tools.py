@@ -52,7 +52,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         do not divide it, and do not ask once for each part. A part is a few whole messages of a chat; of prose, a
         paragraph or a few sentences of a long one. The answer holds passages to quote, the documents with the parts
         that each serves, and in `uncovered` the parts that nothing serves: for those, say that the documents do not
-        tell. For the parts in `beyond_limit`, raise k.
+        tell. For the parts in `beyond_limit`, raise k; for those in `unsure`, read the passages.
         """
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
@@ -127,12 +127,13 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         part_count=len(answer.parts),
         uncovered=_list_unserved(answer.parts, "uncovered"),
         beyond_limit=_list_unserved(answer.parts, "beyond_limit"),
+        unsure=_list_unserved(answer.parts, "unsure"),
         parts=tuple(
             part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
         ),
         context=quote_passages(answer),
     )
-    for rows in ("parts", "documents", "beyond_limit", "uncovered"):
+    for rows in ("parts", "documents", "beyond_limit", "unsure", "uncovered"):
         coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)
     return coverage
 

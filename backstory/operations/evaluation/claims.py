@@ -38,8 +38,8 @@ OTHER_DOCUMENTS: Final = "documents of another set"
 _DEEPER: Final = 6
 """So many times as many hits are searched for where some documents are removed afterwards."""
 _BINS: Final = 10
-_UNCOVERED_SHARE: Final = 0.5
-"""A topic counts as named uncovered if so many of its parts are."""
+_SHARE_OF_TOPIC: Final = 0.5
+"""A topic counts as named uncovered, or as served, if so many of its parts are."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _list_claims(decisions: pl.DataFrame) -> pl.DataFrame:
 def _name_topics(
     windows: _Windows, parts: pl.DataFrame, removed: pl.DataFrame, left: pl.DataFrame
 ) -> pl.DataFrame:
-    """Count per window the topics that lost all of their documents and the others, and those named uncovered.
+    """Count per window the topics that lost all of their documents and the others, and those named uncovered or served.
 
     Args:
         windows: The windows.
@@ -193,7 +193,10 @@ def _name_topics(
     topics = (
         windows.labels.topics.join(asked, on=["window_id", "query_chunk_id"])
         .group_by("window_id", "topic")
-        .agg(uncovered=(pl.col("state") == "uncovered").mean() >= _UNCOVERED_SHARE)
+        .agg(
+            uncovered=(pl.col("state") == "uncovered").mean() >= _SHARE_OF_TOPIC,
+            served=pl.col("state").is_in(["served", "beyond_limit"]).mean() >= _SHARE_OF_TOPIC,
+        )
     )
     keys = ["window_id", "topic"]
     known = left.select(keys).unique()
@@ -207,7 +210,11 @@ def _name_topics(
 
 
 def _count_named(topics: pl.DataFrame, name: str) -> pl.DataFrame:
-    counts = {f"{name}_topics": pl.len(), f"{name}_uncovered": pl.col("uncovered").sum()}
+    counts = {
+        f"{name}_topics": pl.len(),
+        f"{name}_uncovered": pl.col("uncovered").sum(),
+        f"{name}_served": pl.col("served").sum(),
+    }
     return topics.group_by("window_id").agg(**counts)
 
 
@@ -257,7 +264,7 @@ def _join(
         searchable=index.rows > 0,
         embedder_id=windows.embedder.id,
         known_languages=windows.embedder.languages,
-    ).select("window_id", "verdict", "served_share", "part_count", "served_count")
+    ).select("window_id", "verdict", "part_count", "served_count", "unsure_count")
     table = assessed.with_columns(condition=pl.lit(condition))
     for each in counts:
         table = table.join(each, on="window_id", how="left", maintain_order="left")
@@ -269,8 +276,15 @@ def _join(
 
 
 _COUNTS = (
-    *("part_count", "served_count", "claimed", "confirmed", "true", "pairs"),
-    *("gone_topics", "gone_uncovered", "present_topics", "present_uncovered"),
+    *("part_count", "served_count", "unsure_count", "claimed", "confirmed", "true", "pairs"),
+    *(
+        "gone_topics",
+        "gone_uncovered",
+        "gone_served",
+        "present_topics",
+        "present_uncovered",
+        "present_served",
+    ),
 )
 
 Sums = Mapping[str, float]
@@ -293,8 +307,11 @@ MEASURES: Mapping[str, Callable[[Sums], float | None]] = {
     "recall of claims": _divide("confirmed", "true"),
     "calibration error": _calibration_error,
     "parts served": _divide("served_count", "part_count"),
+    "parts unsure": _divide("unsure_count", "part_count"),
     "removed topics named uncovered": _divide("gone_uncovered", "gone_topics"),
+    "removed topics said to be served": _divide("gone_served", "gone_topics"),
     "other topics named uncovered": _divide("present_uncovered", "present_topics"),
+    "other topics said to be served": _divide("present_served", "present_topics"),
 }
 """What is measured of each condition, from sums over windows; beside these, the share of windows with each verdict."""
 

@@ -49,13 +49,14 @@ def list_windows(
     Returns:
         Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
         ``conversation_id``, ``partition``, ``started_at``, ``ended_at``, ``message_count``, and of its context
-        ``status`` (``not made`` before it exists), ``kept_count`` and ``coverage``.
+        ``status`` (``not made`` before it exists), ``kept_count``, ``part_count``, ``served_count`` and
+        ``coverage``.
 
     Raises:
         InputError: The workspace has windows, but none of them began in this range.
     """
     states = scan_table(workspace.tables, "window_contexts").select(
-        "window_id", "status", "kept_count", "coverage"
+        *("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
     )
     windows = scan_table(workspace.tables, "windows").select(
         "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"

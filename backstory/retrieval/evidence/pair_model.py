@@ -22,6 +22,9 @@ from backstory.retrieval.evidence.pair_features import Values
 SERVES: Final = 0.5
 """A chunk serves a part from this probability on."""
 
+MAY_SERVE: Final = 0.2
+"""Whether a chunk serves a part is unsure from this probability on; below it, the chunk counts as serving nothing."""
+
 MODEL_FILE: Final = Path(__file__).with_name("pair_model.json")
 _FARTHEST: Final = 4.0
 """Features farther from their mean than so many deviations count as so far: no single one decides."""

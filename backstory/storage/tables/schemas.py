@@ -376,9 +376,11 @@ class WindowContexts(Table):
         ge=0,
         description="Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve.",
     )
-    uncovered_count: int = pa.Field(
-        ge=0, description="Parts that nothing in the index serves with a probability of one half."
+    unsure_count: int = pa.Field(
+        ge=0,
+        description="Parts that a document may serve: the best probability is at least 0.2, and below one half.",
     )
+    uncovered_count: int = pa.Field(ge=0, description="Parts that nothing in the index serves.")
     coverage: float = pa.Field(
         ge=0,
         le=1,

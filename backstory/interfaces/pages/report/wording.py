@@ -21,6 +21,7 @@ CAUSE_WORDS = {
 
 STATE_WORDS = {
     "beyond_limit": "served only by documents beyond the limits of the context",
+    "unsure": "whether a document serves it is unsure",
     "uncovered": "nothing in the index serves it",
     "not_asked": "it asks for nothing",
 }
