@@ -20,6 +20,7 @@ from backstory.text.chunking.cut import Cut, Span, cut_chunks
 from backstory.text.chunking.outline import outline_markdown, outline_sentences
 from backstory.text.chunking.python_code import cut_python
 from backstory.text.chunking.rows import cut_rows
+from backstory.text.chunking.sections import cut_sections
 from backstory.text.chunking.tokens import CountTokens
 
 
@@ -143,10 +144,10 @@ def _sentence(settings: ChunkSettings) -> tuple[int, int]:
 
 CHUNKERS: Final[Mapping[ChunkerName, _Row]] = MappingProxyType(
     {
-        "markdown": _Row(lambda _: cut_chunks, _whole),
+        "markdown": _Row(lambda _: cut_sections, _whole, revision=2),
         "sentence": _Row(lambda _: _cut_sentences, _sentence),
         "character": _Row(_cut_characters, _whole),
-        "page": _Row(lambda _: cut_chunks, _whole, keeps_pages_apart=True),
+        "page": _Row(lambda _: cut_sections, _whole, keeps_pages_apart=True, revision=2),
         "rows": _Row(
             lambda _: cut_rows,
             _sentence,  # of few rows in a chunk each is found much better than of many
