@@ -138,8 +138,8 @@ class Verdict(Result):
     """Whether the documents cover a text."""
 
     verdict: str = Field(
-        description="sufficient: documents serve at least nine tenths of it; partial; insufficient: at most one tenth; "
-        "nothing_asked: small talk alone; not_known: this embedder or language was not measured."
+        description="sufficient: documents serve at least nine tenths of it; partial; insufficient: at most one tenth, "
+        "and little expected; nothing_asked: small talk alone; not_known: this embedder or language was not measured."
     )
     confidence: float | None = Field(
         description="Expected share that documents serve, by the probabilities of the parts; null if not known."

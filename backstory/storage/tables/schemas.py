@@ -388,8 +388,9 @@ class WindowContexts(Table):
     )
     verdict: str = pa.Field(
         isin=VERDICTS,
-        description="sufficient (coverage 0.9 or more), partial, insufficient (0.1 or less), nothing_asked (small talk "
-        "alone), or not_known (the model does not know the window's language, or was not measured).",
+        description="sufficient (coverage 0.9 or more), partial, insufficient (0.1 or less, and confidence 0.2 or "
+        "less), nothing_asked (small talk alone), or not_known (the model does not know the window's language, or was "
+        "not measured).",
     )
     confidence: float = pa.Field(
         ge=0,
