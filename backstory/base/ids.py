@@ -31,6 +31,20 @@ def digest(parts: Iterable[str], *, length: int = 32) -> str:
     return state.hexdigest()
 
 
+def digest_each(parts: Iterable[str]) -> list[bytes]:
+    """Hash strings one by one, faster than by a call of :func:`digest` each.
+
+    Args:
+        parts: The strings.
+
+    Returns:
+        For each part the 16 bytes that ``digest([part])`` writes as hexadecimal characters.
+    """
+    encoded = (part.encode("utf-8", "surrogatepass") for part in parts)
+    hash_bytes = hashlib.blake2b
+    return [hash_bytes(len(part).to_bytes(8, "little") + part, digest_size=16).digest() for part in encoded]
+
+
 def digest_json(value: Any, *, length: int = 32) -> str:
     """Hash a JSON-serializable value, independent of the order of mapping keys."""
     return digest([json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)], length=length)

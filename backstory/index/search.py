@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbedderMismatchError, InputError
-from backstory.base.ids import WRITTEN_PREFIX, digest
+from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.index.calibration import Calibration
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
@@ -223,15 +223,17 @@ class SearchIndex:
             most: Number of chunks, if there are so many.
 
         Returns:
-            Unit rows, shape ``(chunks, dimension)``.
+            Unit rows, read-only, shape ``(chunks, dimension)``.
         """
-        # Each batch of hits is compared with the sample, and hashing the ids of a large index takes seconds.
-        if most not in self._samples:
-            ids = self._snapshot.rows["chunk_id"].to_list()
-            by_people = np.flatnonzero(self._is_row_by_people).tolist()
-            chosen = heapq.nsmallest(most, by_people, key=lambda row: digest([ids[row]]))
-            self._samples[most] = np.array(self._snapshot.vectors[chosen])
-        return self._samples[most]
+        sample = self._samples.get(most)
+        if sample is None:
+            by_people = np.flatnonzero(self._is_row_by_people)
+            hashes = digest_each(self._snapshot.rows["chunk_id"].gather(by_people))
+            chosen = [row for _, row in heapq.nsmallest(most, zip(hashes, by_people.tolist(), strict=True))]
+            sample = np.array(self._snapshot.vectors[chosen])
+            sample.setflags(write=False)
+            self._samples[most] = sample
+        return sample
 
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
         """Read the vectors of chunks.

@@ -17,11 +17,11 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.cut import cut_chunks
 from backstory.text.chunking.tokens import CountTokens
+from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 logger = logging.getLogger(__name__)
 
 PACKED = "packed"
-SEPARATOR = "\n\n"
 
 _VISIBLE = r"[^\s\p{C}]"
 # Token counts are nearly additive: a run whose messages sum to less than this share of the ceiling is below it.
@@ -104,7 +104,7 @@ class _Pieces:
     @classmethod
     def read(cls, texts: pl.DataFrame, max_tokens: int, count_tokens: CountTokens) -> _Pieces:
         distinct = texts["text"].unique(maintain_order=True)
-        probes = ["", SEPARATOR, "a", f"a{SEPARATOR}a"]
+        probes = ["", MESSAGE_SEPARATOR, "a", f"a{MESSAGE_SEPARATOR}a"]
         counts = np.asarray(count_tokens([*probes, *distinct.to_list()]), np.int64)
         empty, blank, single, double = counts[: len(probes)].tolist()
         counted = pl.DataFrame({"text": distinct, "tokens": counts[len(probes) :]})
@@ -134,7 +134,7 @@ class _Pieces:
         return pl.DataFrame(
             {
                 "window": self.frame["window"].gather(starts),
-                "text": listed.agg("text")["text"].list.join(SEPARATOR),
+                "text": listed.agg("text")["text"].list.join(MESSAGE_SEPARATOR),
                 "token_count": tokens,
                 "first_message": self.frame["position"].gather(starts),
                 "last_message": self.frame["position"].gather(stops - 1),
@@ -192,7 +192,7 @@ class _Pieces:
                 tokens[near] = [counted[run] for run in runs]
                 return bounds, tokens
             texts = self.frame["text"].to_list()
-            counts = self.count_tokens([SEPARATOR.join(texts[start:stop]) for start, stop in unknown])
+            counts = self.count_tokens([MESSAGE_SEPARATOR.join(texts[start:stop]) for start, stop in unknown])
             counted.update(zip(unknown, counts.tolist(), strict=True))
             cuts += [(start + stop) // 2 for start, stop in unknown if counted[start, stop] > self.max_tokens]
             bounds = np.union1d(bounds, np.asarray(cuts, np.int64))

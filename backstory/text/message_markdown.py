@@ -9,6 +9,8 @@ from typing import Final
 
 import regex
 
+MESSAGE_SEPARATOR: Final = "\n\n"
+"""Stands between the texts of messages that are one text."""
 INDENT: Final = r"[\t\p{Zs}\p{Cf}]*"
 """What may stand before the starts of :data:`STRUCTURE`."""
 STRUCTURE: Final = (

@@ -1,26 +1,20 @@
 """How much a result holds: lists are cut at their end, and the result says so.
 
-Tokens are those of the result as JSON, by the tokenizer of granite-embedding-30m-english, which is always installed: a
-byte-level BPE vocabulary of 50,265 entries, that of GPT-2 and RoBERTa. Models that write have larger vocabularies of
-the same kind, and count about as many tokens in English, and fewer in other languages and in code.
+Tokens are those of the result as JSON, see :mod:`backstory.interfaces.mcp.token_counts`. Models that write have larger
+vocabularies of the same kind, and count about as many tokens in English, and fewer in other languages and in code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Annotated, Final, TypeAlias, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.results import Result
-from backstory.text.chunking.tokens import estimate_tokens
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from backstory.interfaces.mcp.token_counts import TokenCounter
 
 DEFAULT_TOKENS: Final = 8_000
 MOST_TOKENS: Final = 20_000
@@ -44,6 +38,7 @@ _NEAR_ENOUGH: Final = 50
 
 _R = TypeVar("_R", bound=Result)
 _ANY: Final = TypeAdapter[object](object)
+_COUNTER: Final = TokenCounter()
 
 
 def cut_list(
@@ -66,8 +61,8 @@ def cut_list(
     if fits(result, max_tokens):
         return result
     room = max_tokens - count_tokens(result.model_copy(update={rows: ()})) - _ROOM
-    counts = _count([_ANY.dump_json(row).decode() for row in listed]) if listed else np.zeros(0)
-    shown = int((np.cumsum(counts) <= room).sum())
+    counts = (_COUNTER.count(_ANY.dump_json(row).decode()) for row in listed)
+    shown = sum(total <= room for total in accumulate(counts))
     if shortens is not None and listed and not shown:
         shown, listed = 1, (_shorten(listed[0], shortens, room), *listed[1:])
     elif shown == len(listed):
@@ -123,33 +118,12 @@ def cut_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
 
 def fits(result: Result, max_tokens: int) -> bool:
     """Return whether a result is within a number of tokens. Most are, by an estimate that is rarely too low."""
-    text = result.model_dump_json()
-    return int(estimate_tokens([text])[0]) <= max_tokens or int(_count([text])[0]) <= max_tokens
+    return _COUNTER.is_within(result.model_dump_json(), max_tokens)
 
 
 def count_tokens(result: Result) -> int:
     """Count the tokens of a result as JSON."""
-    return int(_count([result.model_dump_json()])[0])
-
-
-def _count(texts: Sequence[str]) -> NDArray[np.int64]:
-    # A lone surrogate of a hostile file name has no token.
-    readable = [text.encode("utf-8", "replace").decode() for text in texts]
-    encoded = _tokenizer().encode_batch(readable, add_special_tokens=False)
-    return np.array([len(each.ids) for each in encoded], np.int64)
-
-
-@cache
-def _tokenizer() -> Tokenizer:
-    # Loaded late: most results are small enough by the estimate.
-    from tokenizers import Tokenizer
-
-    from backstory.models.embeddings.local.granite_pack import read_granite_pack
-
-    tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
-    tokenizer.no_truncation()
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    return _COUNTER.count(result.model_dump_json())
 
 
 def _shorten(row: _R, name: str, room: int) -> _R:

@@ -24,10 +24,10 @@ from backstory.pipeline.chats.exports_reading import (
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
-from backstory.retrieval.query_chunks import SEPARATOR
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 _OPTED_OUT: Final = "opted out"
 _PEOPLE: Final = "people"
@@ -177,7 +177,7 @@ def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
     if rows.schema[column] != pl.String:
         return pl.col(column)
     is_chunk = column == "text" and "chunk_index" in rows.columns  # the texts of several messages
-    return pl.col(column).str.split(SEPARATOR) if is_chunk else pl.concat_list(column)
+    return pl.col(column).str.split(MESSAGE_SEPARATOR) if is_chunk else pl.concat_list(column)
 
 
 def _leave_out_joints(found: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.protocol import Vectors
-from backstory.retrieval.query_chunks import SEPARATOR
 from backstory.retrieval.selection.strategies import FindVectors
+from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 Values = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -156,7 +156,9 @@ def list_parts(hits: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
     whole = asked.filter(is_whole)
     if whole.is_empty():
         return chunks
-    texts = window_chunks.group_by("window_id", maintain_order=True).agg(pl.col("text").str.join(SEPARATOR))
+    texts = window_chunks.group_by("window_id", maintain_order=True).agg(
+        pl.col("text").str.join(MESSAGE_SEPARATOR)
+    )
     joined = whole.join(texts, on="window_id", how="left", maintain_order="left")
     return pl.concat(
         [

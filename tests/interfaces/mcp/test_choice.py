@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # it
 from mcp_types import Tool
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.limits import _count
 from backstory.interfaces.mcp.server import make_server
+from backstory.interfaces.mcp.token_counts import TokenCounter
 from tests.interfaces.library.conftest import write_documents
 from tests.interfaces.mcp.calling import use
 
@@ -184,7 +184,7 @@ def test_every_argument_is_described_and_all_results_take_few_tokens(indexed_onc
         for argument in tool.input_schema["properties"].values()
     )
     schemas = [json.dumps(tool.output_schema, separators=(",", ":")) for tool in tools]
-    assert _count(schemas).sum() < 3000
+    assert sum(map(TokenCounter().count, schemas)) < 3000
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from backstory.base.errors import InputError
 from backstory.base.progress import announce
 from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.limits import _count
 from backstory.interfaces.mcp.server import LibraryServer, make_server
+from backstory.interfaces.mcp.token_counts import TokenCounter
 from tests.errors import raises
 from tests.injections import INJECTIONS
 from tests.interfaces.library.conftest import SETTINGS
@@ -132,7 +132,7 @@ def test_connectors_search_and_fetch(server: LibraryServer, indexed_once: Librar
 
 
 def count_text(text: str) -> int:
-    return int(_count([text])[0])
+    return TokenCounter().count(text)
 
 
 def test_one_passage_is_always_given_and_a_result_that_was_cut_uses_its_room(library: Library) -> None:
