@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 logger = logging.getLogger(__name__)
+
+STEP_OF_TABLES: Final = "tables of the documents"
+"""Step under which an indexing of documents counts tables; its other steps are parts of one table."""
 
 _LOGGED_STEPS = 10
 

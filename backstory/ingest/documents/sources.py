@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import PurePosixPath
 
 import polars as pl
 
 from backstory.ingest.documents.reader import DocumentReader
 from backstory.ingest.documents.revisions import Revision
-from backstory.ingest.documents.written import is_of_source, locate
+from backstory.ingest.documents.written import name_source
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Sources
 from backstory.text.encoding import describe_encoding
@@ -96,11 +95,3 @@ def _lacks_date(entry: DocumentSource) -> bool:
 
 def _join_reasons(*reasons: str | None) -> str | None:
     return "; ".join(filter(None, reasons)) or None
-
-
-def name_source(folder: str, uri: str) -> str:
-    """Return a file's name in the table ``sources``: its path in the workspace, or its uri in a further source."""
-    if is_of_source(uri):
-        return uri
-    below = "/" if uri.endswith("/") else ""
-    return f"{PurePosixPath(locate(uri, folder))}{below}"

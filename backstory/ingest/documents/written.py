@@ -58,6 +58,14 @@ def locate(uri: str, folder: str) -> str:
     return uri.removeprefix(WRITTEN_PREFIX) if is_written(uri) else str(PurePosixPath(folder) / uri)
 
 
+def name_source(folder: str, uri: str) -> str:
+    """Return a file's name in the table ``sources``: its path in the workspace, or its uri in a further source."""
+    if is_of_source(uri):
+        return uri
+    below = "/" if uri.endswith("/") else ""
+    return f"{PurePosixPath(locate(uri, folder))}{below}"
+
+
 def list_written(folder: Path, name: str) -> FolderListing:
     """List the written posts of a workspace.
 

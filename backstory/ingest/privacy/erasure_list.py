@@ -20,7 +20,7 @@ from backstory.base.ids import digest, digest_json
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.fingerprints import (
     find_known_documents,
     find_known_messages,

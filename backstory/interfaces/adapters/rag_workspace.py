@@ -14,13 +14,12 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.ingest.documents.reader import READERS
-from backstory.ingest.documents.sources import name_source
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.roots import find_covering, list_sources
 from backstory.interfaces.adapters.external_embedder import make_given_embedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
 from backstory.interfaces.library.added_texts import AddedText, read_text
-from backstory.interfaces.library.corpus import is_made
+from backstory.interfaces.library.freshness import is_made
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import FileOutcome, IndexReport

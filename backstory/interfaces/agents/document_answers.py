@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
 from backstory.base.wording import count, inflect
-from backstory.ingest.documents.sources import name_source
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.agents.document_results import (
     FALLBACK_INSTRUCTION,
@@ -36,9 +35,8 @@ from backstory.interfaces.agents.document_results import (
     SummarizedDocument,
 )
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
-from backstory.interfaces.library.corpus import is_made
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import describe_indexing, explain_absence
+from backstory.interfaces.library.freshness import describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
 from backstory.interfaces.library.results import (

@@ -14,7 +14,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.ingest.documents.files import list_foreign
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, find_document, name_documents
 from backstory.interfaces.library.results import Chunk, DocumentEntry, DocumentList, DocumentText, FileOutcome
 from backstory.interfaces.library.text_positions import PlacedText
@@ -233,11 +233,6 @@ class CorpusReader:
                 self._corpora = corpus, corpus.of_tenant(self._workspace.settings.rag.tenant)
                 self._state = state
             return self._corpora
-
-
-def is_made(workspace: Workspace) -> bool:
-    """Return whether the tables of the documents exist."""
-    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
 
 
 def place_text(row: dict[str, Any]) -> PlacedText:

@@ -16,7 +16,7 @@ from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile, FolderListing
-from backstory.ingest.documents.written import is_unlisted
+from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.file_stamps import FileStamps
 from backstory.interfaces.library.names import list_all_files
@@ -36,6 +36,11 @@ _RESTS: Final = 20
 """Least pause after a check, as a multiple of the time that the check took."""
 
 
+def is_made(workspace: Workspace) -> bool:
+    """Return whether the tables of the documents exist."""
+    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
+
+
 def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[str]:
     """List the files that were added, changed or removed since the documents were read; every file is hashed.
 
@@ -47,7 +52,6 @@ def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[s
         Names as the table ``sources`` has them, sorted. If only something else is stale, such as the index after a
         change of a setting, the names of the tables.
     """
-    from backstory.ingest.documents.sources import name_source
     from backstory.pipeline.run.plan import CORPUS
 
     folder = workspace.settings.documents.folder
@@ -219,8 +223,6 @@ def _find_unpublished(
 
     A run that was killed has written the ledger, but maybe not the snapshot, so times of change say nothing.
     """
-    from backstory.ingest.documents.sources import name_source
-    from backstory.interfaces.library.corpus import is_made
     from backstory.storage.tables.parquet import read_table
 
     unread: set[str] = set()

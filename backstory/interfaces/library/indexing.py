@@ -8,9 +8,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.progress import announce
+from backstory.base.progress import STEP_OF_TABLES, announce
 from backstory.index.snapshot.publication import current_version
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.checks.checks import CheckResult
@@ -21,9 +21,6 @@ from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execu
 from backstory.pipeline.workspace import Workspace
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
-
-STEP_OF_TABLES: Final = "tables of the documents"
-"""Step under which the progress of :func:`make_corpus` counts tables; other steps are parts of one table."""
 
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
 

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from backstory.base.ids import is_written
 from backstory.interfaces.library.expansion import main_stemmer, mark_words
 from backstory.interfaces.library.filters import Depth, SearchFilters
-from backstory.interfaces.library.freshness import StaleNote, describe_indexing, explain_absence, name_state
+from backstory.interfaces.library.freshness import (
+    StaleNote,
+    describe_indexing,
+    explain_absence,
+    is_made,
+    name_state,
+)
 from backstory.interfaces.library.results import (
     Chunk,
     ContextAnswer,
@@ -502,8 +508,6 @@ class Library:
             InputError: Nothing has this name, or several documents have it.
         """
         given = [names] if isinstance(names, str | Path) else list(names)
-        from backstory.interfaces.library.corpus import is_made
-
         with self._changing:
             corpus = self._read_corpus() if is_made(self._workspace) else None
             return self._keep(self._change().remove([str(name) for name in given], corpus))
@@ -542,8 +546,6 @@ class Library:
         return CorpusReader(self._workspace)
 
     def _read_corpus(self) -> Corpus:
-        from backstory.interfaces.library.corpus import is_made
-
         if not is_made(self._workspace):
             raise explain_absence(self._workspace)
         return self._corpus.read_mine()

@@ -9,7 +9,7 @@ from typing import Any
 
 from backstory.base.errors import InputError, NoIndexError, SearchIndexError
 from backstory.index.snapshot.opening import open_index
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.ingest.sources.added import add_source, readmit, remove_source
 from backstory.ingest.sources.roots import Source, find_covering, list_sources, require_apart
 from backstory.interfaces.library.added_texts import (
@@ -19,8 +19,9 @@ from backstory.interfaces.library.added_texts import (
     read_text,
     write_text,
 )
-from backstory.interfaces.library.corpus import Corpus, CorpusReader, is_made
+from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.exclusions import exclude_document, require_excludable
+from backstory.interfaces.library.freshness import is_made
 from backstory.interfaces.library.indexing import Indexing, Named, make_corpus, revisions_of
 from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport

@@ -8,8 +8,8 @@ from datetime import datetime
 from backstory.base.errors import BackstoryError
 from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.publication import current_version
-from backstory.interfaces.library.corpus import Corpus, CorpusReader, is_made
-from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions
+from backstory.interfaces.library.corpus import Corpus, CorpusReader
+from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions, is_made
 from backstory.interfaces.library.results import LibraryStatus
 from backstory.interfaces.library.watching import Watcher
 from backstory.pipeline.workspace import Workspace

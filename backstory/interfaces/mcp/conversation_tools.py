@@ -18,7 +18,6 @@ from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
 from backstory.interfaces.mcp.results import Coverage, UnservedPart, WindowEntry, WindowList
-from backstory.operations.inspection.windows import list_windows as read_windows
 from backstory.text.prompts.entries import cut_line
 
 _SHARE_OF_CONTEXT: Final = 2
@@ -96,6 +95,9 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> WindowList:
         """List windows of the indexed chats, the latest first, with how well documents cover them."""
+        # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
+        from backstory.operations.inspection.windows import list_windows as read_windows
+
         rows = read_windows(library.workspace, first=first, last=last)
         latest = rows[::-1]
         listed = WindowList(

@@ -13,8 +13,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import Context
 
 from backstory.base.errors import StoppedError
-from backstory.base.progress import listening
-from backstory.interfaces.library.indexing import STEP_OF_TABLES
+from backstory.base.progress import STEP_OF_TABLES, listening
 
 _T = TypeVar("_T")
 

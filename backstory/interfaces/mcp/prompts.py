@@ -10,8 +10,6 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.protocol_errors import answering
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.window_contexts import read_own_context
-from backstory.operations.inspection.windows import find_window
-from backstory.pipeline.stages.writer_material import read_material
 from backstory.text.prompts.escaping import escape_block
 from backstory.writing.prompt import load_prompt
 
@@ -31,6 +29,10 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     @answering
     def write_post(window: str = "latest") -> list[dict[str, str]]:
         """The prompt by which Backstory itself has a model write the post for a window of a chat."""
+        # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
+        from backstory.operations.inspection.windows import find_window
+        from backstory.pipeline.stages.writer_material import read_material
+
         workspace = library.workspace
         found = find_window(workspace, window)
         read_own_context(library, found["window_id"])  # raises where a writer must not see the context

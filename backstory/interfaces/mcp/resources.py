@@ -11,7 +11,6 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.protocol_errors import answering
 from backstory.interfaces.mcp.reading_tools import address
 from backstory.interfaces.mcp.window_contexts import read_own_context
-from backstory.operations.inspection.windows import list_windows
 
 
 def add_resources(server: MCPServer[Any], library: Library) -> None:
@@ -33,6 +32,9 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
     @answering
     def windows() -> str:
         """The windows of the chats, with the addresses of their contexts."""
+        # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
+        from backstory.operations.inspection.windows import list_windows
+
         rows = list_windows(library.workspace)
         kept = ("conversation_id", "started_at", "ended_at", "message_count", "status", "coverage")
         return json.dumps(

@@ -6,7 +6,6 @@ from typing import Any
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.operations.inspection.windows import read_window_context
 
 
 def read_own_context(library: Library, reference: str) -> dict[str, Any]:
@@ -23,6 +22,9 @@ def read_own_context(library: Library, reference: str) -> dict[str, Any]:
         InputError: There is no such window, it has no context yet, or its context holds a document that is not of the
             tenant.
     """
+    # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
+    from backstory.operations.inspection.windows import read_window_context
+
     context = read_window_context(library.workspace, reference)
     if library.workspace.settings.rag.tenant is None:
         return context

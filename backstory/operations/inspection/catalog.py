@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from backstory.ingest.documents.files import list_foreign
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import WHOLE, read_table
 from backstory.storage.tables.views import read_document_catalog

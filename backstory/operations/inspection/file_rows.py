@@ -8,7 +8,7 @@ import polars as pl
 
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.text.languages import detect_language
 
 CHAT: Final = "chat"

@@ -20,7 +20,7 @@ from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.documents.files import list_file
 from backstory.ingest.documents.folder import DocumentRead, read_documents, read_listed_documents
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
 from backstory.models.embeddings.choice import make_embedder

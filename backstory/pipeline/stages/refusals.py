@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.base.ids import digest
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.documents.sources import name_source
+from backstory.ingest.documents.written import name_source
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
 

@@ -1,5 +1,7 @@
 """``search``: filters, keys, depth, and what a hit says."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +34,20 @@ def test_a_hit_is_a_row_of_the_index(indexed_once: Library) -> None:
     assert [one.rank for one in answer.hits] == [1, 2]
     assert hit.cite.startswith(f"{hit.uri}, ")
     assert hit.above_threshold == (hit.probability >= 0.5)
+
+
+def test_neither_a_search_nor_the_start_of_the_server_loads_pandas(indexed_once: Library) -> None:
+    # The contracts of the tables bring it, and DuckDB before it takes a parameter: half a second each time.
+    code = (
+        "import sys\n"
+        "import backstory.interfaces.mcp.server\n"
+        "from backstory.interfaces.library.library import Library\n"
+        "with Library.open(sys.argv[1]) as library:\n"
+        "    assert library.search('sourdough').hits\n"
+        "print([name for name in ('pandas', 'pandera', 'dagster') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(indexed_once.workspace.root)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
