@@ -10,11 +10,11 @@ WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 
 # Where 6 GB of memory serve as a disk, the folders of the tests lie there: else they wait for SQLite to flush its files for
-# most of the time. Compiled modules are kept whatever the environment says, since hundreds of processes import the library.
+# most of the time.
 # The workers share the cores, so each has one thread of Polars.
 TEMPORARY = $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 6000000 && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 PYTEST = folder=$$(mktemp -d $(TEMPORARY)/bs-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && chmod 755 "$$folder" && \
-	export TMPDIR="$$folder" PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 && $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	export TMPDIR="$$folder" POLARS_MAX_THREADS=1 && $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long ui check lint audit lock clean

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
@@ -30,6 +31,10 @@ settings.load_profile("backstory")
 # Consoles take their width from here when they are made, which is when a test first imports them.
 for variable in ("COLUMNS", "LINES"):
     os.environ.pop(variable, None)
+
+# What pytest rewrites, and what the commands under test import, is compiled once: it is half of the collection.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(wrapper=True)
