@@ -17,34 +17,29 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
+from backstory.base.database_files import (
+    BUSY_SECONDS,
+    LOG_SUFFIX,
+    SHARED_SUFFIX,
+    DamagedDatabaseError,
+    is_damage,
+    make_private,
+    name_aside,
+    set_aside,
+)
 from backstory.base.errors import BackstoryError
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.files.disk_full import is_of_full_disk, naming_full_disk
-
-DAMAGED_SUFFIX: Final = ".damaged"
-"""Ending of the name of a file that was moved aside."""
-
-BUSY_SECONDS: Final = 60.0
-"""How long a process waits for another one that writes."""
 
 Synchronous: TypeAlias = Literal["full", "normal", "off"]
 """What a power failure may take: nothing that was finished, the last transactions, or the whole file."""
 
 Result = TypeVar("Result")
 
-_SUFFIXES: Final = (".sqlite", ".db")
-_LOG_SUFFIX: Final = "-wal"
-_SHARED_SUFFIX: Final = "-shm"
-_OWNER_ONLY: Final = 0o600
-_DAMAGE_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _MENDS: Final = 4
 """Times that a damaged file is moved aside; processes that find it at once may meet it more than once."""
 
 logger = logging.getLogger(__name__)
-
-
-class DamagedDatabaseError(Exception):
-    """What a file holds cannot be used: it is damaged, or of another format. The text says what it is."""
 
 
 class Rows(Protocol):
@@ -273,7 +268,7 @@ class Database:
         except DamagedDatabaseError as error:
             raise self._error(self.describe(str(error)), code="damaged_file", path=self.path) from error
         except sqlite3.Error as error:
-            if _is_damage(error):
+            if is_damage(error):
                 damage = DamagedDatabaseError(f"damaged ({error})")
                 raise self._error(self.describe(str(damage)), code="damaged_file", path=self.path) from damage
             raise self._unusable(error) from error
@@ -373,7 +368,7 @@ class Database:
 
     def _choose_reading_mode(self) -> str:
         """Choose how to open the file to read, also where SQLite cannot write its log beside it."""
-        log = self.path.with_name(self.path.name + _LOG_SUFFIX)
+        log = self.path.with_name(self.path.name + LOG_SUFFIX)
         try:
             # On a full disk, an attempt to open the file leaves an empty log.
             if log.stat().st_size > 0:
@@ -415,8 +410,8 @@ class Database:
             for suffix in (
                 "",
                 "-journal",
-                _LOG_SUFFIX,
-                _SHARED_SUFFIX,
+                LOG_SUFFIX,
+                SHARED_SUFFIX,
             ):  # left by a process that was killed here
                 made.with_name(made.name + suffix).unlink(missing_ok=True)
             if self._private:
@@ -477,109 +472,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
-
-
-def is_database(path: Path) -> bool:
-    """Return whether a file is one on which SQLite may hold locks, by its name: a database of ours or of Dagster's.
-
-    A log holds none. The memory that processes share beside a log does; see :func:`is_shared_memory`.
-    """
-    return path.suffix in _SUFFIXES
-
-
-def is_shared_memory(path: Path) -> bool:
-    """Return whether a file is the index that processes share of a database's log, by its name; it holds no text."""
-    return path.name.endswith(tuple(f"{suffix}{_SHARED_SUFFIX}" for suffix in _SUFFIXES))
-
-
-def make_private(path: Path) -> None:
-    """Make the empty file of a database that only its owner can read."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
-
-
-def copy_database(path: Path, copy: Path) -> Path:
-    """Copy a database as it is at one moment, whoever writes to it.
-
-    Args:
-        path: The database.
-        copy: The file to write; it is replaced if it is there.
-
-    Returns:
-        The copy.
-
-    Raises:
-        DamagedDatabaseError: It is no database, or damaged.
-    """
-    copy.unlink(missing_ok=True)
-    # A connection that may only read leaves the log and its index behind, which it has to make if there is none.
-    log = path.with_name(f"{path.name}-wal")
-    reads = log.exists() or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-    address = f"{path.resolve().as_uri()}?mode={'ro' if reads else 'rw'}"
-    with (
-        _naming_damage(),
-        closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as source,
-        closing(sqlite3.connect(copy)) as target,
-    ):
-        source.backup(target)
-    return copy
-
-
-def read_stored(path: Path) -> bytes:
-    """Read the bytes of the file of a database as they are on the disk, without its log and with its unused pages.
-
-    Raises:
-        DamagedDatabaseError: It is no database, or damaged.
-    """
-    # Immutable means that the log is not looked at.
-    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    with _naming_damage(), closing(sqlite3.connect(address, uri=True)) as connection:
-        return connection.serialize()
-
-
-def read_texts(path: Path) -> Iterator[list[str]]:
-    """Yield the texts of each column of each table of a database."""
-    with closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            rows = connection.execute(f'SELECT * FROM "{name}"').fetchall()  # noqa: S608 - a name of its own
-            for values in zip(*rows, strict=True):
-                yield [value for value in values if isinstance(value, str)]
-
-
-@contextmanager
-def _naming_damage() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
-            raise
-        raise DamagedDatabaseError(f"damaged ({error})") from error
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # from the module itself, whose one operational error is of a text that is no UTF-8
-        return isinstance(error, sqlite3.OperationalError)
-    return code & 0xFF in _DAMAGE_CODES
-
-
-def name_aside(path: Path) -> Path:
-    """Return the path to which :func:`set_aside` moves a file."""
-    return path.with_name(path.name + DAMAGED_SUFFIX)
-
-
-def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, without the log that belongs to it.
-
-    Returns:
-        Where it is now.
-    """
-    path.replace(name_aside(path))
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return name_aside(path)
-
-
-def measure_file(path: Path) -> int:
-    """Return the bytes that a file takes, with its log; 0 if there is none."""
-    files = (path, path.with_name(path.name + "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

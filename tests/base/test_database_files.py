@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import (
-    Database,
+from backstory.base.database_files import (
     copy_database,
     is_database,
     is_shared_memory,
     make_private,
     read_stored,
 )
+from backstory.base.errors import CacheFileError
+from backstory.base.sqlite import Database
 
 WRITE = """
 import sqlite3, sys

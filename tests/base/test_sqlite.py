@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from backstory.base import sqlite
+from backstory.base.database_files import name_aside
 from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import Database, name_aside
+from backstory.base.sqlite import Database
 from tests.errors import raises
 
 SCHEMA = "CREATE TABLE numbers (number INTEGER, name TEXT);"

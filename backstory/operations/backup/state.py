@@ -7,8 +7,8 @@ from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database
 from backstory.base.errors import DamagedTableError, LedgerError, SearchIndexError
-from backstory.base.sqlite import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current

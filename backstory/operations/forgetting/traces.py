@@ -12,8 +12,14 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
+from backstory.base.database_files import (
+    DamagedDatabaseError,
+    is_database,
+    is_shared_memory,
+    read_stored,
+    read_texts,
+)
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.sqlite import DamagedDatabaseError, is_database, is_shared_memory, read_stored, read_texts
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import MANIFEST_FILE, read_manifest
 from backstory.ingest.sources.roots import list_sources

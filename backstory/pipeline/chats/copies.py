@@ -15,8 +15,8 @@ from typing import Final
 
 import polars as pl
 
+from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.base.sqlite import DAMAGED_SUFFIX
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages

@@ -14,9 +14,9 @@ from typing import Final
 
 import polars as pl
 
+from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.errors import DamagedTableError
 from backstory.base.ids import digest
-from backstory.base.sqlite import DAMAGED_SUFFIX
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.ingest.privacy.secret_file import load_secret

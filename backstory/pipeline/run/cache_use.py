@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from backstory.base.database_files import measure_file
 from backstory.base.errors import WorkspaceError
-from backstory.base.sqlite import measure_file
 from backstory.index.chunks import embedding_texts
 from backstory.models.embeddings.cache import embedding_key
 from backstory.pipeline.workspace import Workspace

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.sqlite import DamagedDatabaseError, copy_database, is_database
+from backstory.base.database_files import DamagedDatabaseError, copy_database, is_database
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.rerankers.protocol import Reranker

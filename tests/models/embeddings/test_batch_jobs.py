@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backstory.base.database_files import name_aside
 from backstory.base.errors import BatchesPendingError, CacheFileError, EmbeddingError, EmbeddingInputError
-from backstory.base.sqlite import name_aside
 from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.batch_jobs import MAX_JOBS_PER_TEXT, EmbeddingJobs
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
