@@ -26,6 +26,7 @@ from backstory.interfaces.agents.document_results import (
     IndexedDirectory,
     IndexedDocument,
     JudgedRetrieval,
+    JudgedStatus,
     ListedDocument,
     ListedDocuments,
     PatternResult,
@@ -118,9 +119,13 @@ def search_pattern(library: Library, pattern: str, *, regex: bool = False, offse
 def judge_retrieval(library: Library, question: str, retrieved: str) -> JudgedRetrieval:
     """Judge whether a text answers a question."""
     judged = library.evaluate(question, retrieved)
-    seems = "seems to answer" if judged.sufficient else "does not seem to answer"
-    message = f"the text {seems} the question, confidence {judged.confidence}; {judged.recommendation}"
-    return JudgedRetrieval.of(judged, status="success", message=message)
+    if judged.sufficient is None:
+        said = "whether the text answers the question cannot be told"
+    else:
+        seems = "seems to answer" if judged.sufficient else "does not seem to answer"
+        said = f"the text {seems} the question, confidence {judged.confidence}"
+    status: JudgedStatus = "unsure" if judged.sufficient is None else "success"
+    return JudgedRetrieval.of(judged, status=status, message=f"{said}; {judged.recommendation}")
 
 
 def index_file(library: Library, path: str | Path) -> IndexedDocument:

@@ -43,6 +43,7 @@ SUMMARY_INSTRUCTION = (
 
 
 Done: TypeAlias = Annotated[Literal["success"], Field(description="An error has another shape.")]
+JudgedStatus: TypeAlias = Literal["success", "unsure"]
 QueryStatus: TypeAlias = Literal["success", "weak", "nothing_found", "no_documents"]
 
 
@@ -124,7 +125,7 @@ class PatternResult(Result):
 class JudgedRetrieval(Judgement):
     """Whether retrieved text answers a question."""
 
-    status: Done
+    status: JudgedStatus = Field(description="unsure: whether it answers cannot be told without a model.")
     message: str = Field(description="The judgement in words.")
 
 

@@ -1,12 +1,14 @@
-"""Judge whether retrieved text answers a question, by shared words and similarity, without a language model."""
+"""Judge whether retrieved text answers a question, by words, similarity and what is asked for, without a model."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import InputError
+from backstory.interfaces.library.answer_kinds import Finding, judge_answer
 from backstory.interfaces.library.expansion import find_terms, list_content_words, terms_of
 from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.models.embeddings.embed import embed_texts
@@ -18,6 +20,18 @@ _MOST_WORDS: Final = 0.6
 _FEW_WORDS: Final = 0.34
 _NEAR: Final = 0.1
 """A cosine this close to the threshold is neither evidence nor its absence."""
+
+_SUFFICIENT: Final[Mapping[Finding, bool | None]] = MappingProxyType(
+    {"holds": True, "unclear": None, "repeats": False, "other": False, "lacks": False}
+)
+_ISSUES: Final[Mapping[Finding | None, str]] = MappingProxyType(
+    {
+        "unclear": "whether the text holds what the question asks for cannot be told without a language model",
+        "repeats": "the text says nothing beyond the question",
+        "other": "the text names none of the names, or not each number, of the question",
+        "lacks": "the text holds nothing of the kind that the question asks for",
+    }
+)
 
 _PASSAGE_CHARACTERS: Final = 1000
 _PASSAGES: Final = 8
@@ -33,6 +47,10 @@ def evaluate(
     Words are compared by their stems, without stop words, case, accents and punctuation. The embedder compares the
     question with the passages that share most of its words. An embedder that compares words and not meaning gets only
     the content words; it never accepts a text that shares none of them.
+
+    A text on the subject of an English question suffices if it holds what the question asks for, such as a date or a
+    name, near the question's words. Where form does not tell, as with most questions in other languages, neither does
+    this.
 
     Args:
         workspace: Gives the embedder and its threshold.
@@ -61,19 +79,24 @@ def evaluate(
     distance = -1.0 if similarity is None else similarity - threshold
     is_close, is_far = distance >= 0, distance < -_NEAR
     if overlap >= _MOST_WORDS:
-        is_sufficient = not is_far
+        is_on_subject = not is_far
     else:
         is_alike = not compares_words and (not words or distance >= _NEAR)
-        is_sufficient = is_close and (overlap > 0 or is_alike)
+        is_on_subject = is_close and (overlap > 0 or is_alike)
+    finding = judge_answer(question, texts, stemmer) if is_on_subject else None
+    is_sufficient = _SUFFICIENT[finding] if finding else False
     return Evaluation(
         question=question,
         sufficient=is_sufficient,
-        confidence=_tell_confidence(overlap, is_sufficient=is_sufficient, is_close=is_close, is_far=is_far),
+        confidence=_tell_confidence(overlap, is_sufficient, is_close=is_close, is_far=is_far),
         keyword_overlap=round(overlap, 4),
         similarity=None if similarity is None else round(similarity, 4),
         missing=missing,
-        recommendation=_recommend(texts, missing, is_sufficient=is_sufficient),
-        issues=tuple(_list_issues(texts, words, missing, similarity, threshold)),
+        recommendation=_recommend(texts, missing, is_sufficient),
+        issues=(
+            *_list_issues(texts, words, missing, similarity, threshold),
+            *filter(None, [_ISSUES.get(finding)]),
+        ),
     )
 
 
@@ -120,17 +143,25 @@ def _cut(text: str) -> list[str]:
     ]
 
 
-def _tell_confidence(overlap: float, *, is_sufficient: bool, is_close: bool, is_far: bool) -> Confidence:
+def _tell_confidence(
+    overlap: float,
+    is_sufficient: bool | None,
+    *,
+    is_close: bool,
+    is_far: bool,
+) -> Confidence:
+    if is_sufficient is None:
+        return "low"
     if is_sufficient:
         return "high" if overlap >= _MOST_WORDS and is_close else "medium"
-    if is_far and overlap < _FEW_WORDS:
-        return "high"
-    return "medium" if is_far or overlap < _FEW_WORDS else "low"
+    return "high" if is_far and overlap < _FEW_WORDS else "medium"
 
 
-def _recommend(texts: Sequence[str], missing: Sequence[str], *, is_sufficient: bool) -> str:
+def _recommend(texts: Sequence[str], missing: Sequence[str], is_sufficient: bool | None) -> str:
     if is_sufficient:
         return "answer from this text, and cite it"
+    if is_sufficient is None:
+        return "read this text: answer only from a sentence that states the answer, and else search again"
     if not texts:
         return (
             "search with other words; if nothing is found, say that the documents do not answer the question"

@@ -386,7 +386,9 @@ class LibraryStatus(Result):
 class Judgement(Result):
     """Whether retrieved text answers a question."""
 
-    sufficient: bool = Field(description="Whether the text seems to answer the question.")
+    sufficient: bool | None = Field(
+        description="Whether the text seems to answer the question; null if that cannot be told."
+    )
     confidence: Confidence = Field(description="How sure that judgement is.")
     keyword_overlap: float = Field(
         ge=0, le=1, description="Share of the question's content words in the text."
