@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import regex
 
-from backstory.interfaces.library.expansion import find_terms
+from backstory.interfaces.library.expansion import find_terms, list_content_words
 from backstory.text.words import find_words
 
 Finding: TypeAlias = Literal["holds", "repeats", "other", "lacks", "unclear"]
@@ -144,7 +144,7 @@ def judge_answer(question: str, texts: Sequence[str], stemmer: str) -> Finding:
     if kind is None and not is_closed and not _OPEN.search(asked):
         return "unclear"
     held = set(find_words("\n".join(texts)))
-    names, numbers = _list_names(question)
+    names, numbers = _list_names(question, stemmer)
     absent = {name for name in names if not any(_is_named(name, word) for word in held)}
     if numbers - held or (names and absent == names):
         return "other"
@@ -167,15 +167,16 @@ def _list_passages(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
                 before = sentence
 
 
-def _list_names(question: str) -> tuple[set[str], set[str]]:
+def _list_names(question: str, stemmer: str) -> tuple[set[str], set[str]]:
     """List the words of names in a question, and its numbers and identifiers with a digit."""
     words = find_words(question)
     numbers = {word for word in words if _DIGIT.search(word)}
     if question.isupper():
         return set(), numbers
     _, _, after_first = question.strip().partition(" ")
-    capitals = {word for each in _CAPITAL.findall(after_first) for word in find_words(each)}
-    return capitals - numbers - {"i"}, numbers
+    words_of_names = _CAPITAL.findall(after_first)
+    capitals = set(list_content_words(" ".join(words_of_names), stemmer))
+    return capitals - numbers, numbers
 
 
 def _is_named(name: str, word: str) -> bool:
