@@ -56,6 +56,14 @@ def evaluate(
             "--unrelated", metavar="DIR", help="With --claims: another set, whose documents serve nothing."
         ),
     ] = None,
+    small_talk: Annotated[
+        Path | None,
+        typer.Option(
+            "--small-talk",
+            metavar="FILE",
+            help="With --claims: a text file of messages that ask for nothing, one on each line.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
@@ -67,10 +75,12 @@ def evaluate(
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
     if unrelated is not None and not claims:
         raise InputError("--unrelated gives documents for --claims; add --claims", code="unused_option")
+    if small_talk is not None and not claims:
+        raise InputError("--small-talk gives messages for --claims; add --claims", code="unused_option")
     if claims:
         if runs is not None or html is not None:
             raise InputError("--claims ranks nothing; leave --runs and --html out", code="unused_option")
-        _print_claims(folder, settings, unrelated, as_json=as_json)
+        _print_claims(folder, settings, unrelated, small_talk, as_json=as_json)
         return
     for file in (runs, html):
         if file is not None and not file.parent.is_dir():
@@ -88,11 +98,13 @@ def evaluate(
         print_comparison(open_console(), comparison)
 
 
-def _print_claims(folder: Path, settings: Settings, unrelated: Path | None, *, as_json: bool) -> None:
+def _print_claims(
+    folder: Path, settings: Settings, unrelated: Path | None, small_talk: Path | None, *, as_json: bool
+) -> None:
     """Measure the claims of a set, and print them by condition."""
     from backstory.operations.evaluation.claims import measure_claims
 
-    claims = measure_claims(folder, settings, unrelated)
+    claims = measure_claims(folder, settings, unrelated, small_talk)
     if as_json:
         print_json(claims.as_record())
         return

@@ -1,14 +1,16 @@
 """Measures what contexts claim: which documents serve which parts, which parts nothing serves, and the verdict.
 
-Every claim is compared with the labels under up to three conditions: with all documents; without the documents of half
-of each window's topics, which must be said to be missing; and with the documents of another set alone.
+Every claim is compared with the labels under up to four conditions: with all documents; without the documents of half
+of each window's topics, which must be said to be missing; with the documents of another set alone; and with windows of
+small talk, which ask for nothing.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +18,13 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
+from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder, Vectors
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.labelled_set import LabelledSet, make_windows, read_labelled_set
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import PartLabels, label_parts
 from backstory.operations.evaluation.scoring import resample_windows
@@ -34,9 +37,13 @@ from backstory.settings.models import Settings
 ALL_DOCUMENTS: Final = "all documents"
 HALF_OF_TOPICS: Final = "without the documents of half of the topics"
 OTHER_DOCUMENTS: Final = "documents of another set"
+SMALL_TALK: Final = "windows of small talk"
 
 _DEEPER: Final = 6
 """So many times as many hits are searched for where some documents are removed afterwards."""
+_SMALL_TALK_MESSAGES: Final = 5
+"""Messages of a window of small talk."""
+_NOTHING_HIDDEN: Final = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
 _BINS: Final = 10
 _SHARE_OF_TOPIC: Final = 0.5
 """A topic counts as named uncovered, or as served, if so many of its parts are."""
@@ -82,19 +89,23 @@ class _Windows:
     embedder: Embedder
 
 
-def measure_claims(folder: Path, settings: Settings, unrelated: Path | None = None) -> Claims:
+def measure_claims(
+    folder: Path, settings: Settings, unrelated: Path | None = None, small_talk: Path | None = None
+) -> Claims:
     """Measure the claims of a labelled set.
 
     Args:
         folder: A labelled set (see :func:`backstory.operations.evaluation.labelled_set.read_labelled_set`).
         settings: The settings to measure.
         unrelated: Another set, whose documents tell nothing about the windows; None to leave that condition out.
+        small_talk: A text file in UTF-8 with a message of small talk on each line; None to leave that condition out.
 
     Raises:
-        InputError: A folder is not a labelled set.
+        InputError: A folder is not a labelled set, or the file of small talk is absent or holds no message.
         EmbeddingError: The embedder failed.
     """
     labelled = read_labelled_set(folder)
+    talk = _read_lines(small_talk) if small_talk is not None else []
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     chunks, vectors = embed_windows(labelled, settings, embedder, cache)
@@ -103,12 +114,28 @@ def measure_claims(folder: Path, settings: Settings, unrelated: Path | None = No
         index, _ = index_documents(Path(scratch) / "own", labelled, settings, embedder, cache)
         with index:
             rows = _measure_own(windows, index)
+            if talk:
+                rows.append(_measure_small_talk(windows, index, talk, cache))
         if unrelated is not None:
             other = read_labelled_set(unrelated)
             index, _ = index_documents(Path(scratch) / "other", other, settings, embedder, cache)
             with index:
                 rows.append(_measure_unrelated(windows, index))
     return Claims(labelled.name, windows.labels.by_message, _tabulate(pl.concat(rows)), embedder.id)
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read as UTF-8 text ({error}); name a file with one message on each line",
+            code="unreadable_file",
+            path=file,
+        ) from error
+    if not lines:
+        raise InputError(f"{file} holds no message; write one on each line", code="blank_text", path=file)
+    return lines
 
 
 def _measure_own(windows: _Windows, index: SearchIndex) -> list[pl.DataFrame]:
@@ -219,10 +246,47 @@ def _count_named(topics: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _measure_unrelated(windows: _Windows, index: SearchIndex) -> pl.DataFrame:
-    nothing = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
-    _, parts = _find(windows, index, nothing, as_of=False)
-    empty = pl.DataFrame(schema={"window_id": pl.String})
-    return _join(windows, index, parts, OTHER_DOCUMENTS, empty, empty)
+    _, parts = _find(windows, index, _NOTHING_HIDDEN, as_of=False)
+    return _join(windows, index, parts, OTHER_DOCUMENTS)
+
+
+def _measure_small_talk(
+    windows: _Windows, index: SearchIndex, talk: list[str], cache: EmbeddingCache
+) -> pl.DataFrame:
+    """Measure windows of messages that ask for nothing, with all documents."""
+    place = pl.int_range(pl.len())
+    rows = pl.DataFrame({"message": talk}).select(
+        window_id=pl.format("small-talk-{}", place // _SMALL_TALK_MESSAGES),
+        msg_no=place,
+        timestamp=pl.lit(datetime(2000, 1, 1, tzinfo=UTC), dtype=pl.Datetime("us", "UTC")),
+        author=pl.lit("someone"),
+        message="message",
+    )
+    messages, table = make_windows(rows)
+    labelled = replace(windows.labelled, messages=messages, windows=table)
+    chunks, vectors = embed_windows(labelled, windows.settings, windows.embedder, cache)
+    small = replace(windows, labelled=labelled, chunks=chunks, vectors=vectors)
+    _, parts = _find(small, index, _NOTHING_HIDDEN, as_of=False)
+    return _join(small, index, parts, SMALL_TALK)
+
+
+def _count_states(parts: pl.DataFrame, labels: PartLabels) -> pl.DataFrame:
+    """Count per window the parts, those held for small talk, those uncovered, and those with a topic."""
+    keys = ["window_id", "query_chunk_id"]
+    named = labels.topics.filter((pl.col("topic") != "") & labels.by_message)
+    is_small, has_topic = pl.col("state") == "not_asked", pl.col("has_topic").fill_null(value=False)
+    topics = named.select(*keys, has_topic=True).unique()
+    return (
+        parts.join(topics, on=keys, how="left")
+        .group_by("window_id")
+        .agg(
+            all_parts=pl.len(),
+            small_talk=is_small.sum(),
+            uncovered=(pl.col("state") == "uncovered").sum(),
+            with_topic=has_topic.sum(),
+            topic_dropped=(is_small & has_topic).sum(),
+        )
+    )
 
 
 def _find(
@@ -266,7 +330,7 @@ def _join(
         known_languages=windows.embedder.languages,
     ).select("window_id", "verdict", "part_count", "served_count", "unsure_count")
     table = assessed.with_columns(condition=pl.lit(condition))
-    for each in counts:
+    for each in (_count_states(parts, windows.labels), *counts):
         table = table.join(each, on="window_id", how="left", maintain_order="left")
     columns = [*_COUNTS, *(f"{name}_{place}" for name in ("expected", "seen") for place in range(_BINS))]
     absent = [column for column in columns if column not in table.columns]
@@ -285,6 +349,7 @@ _COUNTS = (
         "present_uncovered",
         "present_served",
     ),
+    *("all_parts", "small_talk", "uncovered", "with_topic", "topic_dropped"),
 )
 
 Sums = Mapping[str, float]
@@ -308,6 +373,9 @@ MEASURES: Mapping[str, Callable[[Sums], float | None]] = {
     "calibration error": _calibration_error,
     "parts served": _divide("served_count", "part_count"),
     "parts unsure": _divide("unsure_count", "part_count"),
+    "parts named uncovered": _divide("uncovered", "all_parts"),
+    "parts held for small talk": _divide("small_talk", "all_parts"),
+    "parts with a topic held for small talk": _divide("topic_dropped", "with_topic"),
     "removed topics named uncovered": _divide("gone_uncovered", "gone_topics"),
     "removed topics said to be served": _divide("gone_served", "gone_topics"),
     "other topics named uncovered": _divide("present_uncovered", "present_topics"),

@@ -62,7 +62,26 @@ def read_labelled_set(folder: Path) -> LabelledSet:
             or document.
     """
     docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
-    messages = _as_messages(windows)
+    messages, starts = make_windows(windows)
+    relevant = qrels.filter(pl.col("rel") > 0)
+    _check_references(folder, starts, docs, relevant)
+    return LabelledSet(
+        folder.name,
+        _as_documents(docs),
+        messages,
+        starts,
+        relevant,
+        _read_message_topics(folder),
+    )
+
+
+def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Make the tables ``messages`` and ``windows``.
+
+    Args:
+        rows: ``window_id``, ``msg_no``, ``timestamp``, ``author``, ``message``.
+    """
+    messages = _as_messages(rows)
     starts = (
         messages.group_by("conversation_id", maintain_order=True)
         .agg(
@@ -77,16 +96,7 @@ def read_labelled_set(folder: Path) -> LabelledSet:
             token_count=pl.lit(0),
         )
     )
-    relevant = qrels.filter(pl.col("rel") > 0)
-    _check_references(folder, starts, docs, relevant)
-    return LabelledSet(
-        folder.name,
-        _as_documents(docs),
-        messages,
-        conform(starts, schemas.Windows),
-        relevant,
-        _read_message_topics(folder),
-    )
+    return messages, conform(starts, schemas.Windows)
 
 
 def _read_message_topics(folder: Path) -> pl.DataFrame | None:

@@ -76,6 +76,7 @@ def test_eval_measures_claims_instead_if_asked(
     assert "parts served" in shown
     assert "--unrelated" in shown
     assert exit_code(monkeypatch, "eval", folder, "--unrelated", folder) == 2
+    assert exit_code(monkeypatch, "eval", folder, "--small-talk", folder) == 2
     assert exit_code(monkeypatch, "eval", folder, "--claims", "--runs", str(tmp_path / "runs.parquet")) == 2
 
 

@@ -5,16 +5,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory.base.errors import InputError
 from backstory.operations.evaluation.claims import (
     ALL_DOCUMENTS,
     HALF_OF_TOPICS,
     OTHER_DOCUMENTS,
+    SMALL_TALK,
     measure_claims,
 )
 from backstory.operations.evaluation.labelled_set import read_labelled_set
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.settings.models import Settings
 from tests.builders.windows import make_window_chunks
+from tests.errors import raises
 
 TOPICS = ["drip irrigation line", "clicking backup disk", "moths around lamp", "night train seats"]
 SETTINGS = Settings.model_validate({"embedding": {"provider": "hashing"}})
@@ -73,14 +76,32 @@ def test_claims_are_measured_under_every_condition(tmp_path: Path, monkeypatch: 
     other = write_set(
         tmp_path / "other", [f"{word} quark {word}" for word in ("muon", "pion", "kaon", "gluon")]
     )
-    claims = measure_claims(own, SETTINGS, other)
+    talk = tmp_path / "talk.txt"
+    talk.write_text("thanks!\n\nok see you tomorrow\nhahaha\n", encoding="utf-8")
+    claims = measure_claims(own, SETTINGS, other, talk)
     table = {(row["condition"], row["measure"]): row for row in claims.table.to_dicts()}
-    assert {condition for condition, _ in table} == {ALL_DOCUMENTS, HALF_OF_TOPICS, OTHER_DOCUMENTS}
+    assert {condition for condition, _ in table} == {
+        *(ALL_DOCUMENTS, HALF_OF_TOPICS, OTHER_DOCUMENTS, SMALL_TALK)
+    }
     assert table[ALL_DOCUMENTS, "recall of claims"]["mean"] > 0.5
     assert ("all documents", "removed topics named uncovered") not in table
     assert {
         (HALF_OF_TOPICS, f"removed topics {said}") for said in ("named uncovered", "said to be served")
     } <= set(table)
     assert table[OTHER_DOCUMENTS, "parts served"]["mean"] < table[ALL_DOCUMENTS, "parts served"]["mean"]
+    assert table[SMALL_TALK, "verdict nothing_asked"]["mean"] == 1
+    assert table[SMALL_TALK, "parts held for small talk"]["mean"] == 1
+    assert table[SMALL_TALK, "parts named uncovered"]["mean"] == 0
+    assert (SMALL_TALK, "parts served") not in table
+    assert table[ALL_DOCUMENTS, "parts with a topic held for small talk"]["mean"] == 0
     assert all(row["low"] <= row["mean"] <= row["high"] for row in table.values())
     assert claims.as_record()["set"] == "own"
+
+
+def test_a_file_of_small_talk_must_hold_messages(tmp_path: Path) -> None:
+    own = write_set(tmp_path / "own", TOPICS)
+    with raises(InputError, "unreadable_file"):
+        measure_claims(own, SETTINGS, small_talk=tmp_path / "absent.txt")
+    (tmp_path / "blank.txt").write_text(" \n", encoding="utf-8")
+    with raises(InputError, "blank_text"):
+        measure_claims(own, SETTINGS, small_talk=tmp_path / "blank.txt")
