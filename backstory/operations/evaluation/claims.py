@@ -18,13 +18,17 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
-from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder, Vectors
-from backstory.operations.evaluation.labelled_set import LabelledSet, make_windows, read_labelled_set
+from backstory.operations.evaluation.labelled_set import (
+    LabelledSet,
+    make_windows,
+    read_labelled_set,
+    read_lines,
+)
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import PartLabels, label_parts
 from backstory.operations.evaluation.scoring import resample_windows
@@ -105,7 +109,7 @@ def measure_claims(
         EmbeddingError: The embedder failed.
     """
     labelled = read_labelled_set(folder)
-    talk = _read_lines(small_talk) if small_talk is not None else []
+    talk = read_lines(small_talk) if small_talk is not None else []
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     chunks, vectors = embed_windows(labelled, settings, embedder, cache)
@@ -122,20 +126,6 @@ def measure_claims(
             with index:
                 rows.append(_measure_unrelated(windows, index))
     return Claims(labelled.name, windows.labels.by_message, _tabulate(pl.concat(rows)), embedder.id)
-
-
-def _read_lines(file: Path) -> list[str]:
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{file} cannot be read as UTF-8 text ({error}); name a file with one message on each line",
-            code="unreadable_file",
-            path=file,
-        ) from error
-    if not lines:
-        raise InputError(f"{file} holds no message; write one on each line", code="blank_text", path=file)
-    return lines
 
 
 def _measure_own(windows: _Windows, index: SearchIndex) -> list[pl.DataFrame]:

@@ -99,6 +99,25 @@ def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return messages, conform(starts, schemas.Windows)
 
 
+def read_lines(file: Path) -> list[str]:
+    """Read a text file in UTF-8 with one message on each line; blank lines are none.
+
+    Raises:
+        InputError: The file cannot be read, or holds no message.
+    """
+    try:
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read as UTF-8 text ({error}); name a file with one message on each line",
+            code="unreadable_file",
+            path=file,
+        ) from error
+    if not lines:
+        raise InputError(f"{file} holds no message; write one on each line", code="blank_text", path=file)
+    return lines
+
+
 def _read_message_topics(folder: Path) -> pl.DataFrame | None:
     path = folder / _TOPICS_FILE
     if not path.is_file():
