@@ -1,0 +1,118 @@
+"""What a library with the local model claims: what serves what, what nothing serves, and what asks for nothing."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import ContextAnswer
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "posts"
+POSTS = (
+    "tomato-blight-2024",
+    "blight-watch-2025",
+    "bottom-bracket-creak",
+    "true-a-wheel-with-a-zip-tie",
+    "games-for-seven",
+    "house-rules-for-game-night",
+    "why-our-loaves-went-flat",
+    "sourdough-starter-from-nothing-again",
+    "the-disk-that-clicked",
+    "choosing-a-nas",
+    "a-night-with-a-moth-trap",
+    "lisbon-by-rail",
+)
+SMALL_TALK = (
+    *("thanks!", "ok see you tomorrow", "lol", "good night all", "sounds good"),
+    *("👍", "yes please", "haha, same here", "good morning everyone", "sorry, my bad"),
+)
+KNOWN = (
+    "My sourdough loaf came out flat again: it spread in the oven and the crumb stayed dense, what did I do wrong?",
+    "The bicycle creaks at the bottom bracket whenever I pedal hard, and I do not know which part is loose.",
+    "Which games work on game night for seven players, without anybody being out of the game for half an hour?",
+    "A disk of the NAS began clicking, does the rebuild take days, and are the photos on it still safe?",
+)
+FOREIGN = (
+    "The senate of the university elected a vice-chancellor on Tuesday, after four ballots and a long debate.",
+    "The central bank raised its interest rate by a quarter of a point, and bonds lost value in the afternoon.",
+)
+
+
+@pytest.fixture(scope="module")
+def posts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """Twelve posts of the example, with the local model, whose probabilities mean something."""
+    root = tmp_path_factory.mktemp("evidence") / "workspace"
+    (root / "posts").mkdir(parents=True)
+    for name in POSTS:
+        shutil.copy(EXAMPLES / f"{name}.md", root / "posts")
+    (root / "backstory.yaml").write_text("documents: {folder: posts}\n", encoding="utf-8")
+    with Library.open(root) as library:
+        assert library.index().success
+        yield library
+
+
+def states_of(answer: ContextAnswer) -> list[str]:
+    return [part.state for part in answer.parts]
+
+
+def test_a_conversation_whose_documents_are_there_is_served(posts: Library) -> None:
+    answer = posts.context(list(KNOWN))
+    assert (answer.verdict, set(states_of(answer))) == ("sufficient", {"served"})
+
+
+@pytest.mark.parametrize("message", SMALL_TALK)
+def test_small_talk_asks_for_nothing(posts: Library, message: str) -> None:
+    answer = posts.context([message])
+    assert (answer.verdict, states_of(answer), answer.documents) == ("nothing_asked", ["not_asked"], ())
+
+
+def test_unrelated_documents_serve_no_part(posts: Library) -> None:
+    answer = posts.context(list(FOREIGN))
+    assert (answer.verdict, set(states_of(answer))) == ("insufficient", {"uncovered"})
+
+
+def test_what_no_document_knows_is_not_found(posts: Library) -> None:
+    answer = posts.context("What is the capital of Mongolia?")
+    assert (answer.verdict, states_of(answer), answer.text) == ("insufficient", ["uncovered"], "")
+    assert not [hit for hit in posts.search(answer.query).hits if hit.probability >= 0.5]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a message between served ones is served by the documents of its neighbours"
+)
+def test_exactly_what_nothing_serves_is_named_uncovered(posts: Library) -> None:
+    answer = posts.context([KNOWN[0], KNOWN[1], FOREIGN[0], KNOWN[2], FOREIGN[1]])
+    assert [part.text for part in answer.parts if part.state == "uncovered"] == list(FOREIGN)
+
+
+def test_what_nothing_serves_at_the_end_is_named_uncovered(posts: Library) -> None:
+    answer = posts.context([*KNOWN, FOREIGN[1]])
+    assert [part.text for part in answer.parts if part.state == "uncovered"] == [FOREIGN[1]]
+    assert answer.verdict == "partial"
+
+
+def test_a_document_that_keywords_find_comes_first(posts: Library) -> None:
+    answer = posts.context("Blight has got the allotment next to mine.")
+    assert [document.uri for document in answer.documents][:1] in (
+        ["tomato-blight-2024.md"],
+        ["blight-watch-2025.md"],
+    )
+
+
+@pytest.mark.parametrize("messages", [KNOWN, FOREIGN, (*KNOWN, *FOREIGN)])
+def test_documents_parts_and_verdict_say_the_same(posts: Library, messages: tuple[str, ...]) -> None:
+    answer = posts.context(list(messages))
+    by_part = {(part.part, citation) for part in answer.parts for citation in part.citations}
+    by_document = {(part, document.citation) for document in answer.documents for part in document.serves}
+    assert by_part == by_document
+    for part in answer.parts:
+        assert (part.state == "served") == bool(part.citations)
+    assert (answer.verdict == "sufficient") <= bool(answer.documents)
+    assert (answer.verdict == "insufficient") == (not by_part)
+
+
+def test_a_fact_of_another_kind_is_no_answer(posts: Library) -> None:
+    judged = posts.evaluate("When was the company founded?", "The company has 200 employees.")
+    assert judged.sufficient is False
