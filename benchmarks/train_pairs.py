@@ -28,6 +28,7 @@ from backstory.operations.evaluation.labelled_set import LabelledSet, read_label
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
+from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
 from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel
 from backstory.retrieval.hits import find_hits, plan_queries
@@ -35,8 +36,6 @@ from backstory.settings.models import Settings
 
 Values = NDArray[np.float64]
 
-_RIDGE = 0.01
-_STEPS = 100
 _BINS = 10
 _UNRELATED_SHARE = 0.25
 """Weight of a window among the documents of another set, beside 1 for a window among its own."""
@@ -68,30 +67,6 @@ class _Opened:
     index: SearchIndex
     chunks: pl.DataFrame
     vectors: Vectors
-
-
-def fit_logistic(rows: Values, positive: Values, weights: Values) -> Values:
-    """Fit a logistic regression by Newton's method, with a small ridge so that separable data has a solution.
-
-    Args:
-        rows: Standardized predictors, shape ``(pairs, features)``.
-        positive: 1 or 0, shape ``(pairs,)``.
-        weights: Weight of each pair, with a mean of 1, shape ``(pairs,)``.
-
-    Returns:
-        Intercept and weights, shape ``(features + 1,)``.
-    """
-    columns = np.column_stack([np.ones(len(rows)), rows])
-    ridge = _RIDGE * len(rows) * np.diag([0.0] + [1.0] * rows.shape[1]) / 100
-    fitted = np.zeros(columns.shape[1])
-    for _ in range(_STEPS):
-        expected = _logistic(columns @ fitted)
-        curvature = columns.T @ (columns * (weights * expected * (1 - expected) + 1e-9)[:, None]) + ridge
-        step = np.linalg.solve(curvature, columns.T @ (weights * (positive - expected)) - ridge @ fitted)
-        fitted = fitted + step
-        if np.abs(step).max() < 1e-9:
-            break
-    return fitted
 
 
 def fit_model(sets: Sequence[Pairs]) -> PairModel:
@@ -196,11 +171,6 @@ def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pai
         serves[known],
         counts * share,
     )
-
-
-def _logistic(values: Values) -> Values:
-    result: Values = 1 / (1 + np.exp(-np.clip(values, -500, 500)))
-    return result
 
 
 def _mean(values: NDArray[np.bool_], weights: Values) -> float | None:

@@ -15,6 +15,7 @@ from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
+from backstory.retrieval.evidence.document_fit import DocumentFit, read_learned_fit
 from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
@@ -179,6 +180,16 @@ class Workspace(WorkspacePaths):
             if manifest is not None and manifest.embedder_id == self.embedder.id:
                 return manifest.calibration
         return DEFAULT_CALIBRATION
+
+    @property
+    def document_fit(self) -> DocumentFit | None:
+        """The fit of `backstory learn`, as its file is now; None without one, or if it is of another embedder.
+
+        Raises:
+            WorkspaceError: The file is damaged, or of another release.
+        """
+        learned = read_learned_fit(self.learned)
+        return learned.fit if learned is not None and learned.embedder == self.embedder.id else None
 
     @cached_property
     def embeddings(self) -> EmbeddingCache:

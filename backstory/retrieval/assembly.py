@@ -21,6 +21,7 @@ from backstory.models.rerankers.protocol import Reranker
 from backstory.models.rerankers.reranking import Reranking
 from backstory.retrieval.contexts import make_contexts
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
+from backstory.retrieval.evidence.document_fit import DocumentFit, compare_documents
 from backstory.retrieval.evidence.document_prior import weigh_documents
 from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
@@ -78,6 +79,7 @@ class Retrieval:
         judgements: Judgements of earlier runs; None keeps none.
         separate_posts: Whether the index may hold posts that Backstory wrote. They are searched by themselves and have
             places of their own, so that nothing of what people wrote gives way to them.
+        document_fit: What was learned about the documents that people wrote; None for nothing.
     """
 
     index: SearchIndex
@@ -88,6 +90,7 @@ class Retrieval:
     find_leaks: FindLeaks = find_no_leaks
     judgements: JudgementCache | None = None
     separate_posts: bool = False
+    document_fit: DocumentFit | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, index: SearchIndex) -> Self:
@@ -213,36 +216,47 @@ class Retrieval:
             self.index.list_posts(hits["chunk_id"].unique(maintain_order=True)) if self.separate_posts else []
         )
         is_post = hits["chunk_id"].is_in(posts)
-        weighed = [
-            self._measure(group, parts, query_vectors)
-            for group in (hits.filter(~is_post), hits.filter(is_post))
-            if len(group)
-        ]
+        weighed = []
+        for group, fit in ((hits.filter(~is_post), self.document_fit), (hits.filter(is_post), None)):
+            if len(group):
+                measured = self._measure(group, parts, query_vectors)
+                weighed.append(measured.with_columns(prior=weigh_documents(measured, fit)))
         if not weighed:
             return hits.with_columns(probability=pl.lit(0.0), prior=pl.lit(1.0))
         keys = ["query_chunk_id", "chunk_id"]
         return hits.join(
-            pl.concat(weighed).select(*keys, "probability", "prior"),
+            pl.concat(group.select(*keys, "probability", "prior") for group in weighed),
             on=keys,
             how="left",
             maintain_order="left",
         )
 
+    def compare_documents(
+        self, hits: pl.DataFrame, window_chunks: pl.DataFrame, query_vectors: FindVectors
+    ) -> pl.DataFrame:
+        """Compare each document that a window found with the others, for a fit.
+
+        Args:
+            hits: Table ``hits``, of documents that people wrote.
+            window_chunks: Table ``window_chunks`` of the same windows.
+            query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``.
+
+        Returns:
+            See :func:`backstory.retrieval.evidence.document_fit.compare_documents`.
+        """
+        return compare_documents(self._measure(hits, list_parts(hits, window_chunks), query_vectors))
+
     def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
-        """Add the probability of each hit, 0 for those of small talk, and the prior of its document."""
+        """Add the features of each hit and its probability, which is 0 for small talk."""
         features = measure_pairs(hits, parts, query_vectors, self.index)
         asks = hits["query_chunk_id"].is_in(parts.filter("asks")["part_id"].to_list())
         probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64) * asks.cast(
             pl.Float64
         )
-        measured = hits.with_columns(
-            (
-                pl.Series(name, features[name], dtype=pl.Float64)
-                for name in ("shared_phrases", "title_share", "document_mass")
-            ),
+        return hits.with_columns(
+            *(pl.Series(name, values, dtype=pl.Float64) for name, values in features.items()),
             probability=probability.round(_DECIMALS),
         )
-        return hits.with_columns(probability=measured["probability"], prior=weigh_documents(measured))
 
     def _find_named_titles(
         self, hits: pl.DataFrame, window_chunks: pl.DataFrame, found: pl.DataFrame

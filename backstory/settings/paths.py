@@ -83,6 +83,11 @@ class WorkspacePaths:
         return self.root / ".backstory" / "archive"
 
     @property
+    def learned(self) -> Path:
+        """File of what was learned about documents."""
+        return self.root / ".backstory" / "learned.json"
+
+    @property
     def forgotten(self) -> Path:
         """File of the list of forgotten things."""
         return self.root / ".backstory" / "forgotten.json"

@@ -207,6 +207,7 @@ def _cover(
         rerank=settings.rerank,
         judgements=workspace.judgements,
         separate_posts=workspace.feeds_back,
+        document_fit=workspace.document_fit,
     )
     retrieved = retrieval.run(windows, chunks, embedded.vectors)
     # As in a run, the verdict covers what people wrote, whichever posts are in the context too.

@@ -213,6 +213,9 @@ def _decisions(workspace: Workspace) -> SettingsRead:
     )
     read["rag.min_similarity"] = settings.min_similarity
     read["rag.pair_model"] = read_pair_model().digest
+    fit = workspace.document_fit if settings.strategy == "coverage" else None
+    if fit is not None:
+        read["rag.document_fit"] = fit.digest
     read["rag.temperature"] = workspace.calibration.temperature
     return read | _context(workspace, *_budgets(workspace), "snippet_characters") | _reranker(workspace)
 

@@ -81,6 +81,7 @@ class RetrievalStage(TableStage):
             find_leaks=lambda texts: make_leak_finder(workspace)(texts),
             judgements=workspace.judgements,
             separate_posts=workspace.feeds_back,
+            document_fit=workspace.document_fit,
         )
 
     def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:

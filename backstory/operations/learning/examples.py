@@ -1,0 +1,183 @@
+"""The labelled windows of a workspace or of a set, searched: what a fit is made from, and tested on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.base.environment import cache_folder
+from backstory.index.search import SearchIndex
+from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.protocol import Vectors
+from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.evaluation.library_path import OWN, embed_windows, index_documents, rank_documents
+from backstory.operations.evaluation.scoring import score_runs
+from backstory.operations.learning.labels import Labels
+from backstory.pipeline.query_index import open_for_queries
+from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.evidence.document_fit import DocumentFit
+from backstory.retrieval.evidence.document_prior import LEAST_PARTS
+from backstory.retrieval.hits import Queries, plan_queries
+from backstory.storage.tables.parquet import read_table
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled windows with what a search finds for them.
+
+    Attributes:
+        labels: The labels of these windows.
+        windows: ``window_id`` and ``day`` of the windows that a fit weighs: those of enough parts.
+        chunks: Table ``window_chunks`` of these windows.
+        queries: Their queries.
+        hits: Their hits, table ``hits``.
+        retrieval: The search, without a fit.
+    """
+
+    labels: Labels
+    windows: pl.DataFrame
+    chunks: pl.DataFrame
+    queries: Queries
+    hits: pl.DataFrame
+    retrieval: Retrieval
+
+    def compare_documents(self) -> pl.DataFrame:
+        """Compare the found documents of each window.
+
+        Returns:
+            The columns of :func:`backstory.retrieval.evidence.document_fit.compare_documents`, ``day`` of the window,
+            and ``named``: 1 for a document that is a label, else 0.
+        """
+        of_people = self.hits
+        if self.retrieval.separate_posts:
+            posts = self.retrieval.index.list_posts(self.hits["chunk_id"].unique(maintain_order=True))
+            of_people = self.hits.filter(~pl.col("chunk_id").is_in(posts))
+        compared = self.retrieval.compare_documents(of_people, self.chunks, self.queries.vectors_of)
+        named = self.labels.frame.select("window_id", document_id="doc_id", named=pl.lit(1.0)).unique()
+        return (
+            compared.join(self.windows, on="window_id", maintain_order="left")
+            .join(named, on=["window_id", "document_id"], how="left", maintain_order="left")
+            .with_columns(pl.col("named").fill_null(0.0))
+        )
+
+    def list_days(self) -> list[date]:
+        """List the days of the windows, in order."""
+        days: list[date] = self.windows["day"].unique().sort().to_list()
+        return days
+
+    def score(self, days: Sequence[date], fit: DocumentFit | None) -> NDArray[np.float64]:
+        """Score the choice of documents on some days.
+
+        Args:
+            days: Days of :meth:`list_days`.
+            fit: What weighs the documents; None for the prior without labels.
+
+        Returns:
+            The mean ncov@5 of the windows of each day, shape ``(len(days),)``: of the first five documents, how many
+            are labels, divided by min(5, labels).
+        """
+        windows = self.windows.filter(pl.col("day").is_in(days))
+        hits, chunks, labels = (
+            frame.join(windows, on="window_id", how="semi", maintain_order="left")
+            for frame in (self.hits, self.chunks, self.labels.frame)
+        )
+        retrieval = replace(self.retrieval, document_fit=fit)
+        ranked = rank_documents(chunks, self.queries, hits, retrieval)
+        scores = score_runs(ranked, labels, name=self.labels.of, methods=(OWN,)).join(windows, on="window_id")
+        by_day = scores.group_by("day").agg(pl.col("ncov@5").mean()).sort("day")
+        return by_day["ncov@5"].to_numpy()
+
+
+@contextmanager
+def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]:
+    """Search the published snapshot for the labelled windows of a workspace.
+
+    Args:
+        workspace: A workspace that a run has made.
+        labels: From :func:`backstory.operations.learning.labels.gather_labels`.
+
+    Raises:
+        SearchIndexError: There is no snapshot that can be searched.
+        EmbeddingError: The embedder failed.
+    """
+    windows = read_table(workspace.tables, "windows").join(
+        labels.frame, on="window_id", how="semi", maintain_order="left"
+    )
+    chunks = read_table(
+        workspace.tables, "window_chunks", windows["partition"].unique(maintain_order=True).to_list()
+    ).join(windows, on="window_id", how="semi", maintain_order="left")
+    served = open_for_queries(workspace)
+    with served.index as index:
+        embedded = embed_texts(
+            served.workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
+        )
+        yield _search(labels, windows, chunks, embedded.vectors, index, workspace)
+
+
+@contextmanager
+def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> Iterator[Examples]:
+    """Index the documents of a set as the workspace would, and search them for its windows.
+
+    Vectors are cached in the user's cache folder, as for `backstory eval`.
+
+    Args:
+        workspace: Its settings and its embedder are used.
+        labelled: The set.
+        labels: From :func:`backstory.operations.learning.labels.label_set`.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    settings, embedder = workspace.located_settings, workspace.embedder
+    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    with tempfile.TemporaryDirectory(prefix="backstory-learn-") as scratch:
+        index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
+        with index:
+            chunks, vectors = embed_windows(labelled, settings, embedder, cache)
+            yield _search(labels, labelled.windows, chunks, vectors, index, workspace)
+
+
+def _search(
+    labels: Labels,
+    windows: pl.DataFrame,
+    chunks: pl.DataFrame,
+    vectors: Vectors,
+    index: SearchIndex,
+    workspace: Workspace,
+) -> Examples:
+    """Search for labelled windows; nothing later than a window is found, whatever the settings serve."""
+    rag = workspace.rag.model_copy(update={"as_of": True})
+    retrieval = Retrieval(
+        index=index,
+        rag=rag,
+        context=workspace.settings.context,
+        separate_posts=workspace.feeds_back,
+    )
+    queries = plan_queries(windows, chunks, vectors, rag)
+    hits = retrieval.find_hits(queries).frame
+    asking = hits.group_by("window_id").agg(parts=pl.col("query_chunk_id").n_unique())
+    weighed = (
+        windows.join(asking.filter(pl.col("parts") >= LEAST_PARTS), on="window_id", how="semi")
+        .join(labels.frame, on="window_id", how="semi")
+        .sort("started_at", "window_id")
+        .select("window_id", day=pl.col("started_at").dt.date())
+    )
+    kept = labels.frame.join(weighed, on="window_id", how="semi", maintain_order="left")
+    return Examples(
+        replace(labels, frame=kept),
+        weighed,
+        chunks.join(weighed, on="window_id", how="semi", maintain_order="left"),
+        queries,
+        hits.join(weighed, on="window_id", how="semi", maintain_order="left"),
+        retrieval,
+    )

@@ -1,0 +1,151 @@
+"""Labels of windows: the earlier documents that people named for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import is_written
+from backstory.ingest.documents.written import locate
+from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.learning.links import Places
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import read_table, scan_table
+from backstory.writing.post_files import draft_path, inspect_file
+from backstory.writing.posts import PUBLISHED
+
+LINKED: Final = "a document of that day links to it"
+KEPT: Final = "a person kept it in an edited post"
+ADDED: Final = "a person added it to an edited post"
+REMOVED: Final = "a person removed it from an edited post"
+JUDGED: Final = "a label of the set"
+
+_FOUND: Final = {"window_id": pl.String, "document_id": pl.String, "source": pl.String}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of windows.
+
+    Attributes:
+        frame: The columns that :func:`backstory.operations.evaluation.scoring.score_runs` takes: ``window_id``,
+            ``doc_id``, ``rel`` and ``topic``; and ``source``. No document is later than its window's first message.
+        of: What gave the labels: ``workspace``, or the name of a set.
+        removed: Number of pairs that are no labels since a person removed the citation.
+        later: Number of pairs that are no labels since the document is later than the window, or has no date.
+    """
+
+    frame: pl.DataFrame
+    of: str
+    removed: int = 0
+    later: int = 0
+
+    @property
+    def windows(self) -> int:
+        """Number of windows with a label."""
+        return self.frame["window_id"].n_unique()
+
+    @property
+    def links(self) -> int:
+        """Number of pairs of a window and a document."""
+        return len(self.frame.unique(["window_id", "doc_id"]))
+
+    def count_sources(self) -> dict[str, int]:
+        """Count the labels by what gave them."""
+        return dict(self.frame["source"].value_counts(sort=True).sort("source").iter_rows())
+
+
+def label_set(labelled: LabelledSet) -> Labels:
+    """Take the labels of a set, but those that name a document later than the window."""
+    times = labelled.qrels.join(
+        labelled.windows.select("window_id", "started_at"), on="window_id", maintain_order="left"
+    ).join(
+        labelled.documents.select("published_at", doc_id="document_id"), on="doc_id", maintain_order="left"
+    )
+    is_later = pl.col("published_at").fill_null(pl.col("started_at")) > pl.col("started_at")
+    labels = times.filter(~is_later).select("window_id", "doc_id", "rel", "topic", source=pl.lit(JUDGED))
+    return Labels(labels, labelled.name, later=len(times) - len(labels))
+
+
+def gather_labels(workspace: Workspace) -> Labels:
+    """Gather the labels of a workspace's windows.
+
+    A document that people wrote labels the windows of its day with the documents that it links to. The file of a post
+    that a person has edited labels the post's window with the documents that it still cites, whatever others link to.
+    Only a document with a date that is not after the first message of the window is a label.
+
+    Raises:
+        WorkspaceError: No run has made the windows yet.
+    """
+    windows = read_table(workspace.tables, "windows").select("window_id", "started_at", "ended_at")
+    documents = (
+        scan_table(workspace.tables, "documents")
+        .filter(pl.col("status") == "ok")
+        .select("document_id", "uri", "slug", "published_at", "text")
+        .sort("uri")
+        .collect()
+    )
+    places = Places.of_documents(documents, workspace.settings.documents.folder)
+    edited = _read_edited_posts(workspace, places)
+    linked = _read_links(workspace, windows, documents, places)
+    found = pl.concat([edited, linked.join(edited, on=["window_id", "document_id"], how="anti")])
+    removed = found.filter(pl.col("source") == REMOVED)
+    timed = (
+        found.filter(pl.col("source") != REMOVED)
+        .join(windows, on="window_id", maintain_order="left")
+        .join(documents.select("document_id", "published_at"), on="document_id", maintain_order="left")
+    )
+    labels = timed.filter(pl.col("published_at") <= pl.col("started_at")).select(
+        "window_id", doc_id="document_id", rel=pl.lit(1), topic="document_id", source="source"
+    )
+    return Labels(labels, "workspace", removed=len(removed), later=len(timed) - len(labels))
+
+
+def _read_links(
+    workspace: Workspace, windows: pl.DataFrame, documents: pl.DataFrame, places: Places
+) -> pl.DataFrame:
+    """Read what the documents of people link to, for each window of their day (UTC)."""
+    folder = workspace.settings.documents.folder
+    dated = documents.drop_nulls("published_at")
+    links = [
+        (target, published_at.date())
+        for document_id, uri, published_at, text in dated.select(
+            "document_id", "uri", "published_at", "text"
+        ).iter_rows()
+        if not is_written(uri)
+        for target in places.find_linked(text, locate(uri, folder))
+        if target != document_id
+    ]
+    days = windows.select(
+        "window_id", day=pl.date_ranges(pl.col("started_at").dt.date(), pl.col("ended_at").dt.date())
+    ).explode("day")
+    found = pl.DataFrame(links, schema={"document_id": pl.String, "day": pl.Date}, orient="row")
+    return (
+        days.join(found, on="day", maintain_order="left_right")
+        .select("window_id", "document_id", source=pl.lit(LINKED))
+        .unique(maintain_order=True)
+    )
+
+
+def _read_edited_posts(workspace: Workspace, places: Places) -> pl.DataFrame:
+    """Read what the posts that people have edited cite, and what people took out of their drafts."""
+    rows = []
+    posts = read_table(workspace.tables, "posts").filter(pl.col("status").is_in(list(PUBLISHED)))
+    for post in posts.sort("window_id").iter_rows(named=True):
+        path = workspace.root / post["path"]
+        if inspect_file(path) != "edited":
+            continue
+        cited = places.find_linked(path.read_text(encoding="utf-8", errors="replace"), post["path"])
+        drafted = dict.fromkeys(post["cited_documents"])
+        rows += [(post["window_id"], each, KEPT if each in drafted else ADDED) for each in cited]
+        if _is_of_draft(path):
+            rows += [(post["window_id"], each, REMOVED) for each in drafted if each not in cited]
+    return pl.DataFrame(rows, schema=_FOUND, orient="row")
+
+
+def _is_of_draft(path: Path) -> bool:
+    """Return whether the table holds the draft that was edited, and not a later one, which nobody has read yet."""
+    return not draft_path(path).exists()
