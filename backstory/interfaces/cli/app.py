@@ -19,6 +19,7 @@ from backstory.interfaces.cli.documents import documents
 from backstory.interfaces.cli.evaluation import evaluate
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.forget import forget
+from backstory.interfaces.cli.learn import learn
 from backstory.interfaces.cli.library import add, dump, remove, show
 from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import grep, search
@@ -33,7 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Look": (status, windows, context, documents, report, site),
     "Search": (search, grep, show, dump, prompt, mcp),
     "Keep": (doctor, forget, backup, restore),
-    "Measure": (evaluate,),
+    "Measure": (evaluate, learn),
 }
 """The commands by panel of the help."""
 

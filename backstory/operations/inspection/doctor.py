@@ -44,6 +44,7 @@ from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.evidence.document_fit import read_learned_fit
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.schemas import TABLES
@@ -210,6 +211,18 @@ def _describe_calibration(workspace: Workspace) -> str:
     return f"{described}; rag.min_similarity {stated:g} of the settings drops hits below it, too"
 
 
+def _describe_learned(workspace: Workspace) -> str:
+    learned = read_learned_fit(workspace.learned)
+    if learned is None:
+        return "nothing; documents are weighed without labels"
+    if learned.embedder != workspace.embedder.id:
+        return (
+            f"the {learned.describe()}, is not used, since it is of {learned.embedder}: `backstory learn` fits again, "
+            "and `backstory learn --undo` removes it"
+        )
+    return f"documents are weighed by the {learned.describe()}"
+
+
 def _describe_snapshots(workspace: Workspace) -> str:
     """Count the partitions that keep contexts of an earlier snapshot; having some is no failure."""
     outdated = find_outdated(workspace)
@@ -309,6 +322,7 @@ _PROBES: Final = (
     Probe("reranker", _try_reranker),
     Probe("search index", _describe_index, is_replaced=True),
     Probe("calibration", _describe_calibration),
+    Probe("learned", _describe_learned),
     Probe("snapshot of contexts", _describe_snapshots, is_replaced=True),
     Probe("batch jobs", _describe_jobs),
     Probe("runs", _describe_runs),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from backstory.base.errors import InputError
+from backstory.base.ids import digest_json
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.evidence.document_fit import read_learned_fit
 from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
 
 _DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
@@ -37,7 +41,7 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
         raise InputError(f"window {window['window_id']} has no context yet; run `backstory run`")
     found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
     named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
-    return make_window_report(
+    report = make_window_report(
         WindowTables(
             window=window,
             summary=summary.row(0, named=True),
@@ -53,6 +57,16 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
             .collect(),
         )
     )
+    return replace(report, learned=_describe_fit(workspace, report.summary))
+
+
+def _describe_fit(workspace: Workspace, summary: Mapping[str, Any]) -> str:
+    """Describe the fit that weighed the documents, if the context was made by the settings and the fit of today."""
+    read = read_by_serving(workspace)
+    if "rag.document_fit" not in read or digest_json(read, length=16) != summary["settings_hash"]:
+        return ""
+    learned = read_learned_fit(workspace.learned)
+    return "" if learned is None else learned.describe()
 
 
 def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFrame:
