@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Final
 
@@ -138,33 +139,44 @@ def read_learned_fit(path: Path) -> LearnedFit | None:
         WorkspaceError: The file is damaged, or of another release.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record.pop("format") != FORMAT:
-            raise WorkspaceError(
-                f"{path} is of another release of Backstory; run `backstory learn` to fit again, or "
-                "`backstory learn --undo` to go on without it",
-                code="other_format",
-                path=path,
-            )
-        learned = LearnedFit(**{**record, "fit": DocumentFit(**record["fit"])})
-        _require_sound(learned.fit)
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise _damaged(path) from error
+    try:
+        record = json.loads(text)
+        is_readable = record.pop("format") == FORMAT
+        learned = LearnedFit(**{**record, "fit": DocumentFit(**record["fit"])}) if is_readable else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path) from error
+    if learned is None:
         raise WorkspaceError(
-            f"{path} is damaged, and it weighs documents. Restore it from a backup; or run `backstory learn --undo` to "
-            "go on without it, and `backstory learn` to fit again",
-            code="damaged_record",
+            f"{path} is of another release of Backstory; run `backstory learn --undo` to go on without it, and "
+            "`backstory learn` to fit again",
+            code="other_format",
             path=path,
-        ) from error
+        )
+    if not _is_sound(learned.fit):
+        raise _damaged(path)
     return learned
 
 
-def _require_sound(fit: DocumentFit) -> None:
-    """Raise ``ValueError`` if a weight is missing, or a value is no finite number."""
-    values = np.array([*fit.weights.values(), fit.intercept, fit.strength], dtype=np.float64)
-    if tuple(fit.weights) != FEATURES or not np.isfinite(values).all():
-        raise ValueError("not the weights of the features")
+def _damaged(path: Path) -> WorkspaceError:
+    return WorkspaceError(
+        f"{path} is damaged, and it weighs documents. Restore it from a backup; or run `backstory learn --undo` to go "
+        "on without it, and `backstory learn` to fit again",
+        code="damaged_record",
+        path=path,
+    )
+
+
+def _is_sound(fit: DocumentFit) -> bool:
+    """Return whether there is a finite number for each feature."""
+    values = [*fit.weights.values(), fit.intercept, fit.strength]
+    return tuple(fit.weights) == FEATURES and all(
+        isinstance(value, int | float) and isfinite(value) for value in values
+    )
 
 
 def compare_documents(hits: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,165 @@
+"""What labels windows: links of documents to earlier ones, and the citations of posts that people have edited."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.learning.labels import ADDED, KEPT, LINKED, Labels, gather_labels, label_set
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.writing.post_files import draft_path
+from tests.pipeline.workspace_states import run
+from tests.workspaces import DIGEST, write_workspace
+
+NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
+MOMENTS = st.one_of(st.none(), st.integers(-3, 3).map(lambda hours: NOON + timedelta(hours=hours)))
+
+
+def list_pairs(labels: Labels) -> set[tuple[str, str]]:
+    return set(labels.frame.select("window_id", "doc_id").iter_rows())
+
+
+@given(
+    documents=st.lists(MOMENTS, min_size=1, max_size=5),
+    windows=st.lists(st.integers(-3, 3), min_size=1, max_size=4),
+)
+def test_no_label_of_a_set_is_later_than_its_window(
+    documents: list[datetime | None], windows: list[int]
+) -> None:
+    starts = {f"w{place}": NOON + timedelta(hours=hours) for place, hours in enumerate(windows)}
+    dates = {f"d{place}": moment for place, moment in enumerate(documents)}
+    moment = pl.Datetime("us", "UTC")
+    labelled = LabelledSet(
+        name="set",
+        documents=pl.DataFrame(
+            list(dates.items()), schema={"document_id": pl.String, "published_at": moment}, orient="row"
+        ),
+        messages=pl.DataFrame(),
+        windows=pl.DataFrame(
+            list(starts.items()), schema={"window_id": pl.String, "started_at": moment}, orient="row"
+        ),
+        qrels=pl.DataFrame(
+            [(window, document, 1, document) for window in starts for document in dates],
+            schema=["window_id", "doc_id", "rel", "topic"],
+            orient="row",
+        ),
+        message_topics=None,
+    )
+    labels = label_set(labelled)
+    earlier = {
+        (window, document)
+        for window, start in starts.items()
+        for document, published in dates.items()
+        if published is None or published <= start
+    }
+    assert list_pairs(labels) == earlier
+    assert labels.later == len(starts) * len(dates) - len(earlier)
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with posts of random days, before and after the chat, each with links to some others."""
+    workspace = write_workspace(tmp_path_factory.mktemp("linked") / "workspace")
+    rng = random.Random(5)
+    for number in range(40):
+        day = date(2025, 3, 13) + timedelta(days=rng.randint(-2, 3))
+        moment = rng.choice(["", f"date: {day}\n", f"date: {day}T{rng.randint(0, 23):02}:00:00Z\n"])
+        links = " ".join(f"[{each}](post-{each}.md)" for each in rng.sample(range(40), 6))
+        (workspace.documents_dir / f"post-{number}.md").write_text(
+            f"---\ntitle: Post {number}\n{moment}---\n\n{links}\n", "utf-8"
+        )
+    run(workspace.root)
+    return workspace
+
+
+def test_a_document_labels_the_windows_of_its_day_with_the_earlier_ones_that_it_links_to(
+    linked: Workspace,
+) -> None:
+    labels = gather_labels(linked)
+    documents = {row["document_id"]: row for row in read_table(linked.tables, "documents").to_dicts()}
+    ids = {row["uri"]: document_id for document_id, row in documents.items()}
+    expected = set()
+    for window in read_table(linked.tables, "windows").to_dicts():
+        for number in range(40):
+            source = documents[ids[f"post-{number}.md"]]
+            moment = source["published_at"]
+            if (
+                moment is None
+                or not window["started_at"].date() <= moment.date() <= window["ended_at"].date()
+            ):
+                continue
+            for target in range(40):
+                dated = documents[ids[f"post-{target}.md"]]["published_at"]
+                is_linked = f"(post-{target}.md)" in source["text"] and target != number
+                if is_linked and dated is not None and dated <= window["started_at"]:
+                    expected.add((window["window_id"], ids[f"post-{target}.md"]))
+    assert expected
+    assert labels.later
+    assert list_pairs(labels) == expected
+    assert labels.count_sources() == {LINKED: len(expected)}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Workspace:
+    workspace = write_workspace(tmp_path / "workspace", DIGEST)
+    run(workspace.root)
+    return workspace
+
+
+def choose_post(workspace: Workspace) -> dict[str, Any]:
+    posts = read_table(workspace.tables, "posts")
+    return posts.filter(pl.col("cited_documents").list.len() >= 2).row(0, named=True)
+
+
+def edit_post(workspace: Workspace, post: dict[str, Any]) -> tuple[str, str, str]:
+    """Cite one document less and another one instead; give the ids of the kept, the added and the removed one."""
+    documents = {
+        row["document_id"]: row["uri"] for row in read_table(workspace.tables, "documents").to_dicts()
+    }
+    kept, removed, *rest = post["cited_documents"]
+    added = next(
+        key for key, uri in documents.items() if uri == "unrelated.md" and key not in post["cited_documents"]
+    )
+    path = workspace.root / post["path"]
+    head = path.read_text("utf-8").partition("\n---\n\n")[0]
+    links = " ".join(f"[it](../posts/{documents[key]})" for key in (kept, added, *rest))
+    path.write_text(f"{head}\n---\n\n{links}\n[later](../posts/later.md)\n", "utf-8")
+    return kept, added, removed
+
+
+def test_the_post_that_a_person_has_edited_labels_its_window(written: Workspace) -> None:
+    assert gather_labels(written).links == 0, "what Backstory cites is no label of its own"
+    post = choose_post(written)
+    kept, added, removed = edit_post(written, post)
+    # Others link to what the person took out.
+    gone = next(
+        row["uri"]
+        for row in read_table(written.tables, "documents").to_dicts()
+        if row["document_id"] == removed
+    )
+    (written.documents_dir / "news.md").write_text(
+        f"---\ntitle: News\ndate: {post['published_at'].date()}T23:00:00Z\n---\n\n[it]({gone})\n", "utf-8"
+    )
+    run(written.root)
+    labels = gather_labels(open_workspace(written.root))
+    mine = labels.frame.filter(window_id=post["window_id"])
+    sources = dict(mine.select("doc_id", "source").iter_rows())
+    assert sources[kept] == KEPT
+    assert sources[added] == ADDED
+    assert removed not in sources
+    assert labels.removed == 1
+    assert labels.later == 1
+
+
+def test_what_a_later_draft_cites_was_removed_by_nobody(written: Workspace) -> None:
+    post = choose_post(written)
+    edit_post(written, post)
+    draft_path(written.root / post["path"]).write_text("A later draft.\n", "utf-8")
+    assert gather_labels(written).removed == 0

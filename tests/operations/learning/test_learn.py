@@ -1,0 +1,212 @@
+"""What is learned from links: adopted where it gains, part of what the stages read, and undone without a trace."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import InputError, WorkspaceError
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.pages.report.window_page import render_window_page
+from backstory.interfaces.pages.report.window_reading import read_window_report
+from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.files import Examination
+from backstory.operations.learning.labels import Labels, gather_labels
+from backstory.operations.learning.learn import learn, unlearn
+from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.evidence.document_fit import read_learned_fit
+from backstory.storage.tables.parquet import read_table
+from tests.builders.communities import SETTINGS, write_community
+from tests.errors import raises
+from tests.interfaces.cli.invocation import exit_code
+from tests.interfaces.cli.invocation import run as run_cli
+from tests.pipeline.workspace_states import describe, run, write_inputs
+
+CHANGED = {"decisions", "contexts", "window_contexts"}
+
+
+def examine_learned(root: Path) -> Examination:
+    return next(found for found in examine(root) if found.name == "learned")
+
+
+def write_set(workspace: Workspace, folder: Path) -> Path:
+    """Write the documents, windows and labels of a workspace as a labelled set."""
+    folder.mkdir()
+    windows = read_table(workspace.tables, "windows")
+    documents = read_table(workspace.tables, "documents")
+    messages = read_table(workspace.tables, "messages")
+    documents.select("title", "text", "tags", doc_id="document_id", date="published_at").write_parquet(
+        folder / "docs.parquet"
+    )
+    windows.select("window_id", message_id="message_ids").explode("message_id").join(
+        messages, on="message_id"
+    ).select(
+        "window_id", "author", "timestamp", message="text", msg_no=pl.int_range(pl.len()).over("window_id")
+    ).write_parquet(folder / "windows.parquet")
+    labels = gather_labels(workspace).frame
+    labels.select("window_id", "doc_id", "rel", "topic").write_parquet(folder / "qrels.parquet")
+    return folder
+
+
+def test_a_fit_that_gains_is_adopted_and_made_again_and_undone(community: Workspace, tmp_path: Path) -> None:
+    before = describe(community.root)
+    seen: list[Labels] = []
+    lesson = learn(community, on_labels=seen.append)
+    assert [(labels.windows, labels.links) for labels in seen] == [(20, 60)]
+    assert lesson.trial is not None
+    assert lesson.trial.gain_low > 0
+    assert (lesson.trial.fitted, lesson.trial.tested) == (10, 10)
+    assert lesson.adopted == read_learned_fit(community.learned)
+    assert lesson.adopted is not None
+    assert lesson.adopted.fit.digest in examine_learned(community.root).detail
+
+    done = run(community.root)
+    assert {report.table for report in done.reports if report.computed} == CHANGED
+    fresh = tmp_path / "fresh"
+    write_inputs(fresh, write_community(20))
+    (fresh / ".backstory" / "learned.json").write_bytes(community.learned.read_bytes())
+    run(fresh)
+    after = describe(community.root)
+    assert after == describe(fresh)
+    assert {name for name in after if after[name] != before[name]} == CHANGED
+    assert run(community.root).fresh
+
+    again = learn(open_workspace(community.root))
+    assert again.adopted == lesson.adopted, "what is learned does not depend on what was learned before"
+    assert unlearn(community)
+    assert not unlearn(community)
+    run(community.root)
+    assert describe(community.root) == before
+
+
+def test_queries_and_pages_of_windows_use_the_fit_of_the_run(community: Workspace) -> None:
+    window = read_table(community.tables, "windows")["window_id"][-1]
+    with Library.open(community.root) as library:
+        first = [found.document_id for found in library.window_context(window).documents]
+        learn(community)
+        second = [found.document_id for found in library.window_context(window).documents]
+    assert first != second
+    digest = open_workspace(community.root).document_fit
+    assert digest is not None
+    page = render_window_page(read_window_report(community, window), {})
+    assert digest.digest not in page, "the run has not made the window again"
+    run(community.root)
+    kept = read_table(community.tables, "contexts").filter(window_id=window).sort("rank")
+    assert kept["document_id"].to_list() == second
+    page = render_window_page(read_window_report(open_workspace(community.root), window), {})
+    assert digest.digest in page
+
+
+def test_without_links_nothing_changes(made_workspace: Workspace, tmp_path: Path) -> None:
+    lonely = tmp_path / "lonely"
+    write_inputs(lonely, write_community(4, linking=False))
+    for root in (made_workspace.root, lonely):
+        run(root)
+        before = describe(root)
+        lesson = learn(open_workspace(root))
+        assert (lesson.trial, lesson.adopted) == (None, None)
+        assert not open_workspace(root).learned.exists()
+        assert run(root).fresh
+        assert describe(root) == before
+
+
+def test_a_fit_that_does_not_gain_changes_nothing(community: Workspace) -> None:
+    for digest in community.documents_dir.glob("*-digest.md"):
+        # Each day links to what the prior without labels finds already.
+        day = digest.name.removesuffix("-digest.md")
+        head = digest.read_text("utf-8").partition("\n\n")[0]
+        digest.write_text(f"{head}\n\n[it]({day}-phrase-0.md) [it]({day}-phrase-2.md)\n", "utf-8")
+    run(community.root)
+    lesson = learn(open_workspace(community.root))
+    assert lesson.trial is not None
+    assert lesson.trial.gain_low <= 0
+    assert lesson.adopted is None
+    assert not community.learned.exists()
+    assert run(community.root).fresh
+
+
+def test_a_set_takes_the_place_of_the_workspace(
+    community: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    folder = write_set(community, tmp_path / "friends")
+    own, other = learn(community), learn(community, folder)
+    assert own.adopted is not None
+    assert other.adopted is not None
+    assert (own.adopted.source, other.adopted.source) == ("workspace", "friends")
+    assert (other.adopted.windows, other.adopted.links) == (own.adopted.windows, own.adopted.links)
+    assert read_learned_fit(community.learned) == other.adopted
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda text: text[: len(text) // 2], "damaged_record"),
+        (lambda text: text.replace('"score"', '"scores"'), "damaged_record"),
+        (lambda text: text.replace('"strength": ', '"strength": 1e999, "unknown": '), "damaged_record"),
+        (lambda text: text.replace('"format": 1', '"format": 2'), "other_format"),
+        (lambda _: "[]", "damaged_record"),
+    ],
+)
+def test_a_damaged_fit_is_an_error_until_it_is_removed(
+    learned: Workspace, change: Callable[[str], str], code: str
+) -> None:
+    learned.learned.write_text(change(learned.learned.read_text("utf-8")), "utf-8")
+    with raises(WorkspaceError, code, path=learned.learned):
+        hash_dependencies(learned, "decisions")
+    assert not examine_learned(learned.root).passed
+    assert unlearn(learned)
+    assert examine_learned(learned.root).passed
+    assert learned.document_fit is None
+
+
+def test_a_fit_of_another_embedder_is_not_used_and_the_doctor_says_so(learned: Workspace) -> None:
+    with_fit = hash_dependencies(learned, "decisions")
+    record = json.loads(learned.learned.read_text("utf-8"))
+    learned.learned.write_text(json.dumps({**record, "embedder": "another"}), "utf-8")
+    assert learned.document_fit is None
+    assert "another" in examine_learned(learned.root).detail
+    without = hash_dependencies(learned, "decisions")
+    unlearn(learned)
+    assert hash_dependencies(learned, "decisions") == without != with_fit
+
+
+def test_only_what_reads_the_prior_depends_on_the_fit(learned: Workspace) -> None:
+    def hash_all() -> dict[str, str]:
+        workspace = open_workspace(learned.root)
+        return {stage.table: hash_dependencies(workspace, stage.table) for stage in STAGES}
+
+    fit = learned.learned.read_bytes()
+    with_fit = hash_all()
+    unlearn(learned)
+    without = hash_all()
+    assert {table for table in with_fit if with_fit[table] != without[table]} == {
+        "decisions",
+        "window_contexts",
+    }
+    (learned.root / "backstory.yaml").write_text(SETTINGS.replace("top_k: 5", "strategy: mmr"), "utf-8")
+    without = hash_all()
+    learned.learned.write_bytes(fit)
+    assert hash_all() == without
+    with raises(InputError, "no_prior", setting="rag.strategy"):
+        learn(open_workspace(learned.root))
+
+
+def test_the_command_shows_the_labels_first_and_undoes(
+    community: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(community.root)
+    shown = run_cli("learn", "-w", root).stdout
+    assert "20 windows of the workspace with 60 links" in shown.splitlines()[0]
+    record = json.loads(run_cli("learn", "-w", root, "--json").stdout)
+    assert record["labels"]["links"] == 60
+    assert record["adopted"]
+    assert record["trial"]["gain"] > 0
+    assert exit_code(monkeypatch, "learn", "-w", root, "--undo", "--set", root) == 2
+    assert json.loads(run_cli("learn", "-w", root, "--undo", "--json").stdout) == {"removed": True}
+    assert run_cli("learn", "-w", root, "--undo").exit_code == 0
+    assert not community.learned.exists()
