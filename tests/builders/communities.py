@@ -15,6 +15,8 @@ embedding: {provider: hashing}
 rag: {top_k: 5}
 """
 FIRST = date(2025, 3, 1)
+DAYS = 20
+"""Enough for a trial."""
 MESSAGES = 12
 LINKED = 3
 _SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vos", "dan", "pel", "gri", "sun", "bar", "nox")

@@ -5,6 +5,7 @@ Written posts are documents of later windows, so that whatever goes or changes m
 ``BACKSTORY_EDIT_SEQUENCES`` sets the number of sequences, of 3 steps each, or 15 in the long tests.
 """
 
+import json
 import os
 import random
 from collections.abc import Callable
@@ -13,14 +14,23 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
+from backstory.retrieval.evidence.document_fit import FEATURES, FORMAT
 from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
-from tests.pipeline.workspace_states import FreshWorkspaces, describe, feedback_inputs, run, write_inputs
+from tests.pipeline.workspace_states import (
+    LEARNED,
+    FreshWorkspaces,
+    describe,
+    feedback_inputs,
+    run,
+    write_inputs,
+)
 from tests.workspaces import CHAT, replace_recorded, run_workspace
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1"))
@@ -139,9 +149,30 @@ def put_settings_back(inputs: Inputs, _: random.Random) -> None:
     inputs["backstory.yaml"] = feedback_inputs()["backstory.yaml"]
 
 
+def learn(inputs: Inputs, rng: random.Random) -> None:
+    weights = {name: round(rng.uniform(-1, 1), 3) for name in FEATURES}
+    learned = {
+        "format": FORMAT,
+        "fit": {"weights": weights, "intercept": -3.0, "strength": 1.0},
+        "embedder": HashingEmbedder().id,
+        "source": "workspace",
+        "windows": 20,
+        "links": 60,
+        "gain": 0.1,
+        "gain_low": 0.05,
+        "gain_high": 0.15,
+    }
+    inputs[LEARNED] = json.dumps(learned)
+
+
+def unlearn(inputs: Inputs, _: random.Random) -> None:
+    inputs.pop(LEARNED, None)
+
+
 EDITS: tuple[Edit, ...] = (
     add_chat, remove_chat, rename_chat, cut_chat, remove_day, restore_chat, edit_old_message, append_message,
     break_line, add_post, edit_post, rename_post, remove_post, restore_posts, try_setting, put_settings_back,
+    learn, unlearn,
 )  # fmt: skip
 
 

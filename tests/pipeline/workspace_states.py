@@ -29,6 +29,7 @@ Inputs = Mapping[str, str]
 """Text of each input file by its path in the workspace."""
 
 SECRET = "5e" * 32
+LEARNED = ".backstory/learned.json"
 
 ANCHOR = """\
 12/03/2025, 08:00 - Dora Fells: The first day has a message about moths
@@ -62,12 +63,14 @@ def write_inputs(root: Path, inputs: Inputs) -> None:
         for path in (root / folder).iterdir():
             if f"{folder}/{path.name}" not in inputs:
                 path.unlink()
-    for name, text in inputs.items():
-        (root / name).write_text(text, encoding="utf-8")
     if not (root / ".backstory").exists():
         (root / ".backstory").mkdir()
         (root / ".backstory" / "secret.key").write_text(f"{SECRET}\n", encoding="ascii")
         (root / ".backstory" / "secret.key").chmod(0o600)
+    if LEARNED not in inputs:
+        (root / LEARNED).unlink(missing_ok=True)
+    for name, text in inputs.items():
+        (root / name).write_text(text, encoding="utf-8")
 
 
 def run(root: Path) -> RunResult:

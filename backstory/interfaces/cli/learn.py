@@ -94,7 +94,7 @@ def describe_lesson(lesson: Lesson) -> str:
         f"[{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]."
     )
     if lesson.adopted is None:
-        return f"{measured} Nothing has changed, since the interval holds no gain for certain."
+        return f"{measured} Nothing has changed, since the interval does not lie above 0."
     return f"{measured} Adopted; `backstory run` makes again what it changes, and `backstory learn --undo` removes it."
 
 

@@ -55,7 +55,8 @@ class Labels:
 
     def count_sources(self) -> dict[str, int]:
         """Count the labels by what gave them."""
-        return dict(self.frame["source"].value_counts(sort=True).sort("source").iter_rows())
+        pairs = self.frame.unique(["window_id", "doc_id"], maintain_order=True)
+        return dict(pairs["source"].value_counts().sort("source").iter_rows())
 
 
 def label_set(labelled: LabelledSet) -> Labels:

@@ -16,7 +16,7 @@ from backstory.operations.learning.examples import Examples
 from backstory.retrieval.evidence.document_fit import FEATURES, DocumentFit
 from backstory.retrieval.evidence.logistic import fit_logistic
 
-LEAST_DAYS: Final = 16
+LEAST_DAYS: Final = 20
 """Fewer labelled days say nothing about the next ones."""
 _FOLDS: Final = 4
 """Runs of days of the earlier half; for the strength, fits on the first of them are tested on the next one."""

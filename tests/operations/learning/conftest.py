@@ -1,4 +1,4 @@
-"""A community of twenty days after its first run."""
+"""A community after its first run, and after it has learned."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from backstory.operations.learning.learn import learn
 from backstory.pipeline.workspace import Workspace
-from tests.builders.communities import write_community
+from tests.builders.communities import DAYS, write_community
 from tests.pipeline.workspace_states import run, write_inputs
 from tests.workspaces import copy_made
 
@@ -14,7 +14,7 @@ from tests.workspaces import copy_made
 @pytest.fixture(scope="session")
 def community_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("community") / "workspace"
-    write_inputs(root, write_community(20))
+    write_inputs(root, write_community(DAYS))
     run(root)
     return root
 

@@ -20,7 +20,7 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.document_fit import read_learned_fit
 from backstory.storage.tables.parquet import read_table
-from tests.builders.communities import SETTINGS, write_community
+from tests.builders.communities import DAYS, FIRST, SETTINGS, write_community
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as run_cli
@@ -56,10 +56,10 @@ def test_a_fit_that_gains_is_adopted_and_made_again_and_undone(community: Worksp
     before = describe(community.root)
     seen: list[Labels] = []
     lesson = learn(community, on_labels=seen.append)
-    assert [(labels.windows, labels.links) for labels in seen] == [(20, 60)]
+    assert [(labels.windows, labels.links) for labels in seen] == [(DAYS, 3 * DAYS)]
     assert lesson.trial is not None
     assert lesson.trial.gain_low > 0
-    assert (lesson.trial.fitted, lesson.trial.tested) == (10, 10)
+    assert (lesson.trial.fitted, lesson.trial.tested) == (DAYS // 2, DAYS // 2)
     assert lesson.adopted == read_learned_fit(community.learned)
     assert lesson.adopted is not None
     assert lesson.adopted.fit.digest in examine_learned(community.root).detail
@@ -67,7 +67,8 @@ def test_a_fit_that_gains_is_adopted_and_made_again_and_undone(community: Worksp
     done = run(community.root)
     assert {report.table for report in done.reports if report.computed} == CHANGED
     fresh = tmp_path / "fresh"
-    write_inputs(fresh, write_community(20))
+    # One day at a time, which changes no row.
+    write_inputs(fresh, write_community(DAYS, settings=f"{SETTINGS}partitions: {{rows_at_once: 1}}\n"))
     (fresh / ".backstory" / "learned.json").write_bytes(community.learned.read_bytes())
     run(fresh)
     after = describe(community.root)
@@ -116,10 +117,9 @@ def test_without_links_nothing_changes(made_workspace: Workspace, tmp_path: Path
 
 def test_a_fit_that_does_not_gain_changes_nothing(community: Workspace) -> None:
     for digest in community.documents_dir.glob("*-digest.md"):
-        # Each day links to what the prior without labels finds already.
-        day = digest.name.removesuffix("-digest.md")
+        # Each day links to what the first day was about.
         head = digest.read_text("utf-8").partition("\n\n")[0]
-        digest.write_text(f"{head}\n\n[it]({day}-phrase-0.md) [it]({day}-phrase-2.md)\n", "utf-8")
+        digest.write_text(f"{head}\n\n[it]({FIRST}-shared-0.md)\n", "utf-8")
     run(community.root)
     lesson = learn(open_workspace(community.root))
     assert lesson.trial is not None
@@ -201,9 +201,9 @@ def test_the_command_shows_the_labels_first_and_undoes(
 ) -> None:
     root = str(community.root)
     shown = run_cli("learn", "-w", root).stdout
-    assert "20 windows of the workspace with 60 links" in shown.splitlines()[0]
+    assert f"{DAYS} windows of the workspace with {3 * DAYS} links" in shown.splitlines()[0]
     record = json.loads(run_cli("learn", "-w", root, "--json").stdout)
-    assert record["labels"]["links"] == 60
+    assert record["labels"]["links"] == 3 * DAYS
     assert record["adopted"]
     assert record["trial"]["gain"] > 0
     assert exit_code(monkeypatch, "learn", "-w", root, "--undo", "--set", root) == 2
