@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.ids import is_written
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import locate
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.links import Places
@@ -84,7 +84,7 @@ def gather_labels(workspace: Workspace) -> Labels:
     windows = read_table(workspace.tables, "windows").select("window_id", "started_at", "ended_at")
     documents = (
         scan_table(workspace.tables, "documents")
-        .filter(pl.col("status") == "ok")
+        .filter(pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
         .select("document_id", "uri", "slug", "published_at", "text")
         .sort("uri")
         .collect()
@@ -110,19 +110,18 @@ def _read_links(
 ) -> pl.DataFrame:
     """Read what the documents of people link to, for each window of their day (UTC)."""
     folder = workspace.settings.documents.folder
-    dated = documents.drop_nulls("published_at")
-    links = [
-        (target, published_at.date())
-        for document_id, uri, published_at, text in dated.select(
-            "document_id", "uri", "published_at", "text"
-        ).iter_rows()
-        if not is_written(uri)
-        for target in places.find_linked(text, locate(uri, folder))
-        if target != document_id
-    ]
     days = windows.select(
         "window_id", day=pl.date_ranges(pl.col("started_at").dt.date(), pl.col("ended_at").dt.date())
     ).explode("day")
+    of_days = documents.with_columns(day=pl.col("published_at").dt.date()).join(
+        days, on="day", how="semi", maintain_order="left"
+    )
+    links = [
+        (target, day)
+        for document_id, uri, text, day in of_days.select("document_id", "uri", "text", "day").iter_rows()
+        for target in places.find_linked(text, locate(uri, folder))
+        if target != document_id
+    ]
     found = pl.DataFrame(links, schema={"document_id": pl.String, "day": pl.Date}, orient="row")
     return (
         days.join(found, on="day", maintain_order="left_right")

@@ -52,54 +52,55 @@ def write_set(workspace: Workspace, folder: Path) -> Path:
     return folder
 
 
-def test_a_fit_that_gains_is_adopted_and_made_again_and_undone(community: Workspace, tmp_path: Path) -> None:
-    before = describe(community.root)
+def test_a_fit_that_gains_is_adopted_whatever_was_learned_before(learned: Workspace) -> None:
+    before = read_learned_fit(learned.learned)
     seen: list[Labels] = []
-    lesson = learn(community, on_labels=seen.append)
+    lesson = learn(learned, on_labels=seen.append)
     assert [(labels.windows, labels.links) for labels in seen] == [(DAYS, 3 * DAYS)]
     assert lesson.trial is not None
     assert lesson.trial.gain_low > 0
     assert (lesson.trial.fitted, lesson.trial.tested) == (DAYS // 2, DAYS // 2)
-    assert lesson.adopted == read_learned_fit(community.learned)
+    assert lesson.adopted == before == read_learned_fit(learned.learned)
     assert lesson.adopted is not None
-    assert lesson.adopted.fit.digest in examine_learned(community.root).detail
+    assert lesson.adopted.fit.digest in examine_learned(learned.root).detail
 
-    done = run(community.root)
+
+def test_what_a_fit_changes_is_made_again_and_undone(
+    learned: Workspace, community_once: Path, tmp_path: Path
+) -> None:
+    before = describe(community_once)
+    done = run(learned.root)
     assert {report.table for report in done.reports if report.computed} == CHANGED
     fresh = tmp_path / "fresh"
     # One day at a time, which changes no row.
     write_inputs(fresh, write_community(DAYS, settings=f"{SETTINGS}partitions: {{rows_at_once: 1}}\n"))
-    (fresh / ".backstory" / "learned.json").write_bytes(community.learned.read_bytes())
+    (fresh / ".backstory" / "learned.json").write_bytes(learned.learned.read_bytes())
     run(fresh)
-    after = describe(community.root)
+    after = describe(learned.root)
     assert after == describe(fresh)
     assert {name for name in after if after[name] != before[name]} == CHANGED
-    assert run(community.root).fresh
-
-    again = learn(open_workspace(community.root))
-    assert again.adopted == lesson.adopted, "what is learned does not depend on what was learned before"
-    assert unlearn(community)
-    assert not unlearn(community)
-    run(community.root)
-    assert describe(community.root) == before
+    assert run(learned.root).fresh
+    assert unlearn(learned)
+    assert not unlearn(learned)
+    run(learned.root)
+    assert describe(learned.root) == before
 
 
-def test_queries_and_pages_of_windows_use_the_fit_of_the_run(community: Workspace) -> None:
-    window = read_table(community.tables, "windows")["window_id"][-1]
-    with Library.open(community.root) as library:
-        first = [found.document_id for found in library.window_context(window).documents]
-        learn(community)
-        second = [found.document_id for found in library.window_context(window).documents]
-    assert first != second
-    digest = open_workspace(community.root).document_fit
-    assert digest is not None
-    page = render_window_page(read_window_report(community, window), {})
-    assert digest.digest not in page, "the run has not made the window again"
-    run(community.root)
-    kept = read_table(community.tables, "contexts").filter(window_id=window).sort("rank")
-    assert kept["document_id"].to_list() == second
-    page = render_window_page(read_window_report(open_workspace(community.root), window), {})
-    assert digest.digest in page
+def test_queries_and_pages_of_windows_use_the_fit_of_the_run(learned: Workspace) -> None:
+    window = read_table(learned.tables, "windows")["window_id"][-1]
+    fit = learned.document_fit
+    assert fit is not None
+    page = render_window_page(read_window_report(learned, window), {})
+    assert fit.digest not in page, "no run has made the window with it"
+    with Library.open(learned.root) as library:
+        found = [found.document_id for found in library.window_context(window).documents]
+        run(learned.root)
+        kept = read_table(learned.tables, "contexts").filter(window_id=window).sort("rank")
+        assert kept["document_id"].to_list() == found
+        page = render_window_page(read_window_report(learned, window), {})
+        assert fit.digest in page
+        unlearn(learned)
+        assert [found.document_id for found in library.window_context(window).documents] != found
 
 
 def test_without_links_nothing_changes(made_workspace: Workspace, tmp_path: Path) -> None:
@@ -196,12 +197,10 @@ def test_only_what_reads_the_prior_depends_on_the_fit(learned: Workspace) -> Non
         learn(open_workspace(learned.root))
 
 
-def test_the_command_shows_the_labels_first_and_undoes(
-    community: Workspace, monkeypatch: pytest.MonkeyPatch
+def test_the_command_shows_the_labels_and_undoes(
+    community: Workspace, made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = str(community.root)
-    shown = run_cli("learn", "-w", root).stdout
-    assert f"{DAYS} windows of the workspace with {3 * DAYS} links" in shown.splitlines()[0]
     record = json.loads(run_cli("learn", "-w", root, "--json").stdout)
     assert record["labels"]["links"] == 3 * DAYS
     assert record["adopted"]
@@ -210,3 +209,4 @@ def test_the_command_shows_the_labels_first_and_undoes(
     assert json.loads(run_cli("learn", "-w", root, "--undo", "--json").stdout) == {"removed": True}
     assert run_cli("learn", "-w", root, "--undo").exit_code == 0
     assert not community.learned.exists()
+    assert "0 windows" in run_cli("learn", "-w", str(made_workspace.root)).stdout.splitlines()[0]
