@@ -210,8 +210,7 @@ class Retrieval:
         What people wrote and what Backstory wrote are weighed apart, so that the posts of a window change nothing of
         what is found beside them.
         """
-        parts = list_parts(hits, window_chunks)
-        parts = parts.with_columns(asks=~find_small_talk_parts(parts["text"]))
+        parts = _list_asking(hits, window_chunks)
         posts = (
             self.index.list_posts(hits["chunk_id"].unique(maintain_order=True)) if self.separate_posts else []
         )
@@ -244,7 +243,7 @@ class Retrieval:
         Returns:
             See :func:`backstory.retrieval.evidence.document_fit.compare_documents`.
         """
-        return compare_documents(self._measure(hits, list_parts(hits, window_chunks), query_vectors))
+        return compare_documents(self._measure(hits, _list_asking(hits, window_chunks), query_vectors))
 
     def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
         """Add the features of each hit and its probability, which is 0 for small talk."""
@@ -277,3 +276,9 @@ class Retrieval:
             find_leaks=self.find_leaks,
             cache=self.judgements,
         )
+
+
+def _list_asking(hits: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
+    """List the queries of the windows of hits; column ``asks`` is false for small talk."""
+    parts = list_parts(hits, window_chunks)
+    return parts.with_columns(asks=~find_small_talk_parts(parts["text"]))

@@ -22,7 +22,7 @@ _CALIBRATED_SPACES = ("local:granite-embedding-30m-english:",)
 
 _TOLERATED = 0.1
 """A context suffices if at most so much of the window, by messages, has no document. It is insufficient if at most so
-much has one, and the expected share is at most :data:`_LEAST_EXPECTED`."""
+much has one, and nothing is served or the expected share is at most :data:`_LEAST_EXPECTED`."""
 
 _LEAST_EXPECTED = 0.2
 """Of 40 windows of mtrag with the documents of rustblog, 95 % expect at most this share, and 75 % at most 0.1."""
@@ -146,9 +146,9 @@ def evaluate_retrieval(
         ``verdict``; and ``recommendation``, which begins with the counts.
 
         The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
-        ``insufficient`` if they serve at most one tenth, with at most one fifth expected, and else ``partial``. It is
-        ``nothing_asked`` if no part asks for anything, and ``not_known`` if the embedder does not know the language, or
-        was not measured and the context shows anything.
+        ``insufficient`` if they serve nothing, or at most one tenth with at most one fifth expected, else ``partial``.
+        It is ``nothing_asked`` if no part asks for anything, and ``not_known`` if the embedder does not know the
+        language, or was not measured and the context shows anything.
     """
     asked = parts.filter(pl.col("state") != "not_asked")
     states = [(pl.col("state") == state).sum().alias(f"{state}_count") for state in PART_STATES[:4]]
@@ -223,7 +223,10 @@ def _decide(
         .then(pl.lit("not_known"))
         .when(pl.col("served_share") >= 1 - _TOLERATED)
         .then(pl.lit("sufficient"))
-        .when((pl.col("served_share") <= _TOLERATED) & (pl.col("confidence") <= _LEAST_EXPECTED))
+        .when(
+            (pl.col("served_count") == 0)
+            | ((pl.col("served_share") <= _TOLERATED) & (pl.col("confidence") <= _LEAST_EXPECTED))
+        )
         .then(pl.lit("insufficient"))
         .otherwise(pl.lit("partial"))
     )

@@ -162,11 +162,11 @@ def test_the_verdict_follows_the_share_of_the_messages(served: int, of: int, ver
     assert ("nothing to do" in found["recommendation"]) == (served == of)
 
 
-@pytest.mark.parametrize(("probability", "verdict"), [(0.15, "insufficient"), (0.4, "partial")])
+@pytest.mark.parametrize(("probability", "verdict"), [(0.12, "insufficient"), (0.4, "partial")])
 def test_what_many_documents_may_serve_is_not_insufficient(probability: float, verdict: str) -> None:
-    hits: list[Hit] = [(place, f"d{place}", probability, "kept") for place in range(10)]
-    found = assess([TOPICS[0]] * 10, hits)
-    assert (found["served_count"], found["verdict"]) == (0, verdict)
+    hits: list[Hit] = [(place, f"d{place}", probability, "kept") for place in range(1, 10)]
+    assert assess([TOPICS[0]] * 10, hits)["verdict"] == "insufficient"
+    assert assess([TOPICS[0]] * 10, [(0, "frost", 0.6, "kept"), *hits])["verdict"] == verdict
 
 
 def test_a_part_of_more_messages_weighs_more() -> None:
