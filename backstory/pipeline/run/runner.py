@@ -20,6 +20,7 @@ from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.checks.checks import CheckResult
 from backstory.pipeline.history.history import BY_COMMAND, BY_LIBRARY
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
+from backstory.pipeline.run.differences import Differences, compare_tables, read_reader_tables
 from backstory.pipeline.run.executor import OnProgress, execute_tables, ignore_progress
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.run.plan import CORPUS, STAGES
@@ -96,6 +97,11 @@ class RunResult:
     def reports(self) -> list[StageResult]:
         """The reports of the stages; several of one stage if some of its partitions failed."""
         return [report for reports in self.state.reports.values() for report in reports]
+
+    @property
+    def differences(self) -> Differences:
+        """What is different for a reader."""
+        return self.state.differences or Differences()
 
     @property
     def findings(self) -> list[CheckResult]:
@@ -230,6 +236,7 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
         What was built, and what is broken.
     """
     with workspace.runs.record(request.by, request.partitions, dagster_run_id=request.run_id) as finish:
+        before = read_reader_tables(workspace, request.tables)
         state = execute_tables(
             workspace,
             request.tables,
@@ -238,6 +245,7 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
             isolates_failures=request.isolates_failures,
             checks=request.checks,
         )
+        state.differences = compare_tables(before, read_reader_tables(workspace, request.tables, before))
         finish(state.describe_end())
     return state
 

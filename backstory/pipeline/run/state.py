@@ -13,6 +13,7 @@ from backstory.pipeline.incremental.report import (
     StageResult,
 )
 from backstory.pipeline.run.bisect import Reasons
+from backstory.pipeline.run.differences import Differences
 from backstory.storage.tables.parquet import WHOLE
 
 _SHOWN_PARTITIONS: Final = 3
@@ -31,6 +32,7 @@ class RunState:
         stopped: Which budget or limit stopped the run, and what is left; None if none did.
         stopped_at: The table at which the run stopped, since it would have removed messages or documents.
         errors: Failures outside of the stages, a sentence each.
+        differences: What is different for a reader; None if the run made nothing.
     """
 
     reports: dict[str, list[StageResult]] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class RunState:
     stopped: str | None = None
     stopped_at: str = ""
     errors: list[str] = field(default_factory=list)
+    differences: Differences | None = None
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     @property

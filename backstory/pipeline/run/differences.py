@@ -1,0 +1,315 @@
+"""What a run has changed for a reader, by comparing the tables before it with those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import polars as pl
+
+from backstory.base.errors import ContractError
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.pipeline.stages.posts import FILES
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import scan_table
+
+_EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
+    "documents": (pl.col("document_id", "uri", "revision", "content_hash", "status"),),
+    "messages": (
+        pl.col("message_id", "conversation_id", "timestamp"),
+        pl.struct("author", "text", "kind").hash().alias("content"),
+    ),
+    "windows": (pl.col("window_id", "conversation_id", "started_at"),),
+    "window_contexts": (pl.col("window_id", "verdict"),),
+    "posts": (pl.col("window_id", "slug", "path", "status", "reason"),),
+}
+"""What of each table is compared."""
+
+_WITHOUT_POST: Final = ("rejected", "failed", "waiting")
+
+
+@dataclass(frozen=True)
+class DocumentDifferences:
+    """Documents by uri. A document whose content now lies under another path is renamed, neither added nor removed.
+
+    Attributes:
+        added: Those that are searched now, and were not before.
+        changed: Those with another content.
+        renamed: Former and present uri.
+        removed: Those that are not searched any more.
+    """
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MessageDifferences:
+    """Messages by id.
+
+    Attributes:
+        added: Number of messages that the table did not hold before.
+        late: Those of them that are older than the newest message that was known of their conversation.
+        changed: Number of messages with another text, kind or author.
+        removed: Number of messages that are gone.
+        new_days: Days (UTC) with messages that had none before.
+        late_days: Days (UTC) of the late messages.
+    """
+
+    added: int = 0
+    late: int = 0
+    changed: int = 0
+    removed: int = 0
+    new_days: tuple[str, ...] = ()
+    late_days: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VerdictChange:
+    """A window whose context serves more or less of it than before.
+
+    Attributes:
+        window_id: Its present id, which changes with its messages.
+        conversation_id: Its conversation.
+        started_at: When it began, by which it is recognised.
+        before: The former verdict.
+        after: The present verdict.
+    """
+
+    window_id: str
+    conversation_id: str
+    started_at: datetime
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class WindowDifferences:
+    """Windows with a context, by conversation and beginning.
+
+    Attributes:
+        added: Number of windows that are new, by verdict.
+        removed: Number of windows that are gone.
+        verdicts: Windows with another verdict, in order of time.
+    """
+
+    added: Mapping[str, int] = field(default_factory=dict)
+    removed: int = 0
+    verdicts: tuple[VerdictChange, ...] = ()
+
+
+@dataclass(frozen=True)
+class MissingPost:
+    """A window without a post.
+
+    Attributes:
+        window_id: The window.
+        path: Where the post would be.
+        status: ``rejected``, ``failed`` or ``waiting``.
+        reason: Why, and what to do.
+    """
+
+    window_id: str
+    path: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PostDifferences:
+    """Files of posts, by path.
+
+    Attributes:
+        written: Files that were not there before.
+        rewritten: Files that hold another text.
+        edited: Files that a person has edited since the last run; their text stays.
+        removed: Files that are gone.
+        kept: Number of files that stay as they were.
+        missing: Every window that has no post for a reason that may pass.
+    """
+
+    written: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: int = 0
+    missing: tuple[MissingPost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What a run has changed for a reader.
+
+    Attributes:
+        documents: Documents other than the posts of this workspace; None if the run did not make the table.
+        messages: Messages; None likewise.
+        windows: Windows and their verdicts; None likewise.
+        posts: Files of posts; None likewise.
+        unknown: Tables that could not be compared, because their files were damaged or of another version.
+    """
+
+    documents: DocumentDifferences | None = None
+    messages: MessageDifferences | None = None
+    windows: WindowDifferences | None = None
+    posts: PostDifferences | None = None
+    unknown: tuple[str, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all of it, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ReaderTables:
+    """The compared columns of the tables at one moment.
+
+    Attributes:
+        contents: The hashes of the partitions of each table, by the ledger.
+        frames: The rows of each table; None for a table that cannot be read.
+        files: Hash of each file of a post, by slug.
+    """
+
+    contents: Mapping[str, Mapping[str, str]]
+    frames: Mapping[str, pl.DataFrame | None]
+    files: Mapping[str, str]
+
+
+def read_reader_tables(
+    workspace: Workspace, tables: Collection[str], known: ReaderTables | None = None
+) -> ReaderTables:
+    """Read what a reader sees of the tables.
+
+    Args:
+        workspace: An open workspace.
+        tables: Names of tables; those that no reader sees are passed over.
+        known: An earlier reading, whose frames are taken where nothing has been written since.
+    """
+    contents: dict[str, dict[str, str]] = {}
+    frames: dict[str, pl.DataFrame | None] = {}
+    for table in filter(tables.__contains__, _EXPRESSIONS):
+        contents[table] = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
+        is_same = known is not None and known.contents.get(table) == contents[table]
+        frames[table] = known.frames[table] if known is not None and is_same else _read(workspace, table)
+    files = {slug: entry.content for slug, entry in workspace.ledger.read(FILES).items()}
+    return ReaderTables(contents, frames, files)
+
+
+def _read(workspace: Workspace, table: str) -> pl.DataFrame | None:
+    try:
+        return scan_table(workspace.tables, table).select(*_EXPRESSIONS[table]).collect()
+    except ContractError:
+        return None  # the stage makes it again, and the answer names it as not known
+
+
+def compare_tables(before: ReaderTables, after: ReaderTables) -> Differences:
+    """Compare the tables before a run with those after it."""
+    pairs = {table: (before.frames[table], after.frames[table]) for table in after.frames}
+    known = {
+        table: (first, second)
+        for table, (first, second) in pairs.items()
+        if first is not None and second is not None
+    }
+    return Differences(
+        documents=_compare_documents(*known["documents"]) if "documents" in known else None,
+        messages=_compare_messages(*known["messages"]) if "messages" in known else None,
+        windows=(
+            _compare_windows(
+                _join_verdicts(known["windows"][0], known["window_contexts"][0]),
+                _join_verdicts(known["windows"][1], known["window_contexts"][1]),
+            )
+            if {"windows", "window_contexts"} <= known.keys()
+            else None
+        ),
+        posts=(
+            _compare_posts(before.files, after.files, *known["posts"])
+            if "posts" in known and (len(known["posts"][1]) or before.files)
+            else None
+        ),
+        unknown=tuple(table for table in pairs if table not in known),
+    )
+
+
+def _compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDifferences:
+    of_people = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    first, second = before.filter(of_people).sort("uri"), after.filter(of_people).sort("uri")
+    gone = first.join(second, on="document_id", how="anti", maintain_order="left")
+    come = second.join(first, on="document_id", how="anti", maintain_order="left")
+    # Equal contents are paired in the order of their paths, each once.
+    numbered = pl.int_range(pl.len()).over("content_hash").alias("place")
+    renamed = gone.with_columns(numbered).join(
+        come.with_columns(numbered), on=["content_hash", "place"], suffix="_now", maintain_order="left"
+    )
+    changed = second.join(first, on="document_id", maintain_order="left").filter(
+        pl.col("revision") != pl.col("revision_right")
+    )
+    return DocumentDifferences(
+        added=tuple(come.filter(~pl.col("uri").is_in(renamed["uri_now"].implode()))["uri"]),
+        changed=tuple(changed["uri"]),
+        renamed=tuple(renamed.select("uri", "uri_now").rows()),
+        removed=tuple(gone.filter(~pl.col("uri").is_in(renamed["uri"].implode()))["uri"]),
+    )
+
+
+def _compare_messages(before: pl.DataFrame, after: pl.DataFrame) -> MessageDifferences:
+    added = after.join(before, on="message_id", how="anti")
+    newest = before.group_by("conversation_id").agg(pl.col("timestamp").max().alias("newest"))
+    late = added.join(newest, on="conversation_id").filter(pl.col("timestamp") < pl.col("newest"))
+    both = after.join(before.select("message_id", former="content"), on="message_id")
+    return MessageDifferences(
+        added=len(added),
+        late=len(late),
+        changed=len(both.filter(pl.col("content") != pl.col("former"))),
+        removed=len(before.join(after, on="message_id", how="anti")),
+        new_days=tuple(sorted(_days(added) - _days(before))),
+        late_days=tuple(sorted(_days(late))),
+    )
+
+
+def _days(messages: pl.DataFrame) -> set[str]:
+    return {day.isoformat() for day in messages["timestamp"].dt.date().unique()}
+
+
+def _join_verdicts(windows: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:
+    """Name each window that has a context by its conversation and beginning, and by its place among those alike."""
+    named = windows.join(contexts, on="window_id").sort("started_at", "conversation_id", "window_id")
+    return named.with_columns(pl.int_range(pl.len()).over("conversation_id", "started_at").alias("place"))
+
+
+def _compare_windows(before: pl.DataFrame, after: pl.DataFrame) -> WindowDifferences:
+    name = ["conversation_id", "started_at", "place"]
+    added = after.join(before, on=name, how="anti")
+    both = after.join(before.select(*name, former="verdict"), on=name, maintain_order="left")
+    changes = both.filter(pl.col("verdict") != pl.col("former"))
+    columns = ("window_id", "conversation_id", "started_at", "former", "verdict")
+    return WindowDifferences(
+        added=dict(added["verdict"].value_counts().sort("verdict").iter_rows()),
+        removed=len(before.join(after, on=name, how="anti")),
+        verdicts=tuple(VerdictChange(*row) for row in changes.select(columns).iter_rows()),
+    )
+
+
+def _compare_posts(
+    files_before: Mapping[str, str], files: Mapping[str, str], before: pl.DataFrame, after: pl.DataFrame
+) -> PostDifferences:
+    paths = dict(pl.concat([before, after]).select("slug", "path").iter_rows())
+    edited = set(after.filter(pl.col("status") == "edited")["slug"])
+    other = {slug for slug in files.keys() & files_before.keys() if files[slug] != files_before[slug]}
+
+    def name(slugs: Collection[str]) -> tuple[str, ...]:
+        return tuple(sorted(paths.get(slug, f"{slug}.md") for slug in slugs))
+
+    missing = after.filter(pl.col("status").is_in(_WITHOUT_POST)).sort("status", "path")
+    return PostDifferences(
+        written=name(files.keys() - files_before.keys()),
+        rewritten=name(other - edited),
+        edited=name(other & edited),
+        removed=name(files_before.keys() - files.keys()),
+        kept=len(files.keys() & files_before.keys()) - len(other),
+        missing=tuple(
+            MissingPost(*row) for row in missing.select("window_id", "path", "status", "reason").iter_rows()
+        ),
+    )
