@@ -17,8 +17,7 @@ from backstory.interfaces.dagster_specs.asset_keys import name_of
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.pipeline.checks.checks import CHECKS, CheckResult
 from backstory.pipeline.history.history import BY_DAGSTER
-from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.executor import OnProgress, RunEvent
 from backstory.pipeline.run.runner import RunRequest, execute_stages
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace
@@ -67,7 +66,7 @@ def make_assets(
         events = open_events(context)
         checks = [check for check in CHECKS if key_of(opened, check) in context.selected_asset_check_keys]
 
-        def on_progress(event: StageResult | CheckResult) -> None:
+        def on_progress(event: RunEvent) -> None:
             # At once: if the run dies later, the results of its checks stay.
             if isinstance(event, CheckResult) and event.check in checks:
                 report_check(events, opened, event.check, event)

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backstory.pipeline.checks.checks import CheckResult
-from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.executor import OnProgress, RunEvent
 from backstory.pipeline.run.runner import Execute, RunRequest, execute_run
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -48,7 +46,7 @@ class RunOfCaller:
 
         Args:
             workspace: Its workspace, whose lock it holds.
-            on_progress: Called with each report and finding, too.
+            on_progress: Called with each event, too.
         """
         self.workspace = workspace
         self.state: RunState | None = None
@@ -57,7 +55,7 @@ class RunOfCaller:
     def execute_run(self, request: RunRequest, on_progress: OnProgress, execute: Execute) -> RunState:
         """Build tables within the run: a second lock would wait for the first one for ever."""
 
-        def report(event: StageResult | CheckResult) -> None:
+        def report(event: RunEvent) -> None:
             on_progress(event)
             self._on_progress(event)
 

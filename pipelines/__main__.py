@@ -10,7 +10,7 @@ from rich.console import Console
 
 from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.cli.failure import FAILED, run_command
-from backstory.interfaces.cli.options import LogFormatOption, WorkspaceOption
+from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def materialize_command(
     first: FirstOption = None,
     last: LastOption = None,
     accept_removals: AcceptOption = False,
+    verbose: VerboseOption = False,
     workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Run the pipeline like `backstory run`, as a run that the Dagster UI shows."""
@@ -38,6 +40,8 @@ def materialize_command(
         last,
         _execute_job,
         accept_removals=accept_removals,
+        verbose=verbose,
+        as_json=as_json,
         by="python -m pipelines materialize",
     )
     raise typer.Exit(exit_code(result))

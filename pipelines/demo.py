@@ -10,13 +10,13 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.interfaces.cli.run import print_progress, print_result
+from backstory.interfaces.cli.run import execute_and_print
 from backstory.interfaces.cli.terminal import make_table
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from backstory.operations.inspection.comparison import compare_with_whole_windows as compare
 from backstory.operations.inspection.windows import list_windows
-from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execute_run, find_wanted
+from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.template import OWNER_ONLY
 from pipelines.demo_posts import show_posts
@@ -51,7 +51,7 @@ def prepare_demo(folder: Path) -> Workspace:
 
 
 def run_demo(workspace: Workspace, console: Console, execute: Execute) -> RunResult:
-    """Run the pipeline on the example, and print progress.
+    """Run the pipeline on the example, and print what is different.
 
     Args:
         workspace: A workspace from :func:`prepare_demo`.
@@ -63,9 +63,7 @@ def run_demo(workspace: Workspace, console: Console, execute: Execute) -> RunRes
     """
     wanted = find_wanted(workspace, None, None)
     request = RunRequest(partitions=wanted, skips_unchanged=True)
-    result = execute_run(workspace, request, lambda event: print_progress(console, event), execute)
-    print_result(console, result)
-    return result
+    return execute_and_print(console, workspace, request, execute)
 
 
 def _fix_pseudonyms(secret: Path) -> None:

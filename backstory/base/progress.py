@@ -20,16 +20,23 @@ Listener: TypeAlias = Callable[[str, int, int], None]
 """Called with the description of a step, the number of items done, and their total. It stops the step by an error."""
 
 _listener: ContextVar[Listener | None] = ContextVar("listener of progress", default=None)
+_is_drawn: ContextVar[bool] = ContextVar("whether the listener draws progress", default=False)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Call a function at every progress of what this thread does meanwhile."""
-    token = _listener.set(listener)
+def listening(listener: Listener, *, draws: bool = False) -> Iterator[None]:
+    """Call a function at every progress of what this thread does meanwhile.
+
+    Args:
+        listener: The function.
+        draws: Whether it shows a bar, so that the steps show none of their own.
+    """
+    tokens = _listener.set(listener), _is_drawn.set(draws)
     try:
         yield
     finally:
-        _listener.reset(token)
+        _listener.reset(tokens[0])
+        _is_drawn.reset(tokens[1])
 
 
 def announce(label: str, done: int, total: int) -> None:
@@ -48,9 +55,11 @@ def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
     Yields:
         A function to call with the number of items done and their total. On a terminal it moves a bar on standard
-        error; otherwise it writes a log line at every further tenth. If nothing is left to do, it shows nothing.
+        error, unless a listener draws one for all steps; without a terminal it writes a log line at every further
+        tenth. If nothing is left to do, it shows nothing.
     """
-    with _show_bar(label) if sys.stderr.isatty() else _log_tenths(label) as show:
+    has_bar = sys.stderr.isatty() and not _is_drawn.get()
+    with _show_bar(label) if has_bar else _log_tenths(label) as show:
 
         def report(done: int, total: int) -> None:
             show(done, total)

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.interfaces.cli.run import describe_cost, describe_posts, exit_code
+from backstory.interfaces.cli.run import describe_cost, exit_code
+from backstory.pipeline.run.differences import PostDifferences
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.audit import audit
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted

@@ -54,6 +54,9 @@ WorkspaceOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print how it was done: tables, engine and index.")
+]
 LogFormatOption = Annotated[
     LogFormat | None,
     typer.Option(

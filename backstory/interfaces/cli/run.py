@@ -19,29 +19,27 @@ from backstory.base.wording import count
 from backstory.interfaces.cli.alerts import send_alerts
 from backstory.interfaces.cli.estimate import print_estimate
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
-from backstory.interfaces.cli.options import LogFormatOption, WorkspaceOption, read_day
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.interfaces.cli.options import (
+    JsonOption,
+    LogFormatOption,
+    VerboseOption,
+    WorkspaceOption,
+    read_day,
+)
+from backstory.interfaces.cli.run_bar import Move, show_run_bar
+from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
 if TYPE_CHECKING:
     from backstory.pipeline.checks.checks import CheckResult
     from backstory.pipeline.incremental.report import StageResult
-    from backstory.pipeline.run.runner import Execute, RunResult
+    from backstory.pipeline.run.executor import OnProgress, RunEvent
+    from backstory.pipeline.run.runner import Execute, RunRequest, RunResult
     from backstory.pipeline.workspace import Workspace
 
 _NOTES = ("notice", "cleared")
 """Keys of the counts of a stage that hold a sentence for the user."""
 
 _USES = ("embedding", "rerank", "writing")
-_POST_FIGURES = (
-    ("writing_asked", "draft requested", "drafts requested"),
-    ("writing_found", "draft found in the cache", "drafts found in the cache"),
-    ("status_written", "written", "written"),
-    ("status_edited", "edited by a person, whose text stays", "edited by people, whose texts stay"),
-    ("status_rejected", "rejected by a check", "rejected by checks"),
-    ("status_failed", "failed", "failed"),
-    ("status_waiting", "waiting for a later run", "waiting for a later run"),
-    ("removed_citations", "link or citation removed", "links or citations removed"),
-)
 
 FirstOption = Annotated[
     date | None,
@@ -79,10 +77,12 @@ def run(
     last: LastOption = None,
     accept_removals: AcceptOption = False,
     estimate: EstimateOption = False,
+    verbose: VerboseOption = False,
     workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Read the chats and documents, and build every table, such as windows, hits and contexts.
+    """Read the chats and documents, build every table, such as windows, hits and contexts, and say what is different.
 
     Partitions whose inputs have not changed are skipped. A run that would remove messages stops before it writes,
     unless the removal is accepted.
@@ -93,9 +93,13 @@ def run(
     """
     configure_logs(log_format)
     if estimate:
+        if as_json:
+            raise typer.BadParameter("is no option of --estimate; leave one of the two out", param_hint="--json")
         print_estimate(workspace, first, last, accept_removals=accept_removals)
         return
-    result = run_and_print(workspace, first, last, accept_removals=accept_removals)
+    result = run_and_print(
+        workspace, first, last, accept_removals=accept_removals, verbose=verbose, as_json=as_json
+    )
     raise typer.Exit(exit_code(result))
 
 
@@ -106,9 +110,11 @@ def run_and_print(
     execute: Execute | None = None,
     *,
     accept_removals: bool,
+    verbose: bool,
+    as_json: bool,
     by: str = "backstory run",
 ) -> RunResult:
-    """Run the pipeline over a workspace, print progress, and send alerts.
+    """Run the pipeline over a workspace, print what is different and what went wrong, and send alerts.
 
     Args:
         given: Folder of the workspace; None for the one named by the environment, or the current folder.
@@ -116,6 +122,8 @@ def run_and_print(
         last: Last day; None for the day of the last message.
         execute: Executes the stages; None to execute them in this process.
         accept_removals: Whether the run may remove messages and documents that earlier runs read.
+        verbose: Whether to print each table, too.
+        as_json: Whether to print JSON alone on standard output.
         by: The command, for the runs that wait for this one.
 
     Returns:
@@ -124,23 +132,26 @@ def run_and_print(
     Raises:
         BackstoryError: The workspace, its settings or the range cannot be used.
     """
-    console = open_console()
+    console = open_console(stderr=as_json)
     root = find_workspace(given)
-    console.print(plain(f"Reading {root}"), soft_wrap=True)
-    # Loading the stages may take seconds, so it follows the first line.
-    from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
-    from backstory.pipeline.workspace import open_workspace
+    with show_run_bar(f"reading {root}") as move:
+        # Loading the stages may take seconds, so it follows the bar.
+        from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
+        from backstory.pipeline.workspace import open_workspace
 
-    workspace = open_workspace(root, accept_removals=accept_removals)
-    with _alerting_of_crashes(console, workspace):
-        wanted = find_wanted(workspace, first, last)
-        grain = workspace.settings.partitions.grain
-        console.print(f"{count(len(wanted), grain)}, {wanted[0]} to {wanted[-1]}")
-        request = RunRequest(partitions=wanted, by=by, skips_unchanged=True)
-        result = execute_run(
-            workspace, request, lambda event: print_progress(console, event), execute or execute_stages
-        )
-    print_result(console, result)
+        workspace = open_workspace(root, accept_removals=accept_removals)
+        with _alerting_of_crashes(console, workspace):
+            wanted = find_wanted(workspace, first, last)
+            request = RunRequest(partitions=wanted, by=by, skips_unchanged=True)
+            result = execute_run(
+                workspace, request, _follow(console, move, verbose=verbose), execute or execute_stages
+            )
+    if as_json:
+        from backstory.interfaces.cli.run_record import make_record
+
+        print_json(make_record(result))
+    else:
+        print_result(console, result, verbose=verbose)
     from backstory.operations.alerts.ended_run import describe_result
 
     send_alerts(console, workspace, describe_result(result))
@@ -169,65 +180,105 @@ def exit_code(result: RunResult) -> int:
     return INCOMPLETE if len(result.unfinished) else 0
 
 
-def print_progress(console: Console, event: StageResult | CheckResult) -> None:
-    """Print a line for a finished stage, or for a check that found cases."""
+def execute_and_print(
+    console: Console, workspace: Workspace, request: RunRequest, execute: Execute
+) -> RunResult:
+    """Execute a run with its bar, and print the result.
+
+    Args:
+        console: Where to print.
+        workspace: An open workspace.
+        request: What to build.
+        execute: Executes the stages.
+    """
+    from backstory.pipeline.run.runner import execute_run
+
+    with show_run_bar(f"reading {workspace.root}") as move:
+        result = execute_run(workspace, request, _follow(console, move, verbose=False), execute)
+    print_result(console, result, verbose=False)
+    return result
+
+
+def _follow(console: Console, move: Move, *, verbose: bool) -> OnProgress:
+    """Return the function that shows the events of a run."""
+    from backstory.pipeline.run.position import RunPosition
+
+    def show(event: RunEvent) -> None:
+        if isinstance(event, RunPosition):
+            move(event)
+        else:
+            _print_event(console, event, verbose=verbose)
+
+    return show
+
+
+def _print_event(console: Console, event: StageResult | CheckResult, *, verbose: bool) -> None:
+    """Print what a person should know of a finished stage, or of a check that found cases."""
     from backstory.pipeline.incremental.report import StageResult
 
     if isinstance(event, StageResult):
-        done = "unchanged" if event.unchanged else f"{event.computed} of {event.partitions} made"
-        console.print(f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s")
+        if verbose:
+            done = "unchanged" if event.unchanged else f"{event.computed} of {event.partitions} made"
+            console.print(f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s")
         for note in filter(event.counts.get, _NOTES):
-            console.print(
-                Text.assemble(("  note: ", "yellow"), plain(str(event.counts[note]))), soft_wrap=True
-            )
+            _print_marked(console, "note", "yellow", str(event.counts[note]))
     elif not event.passed:
-        style = "red" if event.check.blocking else "yellow"
-        console.print(
-            Text.assemble((f"  check {event.check.name}: ", style), plain(event.message)), soft_wrap=True
+        _print_marked(
+            console, f"check {event.check.name}", "red" if event.check.blocking else "yellow", event.message
         )
 
 
-def print_result(console: Console, result: RunResult) -> None:
-    """Print the files that were read and those that were not, the failures, and the cost of the run."""
-    for line in [*describe_sources(result), *describe_posts(result)]:
+def print_result(console: Console, result: RunResult, *, verbose: bool) -> None:
+    """Print what is different for a reader, the files that were not read, the failures, and the cost of the run."""
+    from backstory.pipeline.run.difference_lines import describe_differences
+
+    lines = [] if result.fresh else describe_differences(result.differences)
+    for line in [*lines, *describe_sources(result, verbose=verbose)]:
         console.print(plain(line), soft_wrap=True)
     for failure in result.failures:
-        console.print(Text.assemble(("failed: ", "red"), plain(failure)), soft_wrap=True)
+        _print_marked(console, "failed", "red", failure)
     if result.waiting:
-        console.print(Text.assemble(("waiting: ", "yellow"), plain(result.waiting)), soft_wrap=True)
+        _print_marked(console, "waiting", "yellow", result.waiting)
     if result.stopped:
-        console.print(Text.assemble(("stopped: ", "yellow"), plain(result.stopped)), soft_wrap=True)
+        _print_marked(console, "stopped", "yellow", result.stopped)
     console.print(Text(describe_cost(result)), soft_wrap=True)
 
 
-def describe_sources(result: RunResult) -> list[str]:
-    """Count the files that were read, and name each file that was not read or only in part, with the reason.
+def _print_marked(console: Console, mark: str, style: str, text: str) -> None:
+    console.print(Text.assemble((f"{mark}: ", style), plain(text)), soft_wrap=True)
+
+
+def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
+    """Count the files of each folder, and name each file that was not read or only in part, with the reason.
+
+    Args:
+        result: Result of a run.
+        verbose: Whether to count the files of a folder of which all were read, too.
 
     Returns:
-        A line per folder that has files, followed by the lines of its files.
+        A line per folder that has files, followed by the lines of its files. If nothing has changed, only the files
+        that need a person.
     """
+    import polars as pl
+
     from backstory.operations.inspection.files import STATUS_WORDS
 
     lines = []
-    for (folder,), files in result.sources.group_by("folder", maintain_order=True):
+    sources = result.unfinished if result.fresh else result.sources
+    for (folder,), files in sources.group_by("folder", maintain_order=True):
+        odd = files.filter((pl.col("status") != "read") | (pl.col("reason").fill_null("") != "")).sort(
+            "source"
+        )
+        if odd.is_empty() and not verbose:
+            continue
         counts = dict(files["status"].value_counts().iter_rows())
         words = ", ".join(f"{counts[key]} {words}" for key, words in STATUS_WORDS.items() if key in counts)
         unit = "messages" if folder == "conversations" else "documents"
         lines.append(f"Files of {folder}: {words}; {files['rows'].sum():,} {unit}")
-        for row in files.sort("source").iter_rows(named=True):
-            if row["status"] != "read" or row["reason"]:
-                reason = f": {row['reason']}" if row["reason"] else ""
-                lines.append(f"  {row['source']}: {STATUS_WORDS[row['status']]}{reason}")
+        for row in odd.iter_rows(named=True):
+            reason = f": {row['reason']}" if row["reason"] else ""
+            lines.append(f"  {row['source']}: {STATUS_WORDS[row['status']]}{reason}")
     return lines
-
-
-def describe_posts(result: RunResult) -> list[str]:
-    """Describe the posts of the run in one line; no line without posts."""
-    if not any(report.table == "posts" and report.computed for report in result.reports):
-        return []
-    figures = [(result.total(name), one, many) for name, one, many in _POST_FIGURES]
-    counts = [count(number, one, many) for number, one, many in figures if number]
-    return [f"Posts: {', '.join(counts)}"] if counts else []
 
 
 def describe_cost(result: RunResult) -> str:
@@ -235,10 +286,12 @@ def describe_cost(result: RunResult) -> str:
     if result.fresh:
         return f"Nothing has changed since the last run: no table was rebuilt ({result.seconds:.1f} s)."
     made = f"{count(result.computed, 'partition')} made in {result.seconds:.1f} s."
+    asked = result.total("writing_asked")
+    drafts = f"{count(asked, 'draft')} requested, " if asked else ""
     cost = (
         f"{count(result.total('embedding_computed'), 'text')} embedded ({result.total('embedding_tokens'):,} tokens), "
         f"{result.total('embedding_cached'):,} found in the cache, "
-        f"{count(sum(result.total(f'{use}_api_calls') for use in _USES), 'API call')}."
+        f"{drafts}{count(sum(result.total(f'{use}_api_calls') for use in _USES), 'API call')}."
     )
     if result.stopped is not None:
         cost += " `backstory status --runs` shows the cost of the stopped stage."

@@ -12,7 +12,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from backstory.base.wording import count
-from backstory.interfaces.cli.options import JsonOption, PagesOption, WorkspaceOption, read_day, read_pages
+from backstory.interfaces.cli.options import (
+    JsonOption,
+    PagesOption,
+    VerboseOption,
+    WorkspaceOption,
+    read_day,
+    read_pages,
+)
 from backstory.interfaces.cli.terminal import (
     link_file,
     open_console,
@@ -89,6 +96,7 @@ def search(
         bool, typer.Option("--rerank", help="Rerank the hits with the reranker of the settings.")
     ] = False,
     workspace: WorkspaceOption = None,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search the documents for a question.
@@ -111,7 +119,10 @@ def search(
         if as_json:
             print_json(answer.to_dict())
         else:
-            print_answer(open_console(), answer, library.find_terms, library.workspace)
+            console = open_console()
+            print_answer(console, answer, library.find_terms, library.workspace)
+            if verbose:
+                print_engine(console, answer)
     print_notes(answer.notes)
 
 
@@ -167,6 +178,10 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         console.print(f"{answer.left_out} more found; show more with -k")
     if len(answer.keys) > 1:
         console.print(plain_line(f"Searched for: {'; '.join(answer.keys)}"))
+
+
+def print_engine(console: Console, answer: SearchAnswer) -> None:
+    """Print which engine has searched, why this one, and in which snapshot."""
     if answer.hits:
         console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
 

@@ -13,9 +13,9 @@ from backstory.index.snapshot.publication import current_version
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import FileOutcome, IndexReport
-from backstory.pipeline.checks.checks import CheckResult
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.executor import RunEvent
 from backstory.pipeline.run.plan import CORPUS
 from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run
 from backstory.pipeline.workspace import Workspace
@@ -51,7 +51,7 @@ def make_corpus(workspace: Workspace) -> tuple[int, list[str]]:
     """
     tables_made = 0
 
-    def on_progress(event: StageResult | CheckResult) -> None:
+    def on_progress(event: RunEvent) -> None:
         nonlocal tables_made
         if isinstance(event, StageResult):
             tables_made += 1

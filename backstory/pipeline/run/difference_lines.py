@@ -93,8 +93,9 @@ def _describe_posts(found: PostDifferences) -> list[str]:
         _name(found.edited, "edited by a person, whose text stays"),
         _name(found.removed, "removed"),
     ]
+    removed = count(found.removed_citations, "link or citation removed", "links or citations removed")
     kept = f"{found.kept:,} kept" if found.kept and any(changes) else ""
-    return _join("Posts", [*changes, kept])
+    return _join("Posts", [*changes, kept, removed if found.removed_citations else ""])
 
 
 def _describe_missing(found: PostDifferences) -> list[str]:

@@ -23,7 +23,7 @@ _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     ),
     "windows": (pl.col("window_id", "conversation_id", "started_at"),),
     "window_contexts": (pl.col("window_id", "verdict"),),
-    "posts": (pl.col("window_id", "slug", "path", "status", "reason"),),
+    "posts": (pl.col("window_id", "slug", "path", "status", "reason", "removed_citations"),),
 }
 """What of each table is compared."""
 
@@ -129,6 +129,8 @@ class PostDifferences:
         edited: Files that a person has edited since the last run; their text stays.
         removed: Files that are gone.
         kept: Number of files that stay as they were.
+        removed_citations: Number of links and citations that were removed from those that were written, since the
+            writer was not shown their documents.
         missing: Every window that has no post for a reason that may pass.
     """
 
@@ -137,6 +139,7 @@ class PostDifferences:
     edited: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: int = 0
+    removed_citations: int = 0
     missing: tuple[MissingPost, ...] = ()
 
 
@@ -302,6 +305,7 @@ def _compare_posts(
     def name(slugs: Collection[str]) -> tuple[str, ...]:
         return tuple(sorted(paths.get(slug, f"{slug}.md") for slug in slugs))
 
+    made = (files.keys() - files_before.keys()) | (other - edited)
     missing = after.filter(pl.col("status").is_in(_WITHOUT_POST)).sort("status", "path")
     return PostDifferences(
         written=name(files.keys() - files_before.keys()),
@@ -309,6 +313,7 @@ def _compare_posts(
         edited=name(other & edited),
         removed=name(files_before.keys() - files.keys()),
         kept=len(files.keys() & files_before.keys()) - len(other),
+        removed_citations=int(after.filter(pl.col("slug").is_in(made))["removed_citations"].sum()),
         missing=tuple(
             MissingPost(*row) for row in missing.select("window_id", "path", "status", "reason").iter_rows()
         ),

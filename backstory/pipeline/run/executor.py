@@ -28,6 +28,7 @@ from backstory.pipeline.incremental.report import (
 from backstory.pipeline.run.bisect import BisectResult, Reasons, check_per_partition, isolate_failures
 from backstory.pipeline.run.order import execute_in_turn
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, STAGES
+from backstory.pipeline.run.position import RunCourse, RunPosition
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stages.stage import RunResources, Stage
@@ -36,12 +37,15 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import WHOLE
 from backstory.storage.tables.partitions import previous_partition
 
-OnProgress: TypeAlias = Callable[[StageResult | CheckResult], None]
-"""Callback for each stage's report and each check's finding, called as soon as there is one."""
+RunEvent: TypeAlias = StageResult | CheckResult | RunPosition
+"""The report of a stage, the finding of a check, or where the run stands when it begins to make a table."""
+
+OnProgress: TypeAlias = Callable[[RunEvent], None]
+"""Callback for the events of a run, called as soon as there is one."""
 
 
-def ignore_progress(event: StageResult | CheckResult) -> None:
-    """Do nothing with a report or a finding."""
+def ignore_progress(event: RunEvent) -> None:
+    """Do nothing with an event."""
 
 
 def execute_tables(
@@ -67,7 +71,7 @@ def execute_tables(
         workspace: An open workspace.
         tables: Names of the tables to build.
         partitions: Keys of the partitions to build; ignored for tables without partitions.
-        on_progress: Called with the report of each stage, and with the finding of each check.
+        on_progress: Called with each event as soon as there is one.
         isolates_failures: Whether to bisect failing partitions and go on without them; otherwise the first failure is
             raised.
         checks: Whether to run the checks.
@@ -83,7 +87,10 @@ def execute_tables(
     takes_turns = is_made_in_turn(workspace) and any(stage.table == POSTS for stage in stages)
     if takes_turns:
         stages = [stage for stage in STAGES if stage in stages or stage in (*CORPUS, *ANSWERS)]
-    executor = _Executor(workspace, stages, on_progress, isolates_failures=isolates_failures, checks=checks)
+    course = RunCourse(stages, len(partitions) if takes_turns else None)
+    executor = _Executor(
+        workspace, stages, course, on_progress, isolates_failures=isolates_failures, checks=checks
+    )
     if not executor.open_models():
         return executor.state
     if takes_turns:
@@ -124,6 +131,7 @@ class _Executor:
         self,
         workspace: Workspace,
         stages: Sequence[type[Stage]],
+        course: RunCourse,
         on_progress: OnProgress,
         *,
         isolates_failures: bool,
@@ -132,6 +140,7 @@ class _Executor:
         self.state = RunState()
         self._workspace = workspace
         self._stages = stages
+        self._course = course
         self._on_progress = on_progress
         self._isolates_failures = isolates_failures
         self._checks = checks
@@ -213,7 +222,9 @@ class _Executor:
             is_ended = state.waiting or state.stopped or state.stopped_at
             return not is_ended and WHOLE not in state.broken.get(CORPUS[-1].table, {})
 
-        left = execute_in_turn(self._resources, partitions, build, should_continue)
+        left = execute_in_turn(
+            self._resources, partitions, build, should_continue, self._course.pass_partitions
+        )
         reason = state.waiting or state.stopped or f"{CORPUS[-1].table} is broken"
         if state.stopped and left:
             state.stopped = f"{state.stopped}; and {len(left)} later partitions"
@@ -251,6 +262,7 @@ class _Executor:
         if not wanted:
             return []
         self._workspace.runs.enter(stage.table)
+        self._on_progress(self._course.find_position(stage.table))
         try:
             built = self._build_or_raise(stage, wanted)
         except BatchesPendingError as error:

@@ -21,7 +21,11 @@ _GROWTH: Final = 4
 
 
 def execute_in_turn(
-    resources: RunResources, partitions: Sequence[str], build: Build, should_continue: ShouldContinue
+    resources: RunResources,
+    partitions: Sequence[str],
+    build: Build,
+    should_continue: ShouldContinue,
+    report_left: Callable[[int], None],
 ) -> list[str]:
     """Build one partition after another, where written posts are documents for later windows.
 
@@ -37,6 +41,7 @@ def execute_in_turn(
         partitions: Keys of the partitions, in order of time.
         build: Builds one stage for some partitions. It is called several times for one stage.
         should_continue: Called before each partition.
+        report_left: Called with the number of partitions that are left.
 
     Returns:
         The partitions that were left because the run did not continue, in order.
@@ -52,6 +57,7 @@ def execute_in_turn(
         # The partitions before it have nothing to search, or nothing that has changed.
         _build_with_posts(resources, left[: place + 1], build, should_continue)
         left = left[place + 1 :]
+        report_left(len(left))
     if should_continue():
         _build_all(CORPUS, partitions, build)
     return left

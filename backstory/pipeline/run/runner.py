@@ -230,7 +230,7 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
     Args:
         workspace: An open workspace, whose lock this process holds.
         request: What to build.
-        on_progress: Called with each report and finding as soon as there is one.
+        on_progress: Called with each event as soon as there is one.
 
     Returns:
         What was built, and what is broken.
@@ -263,7 +263,7 @@ def execute_run(
     Args:
         workspace: An open workspace.
         request: What to build, and how.
-        on_progress: Called with each report and finding as soon as there is one.
+        on_progress: Called with each event as soon as there is one.
         execute: Executes the stages. It is called while the lock is held, so it must not wait for the lock.
 
     Returns:

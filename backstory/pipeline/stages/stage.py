@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 
 from backstory.base.files.disk_full import naming_full_disk
+from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.opening import open_index
@@ -208,6 +209,7 @@ class TableStage(Stage):
             read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
             write_group(workspace, self.table, {key: frames[key] for key in group}, read)
             finished += len(group)
+            announce(self.table, finished, len(pending))
             if preview.is_empty():
                 preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
         record_maker(workspace, self.table)

@@ -9,6 +9,7 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.pipeline.checks.checks import CHECKS, CheckResult, checks_after
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.executor import RunEvent
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.stages.messages import find_partitions
@@ -23,10 +24,8 @@ from tests.workspaces import replace_recorded, run_workspace
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
-def run(
-    workspace: Workspace, days: Sequence[str] = tuple(DAYS)
-) -> tuple[RunResult, list[StageResult | CheckResult]]:
-    told: list[StageResult | CheckResult] = []
+def run(workspace: Workspace, days: Sequence[str] = tuple(DAYS)) -> tuple[RunResult, list[RunEvent]]:
+    told: list[RunEvent] = []
     return run_workspace(open_workspace(workspace.root), days, told.append, execute_stages), told
 
 
