@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -14,9 +15,9 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.interfaces.cli.run import describe_cost, exit_code
-from backstory.pipeline.run.differences import PostDifferences
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.audit import audit
+from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
@@ -156,48 +157,47 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
 
-def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[RunResult, list[str]]:
-    """Do what `backstory run` does, and give the lines of its summary about posts."""
+def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[RunResult, PostDifferences]:
+    """Do what `backstory run` does, and give what it says of posts."""
     settings = workspace.root / "backstory.yaml"
     unlimited = settings.read_text(encoding="utf-8").partition("costs:")[0]
     limit = f"costs: {{run: {{calls: {budget}}}}}\n" if budget else ""
     settings.write_text(unlimited + limit, encoding="utf-8")
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_stages)
-    return outcome, describe_posts(outcome)
+    return outcome, outcome.differences.posts or PostDifferences()
 
 
-def test_the_summary_says_what_became_of_the_posts(chat: ChatServer, unwritten: Workspace) -> None:
+def count_missing(posts: PostDifferences) -> dict[str, int]:
+    return dict(Counter(post.status for post in posts.missing))
+
+
+def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Workspace) -> None:
     settings = unwritten.root / "backstory.yaml"
     one_by_one = settings.read_text(encoding="utf-8").replace("tiny", "tiny, threads: 1")
     settings.write_text(one_by_one, encoding="utf-8")
     linked = chat_server.post(f"{chat_server.TEXT} See [this](https://unknown.example) and [9].")
     chat.script.extend([linked, chat_server.refuse(400, "too long"), *[REFUSAL] * 3])
-    stopped, lines = run_by_command(unwritten, budget=6)
+    stopped, posts = run_by_command(unwritten, budget=6)
     windows = read_table(unwritten.tables, "posts").height
-    [line] = lines
-    assert line == (
-        "Posts: 6 drafts requested, 2 written, 1 rejected by a check, 1 failed, "
-        f"{windows - 4} waiting for a later run, 2 links or citations removed"
-    )
+    assert (len(posts.written), posts.removed_citations) == (2, 2)
+    assert count_missing(posts) == {"rejected": 1, "failed": 1, "waiting": windows - 4}
+    assert all(post.reason for post in posts.missing)
     assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 6)
     assert "Left: 2 of 3 partitions of posts" in str(stopped.stopped)
-    assert describe_cost(stopped).split(" found in the cache, ")[1].startswith("6 API calls.")
+    assert "6 drafts requested, 6 API calls." in describe_cost(stopped)
 
-    finished, lines = run_by_command(unwritten)
-    [line] = lines
-    assert line == (
-        f"Posts: {windows - 3} drafts requested, 3 drafts found in the cache, {windows - 1} written, "
-        "1 rejected by a check, 2 links or citations removed"
-    )
+    finished, posts = run_by_command(unwritten)
+    assert (len(posts.written), posts.kept, count_missing(posts)) == (windows - 3, 2, {"rejected": 1})
+    assert posts.removed_citations == 0
     assert exit_code(finished) == 0
     edited = min(unwritten.posts_dir.glob("*.md"))
     edited.write_text(edited.read_text(encoding="utf-8") + "\nBy a person.\n", encoding="utf-8")
-    _, lines = run_by_command(unwritten)
-    assert ", 1 edited by a person, whose text stays" in lines[0]
-    assert "asked for" not in lines[0]
-    outcome, lines = run_by_command(unwritten)
-    assert (outcome.fresh, lines) == (True, [])
+    _, posts = run_by_command(unwritten)
+    assert posts.edited == (f"written/{edited.name}",)
+    assert (posts.written, posts.rewritten, posts.kept) == ((), (), windows - 2)
+    outcome, posts = run_by_command(unwritten)
+    assert (outcome.fresh, posts) == (True, PostDifferences())
 
 
 def test_a_killed_run_has_kept_its_drafts(

@@ -94,7 +94,9 @@ def run(
     configure_logs(log_format)
     if estimate:
         if as_json:
-            raise typer.BadParameter("is no option of --estimate; leave one of the two out", param_hint="--json")
+            raise typer.BadParameter(
+                "is no option of --estimate; leave one of the two out", param_hint="--json"
+            )
         print_estimate(workspace, first, last, accept_removals=accept_removals)
         return
     result = run_and_print(

@@ -46,6 +46,7 @@ from backstory.storage.tables.partitions import partition_key, partition_keys, p
 
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
+_DAYS: Final = "days"
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,12 @@ def known_first_partition(workspace: Workspace) -> str | None:
     # The last run may have had another grain.
     moment = datetime.fromisoformat(known.content.split(" ")[0]).replace(tzinfo=UTC)
     return partition_key(moment, workspace.settings.partitions.grain)
+
+
+def list_chat_partitions(workspace: Workspace) -> list[str]:
+    """List the partitions in which the chats have messages, as the last run read them; none before the first run."""
+    known = workspace.ledger.read(_EXTENT).get(_DAYS)
+    return [] if known is None else known.content.split()
 
 
 def read_all_messages(workspace: Workspace) -> Reading:
@@ -228,6 +235,8 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)
     keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain).alias("partition")
+    days = keys.unique().sort()
+    workspace.ledger.record(_EXTENT, {_DAYS: Entry("", " ".join(days), len(days))})
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
     return _AllMessages(
         messages.with_columns(keys),

@@ -23,6 +23,7 @@ from backstory.pipeline.incremental.partitions import (
 )
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.documents import DocumentsStage
+from backstory.pipeline.stages.messages import list_chat_partitions
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.stages.writer_material import TABLES_READ, read_material
 from backstory.pipeline.workspace import Workspace
@@ -30,7 +31,6 @@ from backstory.settings.costs import ModelPrice
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import scan_table
-from backstory.storage.tables.partitions import partition_range, previous_partition
 from backstory.storage.tables.schemas import Posts
 from backstory.text.leaks import FindLeaks
 from backstory.writing.draft import Writer
@@ -378,9 +378,8 @@ def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[s
     written = workspace.ledger.read(POSTS)
     if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
         return []
-    before = previous_partition(partitions[0], workspace.settings.partitions.grain)
-    calendar = partition_range(min(written), before, workspace.settings.partitions.grain)
-    absent = [key for key in calendar if key not in written]
+    earlier = [key for key in list_chat_partitions(workspace) if min(written) <= key < partitions[0]]
+    absent = [key for key in earlier if key not in written]
     if not absent:
         return []
     sentence = (

@@ -1,5 +1,6 @@
 """``backstory run``: exit codes, what it prints, and that it needs no Dagster."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from backstory.interfaces.cli.failure import BAD_USAGE
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions
 from tests.interfaces.cli.invocation import exit_code
@@ -46,15 +48,52 @@ def test_a_run_says_what_it_made_and_what_it_cost_and_a_second_that_nothing_chan
     )
     assert first.returncode == 0, first.stdout + first.stderr
     lines = first.stdout.splitlines()
-    assert lines[:2] == [f"Reading {workspace.root}", "3 days, 2025-03-13 to 2025-03-15"]
-    assert any(line.split()[:5] == ["messages", "12", "rows", "3", "of"] for line in lines)
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["Documents:", "6"],
+        ["Messages:", "12"],
+        ["Windows:", "3"],
+    ]
     assert "texts embedded (" in lines[-1]
     assert lines[-1].endswith(" 0 API calls.")
     assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
     second = call()
     assert second.returncode == 0
-    assert "Nothing has changed since the last run" in second.stdout.splitlines()[-1]
+    [line] = second.stdout.splitlines()
+    assert "Nothing has changed since the last run" in line
+
+
+def test_tables_are_listed_only_if_asked_for(workspace: Workspace, call: Call) -> None:
+    root = str(workspace.root)
+    listed = [line.split()[:3] for line in call("-w", root, "--verbose").stdout.splitlines()]
+    assert ["messages", "12", "rows"] in listed
+    (workspace.documents_dir / "later.md").unlink()
+    assert "rows" not in call("-w", root, "--accept-removals").stdout.split()
+
+
+def test_json_holds_all_that_is_different_and_nothing_else_is_printed(
+    workspace: Workspace, call: Call
+) -> None:
+    root = str(workspace.root)
+    first = json.loads(call("-w", root, "--json").stdout)
+    assert (first["unchanged"], first["finished"], first["failures"]) == (False, True, [])
+    assert first["differences"]["messages"]["added"] == 12
+    (workspace.documents_dir / "later.md").rename(workspace.documents_dir / "earlier.md")
+    (workspace.documents_dir / "unrelated.md").write_text("# Owls\n", encoding="utf-8")
+    second = json.loads(call("-w", root, "--json").stdout)
+    assert second["differences"]["documents"] == {
+        "added": [],
+        "changed": ["unrelated.md"],
+        "renamed": [["later.md", "earlier.md"]],
+        "removed": [],
+    }
+    third = json.loads(call("-w", root, "--json").stdout)
+    assert third["unchanged"]
+    assert third["differences"]["documents"] is None
+
+
+def test_an_estimate_is_not_printed_as_json(workspace: Workspace, call: Call) -> None:
+    assert call("-w", str(workspace.root), "--estimate", "--json").returncode == BAD_USAGE
 
 
 @pytest.mark.parametrize(
@@ -69,7 +108,7 @@ def test_without_chats_a_run_stops_before_it_makes_anything(
     assert (
         f"{workspace.chats_dir} does not exist; create the folder and put chat exports into it" in done.stderr
     )
-    assert done.stdout == f"Reading {workspace.root}\n"
+    assert done.stdout == ""
     assert not list_partitions(workspace.tables, "documents")
 
 

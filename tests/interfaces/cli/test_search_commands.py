@@ -22,7 +22,8 @@ def test_search_asks_the_index(made: Path) -> None:
     shown = run("search", "a clicking disk", "-w", str(made)).stdout.splitlines()
     assert shown[0] == "1. Disk"
     assert re.match(r"   disk\.md, \w+ [\d-]+, undated, probability 0\.", shown[1])
-    assert shown[-1].startswith("Searched by exact")
+    assert not any("exact" in line for line in shown)
+    assert "exact" in run("search", "a clicking disk", "-w", str(made), "-v").stdout.splitlines()[-1]
 
 
 def test_search_marks_what_is_no_evidence(made: Path) -> None:
