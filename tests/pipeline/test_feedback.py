@@ -220,10 +220,10 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
 def test_days_without_messages_are_not_missed(chains: Workspace, tmp_path: Path) -> None:
     workspace = copy(chains, tmp_path / "gap")
     (workspace.chats_dir / "later.txt").write_text(
-        "13/06/2027, 09:00 - Ada Lind: Hello again\n", encoding="utf-8"
+        "13/06/2026, 09:00 - Ada Lind: Hello again\n", encoding="utf-8"
     )
     told: list[object] = []
-    run_workspace(open_workspace(workspace.root), ["2027-06-13"], told.append, execute_stages)
+    run_workspace(open_workspace(workspace.root), ["2026-06-13"], told.append, execute_stages)
     [report] = [one for one in told if isinstance(one, StageResult) and one.table == "posts"]
     assert report.rows == 1
     assert "notice" not in report.counts
