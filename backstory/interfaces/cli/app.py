@@ -26,12 +26,12 @@ from backstory.interfaces.cli.search import grep, search
 from backstory.interfaces.cli.serving import mcp
 from backstory.interfaces.cli.site import prompt, site
 from backstory.interfaces.cli.summarize import summarize
-from backstory.interfaces.cli.windows import context, report, windows
+from backstory.interfaces.cli.windows import context, explain, report, windows
 from backstory.interfaces.cli.workspace import doctor, init, status
 
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Make": (init, check, run, add, remove, summarize),
-    "Look": (status, windows, context, documents, report, site),
+    "Look": (status, windows, context, explain, documents, report, site),
     "Search": (search, grep, show, dump, prompt, mcp),
     "Keep": (doctor, forget, backup, restore),
     "Measure": (evaluate, learn),

@@ -1,4 +1,4 @@
-"""The commands on windows: ``windows``, ``context`` and ``report``."""
+"""The commands on windows: ``windows``, ``context``, ``explain`` and ``report``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from backstory.base.errors import BackstoryError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.results import ExplainedDocument, Explanation
 
 _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2
@@ -76,6 +80,33 @@ def context(
         print_json(record)
     else:
         print_context(open_console(), record)
+
+
+def explain(
+    window: WindowArgument,
+    document: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DOCUMENT]",
+            help="Path, slug, title or id of a document. Default: all that a part of the window found.",
+            show_default=False,
+        ),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain why a document is, or is not, in the context of a window.
+
+    Exit codes: 0 done; 1 a table is damaged; 2 there is no such window or document, or several.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        explanation = library.explain(window, document)
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        print_explanation(open_console(), explanation)
 
 
 def report(
@@ -174,6 +205,31 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
     if context["uncovered_topics"]:
         console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
     _print_verdict(console, context)
+
+
+def print_explanation(console: Console, explanation: Explanation) -> None:
+    """Print why each document is, or is not, in a context, with the parts of the window that found it."""
+    from backstory.text.prompts.entries import cut_line
+
+    for found in explanation.documents:
+        console.print(plain_line(f"{found.title} ({found.uri})", "bold"), soft_wrap=True)
+        mark = ("in the context", "green") if found.kept else ("not in the context", "yellow")
+        reason = "" if found.kept else f": {found.reason}"
+        console.print(Text.assemble("  ", mark, plain(f"{reason}{_figures(found)}")), soft_wrap=True)
+        for text in found.asked_by:
+            console.print(plain(f"    {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
+    verdict = explanation.verdict.replace("_", " ")
+    console.print(
+        plain(f"Verdict of the window: {verdict}. Advice: {explanation.recommendation}."), soft_wrap=True
+    )
+
+
+def _figures(found: ExplainedDocument) -> str:
+    """Write rank, probability and hits of a document that a part of the window found; nothing for another."""
+    if found.probability is None:
+        return ""
+    rank = "" if found.rank is None else f"rank {found.rank}, "
+    return f" ({rank}probability {found.probability:.2f}, {count(found.hits, 'hit')})"
 
 
 def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:

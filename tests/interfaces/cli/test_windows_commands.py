@@ -1,4 +1,4 @@
-"""``windows``, ``context`` and ``report``."""
+"""``windows``, ``context``, ``explain`` and ``report``."""
 
 import io
 import json
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from backstory import run_pipeline
 from backstory.interfaces.cli.windows import print_windows
+from backstory.interfaces.library.library import Library
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.interfaces.cli.conftest import POSTS
@@ -141,3 +142,22 @@ def test_report_opens_the_page_in_the_browser(made: Path, tmp_path: Path, ends: 
     )
     assert result.returncode == code, result.stderr
     assert opened.read_text(encoding="utf-8") == Path(result.stdout.strip()).as_uri()
+
+
+def test_explain_says_what_the_library_says(made_workspace: Workspace) -> None:
+    root = str(made_workspace.root)
+    with Library.open(made_workspace.root) as library:
+        for document in ("night-train", "unrelated", "later"):
+            told = json.loads(run("explain", "2025-03-15", document, "-w", root, "--json").stdout)
+            explanation = library.explain("2025-03-15", document)
+            assert told == json.loads(json.dumps(explanation.to_dict(), default=str))
+            [found] = explanation.documents
+            shown = run("explain", "2025-03-15", document, "-w", root).stdout
+            assert found.uri in shown
+            assert (found.reason in shown) is not found.kept
+        [train] = library.explain("latest", "night-train").documents
+        assert train.kept
+        everything = library.explain("latest").documents
+    shown = run("explain", "latest", "-w", root).stdout
+    assert all(found.uri in shown for found in everything)
+    assert run("explain", "latest", "no such document", "-w", root).exit_code != 0
