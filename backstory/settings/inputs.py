@@ -30,7 +30,7 @@ class ConversationOverride(SettingsGroup):
     @field_validator("timezone")
     @classmethod
     def _known_timezone(cls, value: str | None) -> str | None:
-        return value if value is None else _check_timezone(value)
+        return value if value is None else check_timezone(value)
 
 
 class ConversationSettings(SettingsGroup):
@@ -60,7 +60,7 @@ class ConversationSettings(SettingsGroup):
     @field_validator("timezone")
     @classmethod
     def _known_timezone(cls, value: str) -> str:
-        return _check_timezone(value)
+        return check_timezone(value)
 
     def override(self, *names: str) -> ConversationSettings:
         """Return the settings of one file.
@@ -77,7 +77,12 @@ class ConversationSettings(SettingsGroup):
         return self.model_copy(update={"overrides": {}, **found.model_dump(exclude_none=True)})
 
 
-def _check_timezone(name: str) -> str:
+def check_timezone(name: str) -> str:
+    """Return the name of a time zone.
+
+    Raises:
+        ValueError: There is no such time zone.
+    """
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError
+from backstory.settings.inputs import check_timezone
 
 FOLDERS = ("chats", "posts")
 OWNER_ONLY = 0o700
@@ -76,25 +80,39 @@ documents:
 """
 
 
-def init_workspace(folder: Path, documents: Path | None = None) -> Path:
+def init_workspace(
+    folder: Path,
+    documents: Path | None = None,
+    *,
+    chats: Sequence[Path] = (),
+    timezone: str | None = None,
+    writer: Literal["none", "digest"] | None = None,
+) -> Path:
     """Create the folders and the settings file of a workspace.
 
     A created folder is accessible to its owner only. An existing folder keeps its permissions.
 
     Args:
         folder: The workspace to create. It may exist, but must hold no settings file.
-        documents: A folder that exists, whose documents are read where they lie; the workspace then gets no folder of
-            chats. None for a workspace with chats.
+        documents: A folder that exists, whose documents are read where they lie; without ``chats``, the workspace then
+            gets no folder of chats. None for a folder of documents in the workspace.
+        chats: Chat exports, files or folders, of which the workspace gets copies.
+        timezone: Time zone of the clock in exports that state none; None for UTC.
+        writer: What writes posts; None for nothing.
 
     Returns:
         The absolute path.
 
     Raises:
-        InputError: The folder is a workspace already, a file is in the place of a folder, it cannot be written to, or
-            there is no folder of documents.
+        InputError: The folder is a workspace already, a file is in the place of a folder, it cannot be written to,
+            there is no such time zone, or no such export or folder of documents.
     """
-    written, folders = (TEMPLATE, FOLDERS) if documents is None else (_name_documents(documents), FOLDERS[1:])
+    written = _write_settings(documents, timezone, writer)
+    folders = FOLDERS if documents is None or chats else FOLDERS[1:]
     root = folder.expanduser().resolve()
+    copies = {path.expanduser().resolve(): root / FOLDERS[0] / path.name for path in chats}
+    for path, copy in copies.items():
+        _require_copy(path, copy)
     settings = root / SETTINGS_FILE
     try:
         if settings.exists():
@@ -105,6 +123,8 @@ def init_workspace(folder: Path, documents: Path | None = None) -> Path:
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         for name in folders:
             (root / name).mkdir(exist_ok=True)
+        for path, copy in copies.items():
+            _copy(path, copy)
         # Written last, because the settings file makes a folder a workspace.
         with settings.open("x", encoding="utf-8") as file:
             file.write(written)
@@ -122,6 +142,40 @@ def init_workspace(folder: Path, documents: Path | None = None) -> Path:
             path=root,
         ) from error
     return root
+
+
+def _require_copy(path: Path, copy: Path) -> None:
+    """Require that an export exists, and that nothing is in the place of its copy."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist; name a chat export", code="absent_file", path=path)
+    if copy.exists():
+        raise InputError(
+            f"{copy} is already there; nothing was changed. Remove it, or name another folder",
+            code="already_there",
+            path=copy,
+        )
+
+
+def _copy(path: Path, copy: Path) -> None:
+    if path.is_dir():
+        shutil.copytree(path, copy)
+    else:
+        shutil.copyfile(path, copy)
+
+
+def _write_settings(documents: Path | None, timezone: str | None, writer: str | None) -> str:
+    """Write the settings of a new workspace."""
+    written = TEMPLATE if documents is None else _name_documents(documents)
+    if timezone is not None:
+        try:
+            zone = check_timezone(timezone)
+        except ValueError as error:
+            raise InputError(str(error), code="unknown_timezone", timezone=timezone) from error
+        written = written.replace("  timezone: UTC            #", f"  timezone: {zone:<14} #")
+    if writer is not None:
+        mark = "# writers:\n#   provider: none         #"
+        written = written.replace(mark, f"writers:\n  provider: {writer:<12} #")
+    return written
 
 
 def _name_documents(folder: Path) -> str:

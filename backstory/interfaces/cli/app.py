@@ -19,6 +19,7 @@ from backstory.interfaces.cli.documents import documents
 from backstory.interfaces.cli.evaluation import evaluate
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.forget import forget
+from backstory.interfaces.cli.init import init
 from backstory.interfaces.cli.learn import learn
 from backstory.interfaces.cli.library import add, dump, remove, show
 from backstory.interfaces.cli.run import run
@@ -27,7 +28,7 @@ from backstory.interfaces.cli.serving import mcp
 from backstory.interfaces.cli.site import prompt, site
 from backstory.interfaces.cli.summarize import summarize
 from backstory.interfaces.cli.windows import context, explain, report, windows
-from backstory.interfaces.cli.workspace import doctor, init, status
+from backstory.interfaces.cli.workspace import doctor, status
 
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Make": (init, check, run, add, remove, summarize),

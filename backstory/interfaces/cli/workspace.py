@@ -1,9 +1,8 @@
-"""The commands on a whole workspace: ``init``, ``status`` and ``doctor``."""
+"""The commands on a whole workspace: ``status`` and ``doctor``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,42 +21,6 @@ if TYPE_CHECKING:
     from backstory.pipeline.workspace import Workspace
 
 _LATEST_RUNS = 10
-
-
-def init(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="Folder to create. Default with --documents: the current one."),
-    ] = None,
-    documents: Annotated[
-        Path | None,
-        typer.Option(
-            "--documents",
-            metavar="FOLDER",
-            help="Create a workspace without chats that reads the documents of this folder where they lie.",
-        ),
-    ] = None,
-) -> None:
-    """Create a workspace: folders for chats and posts, and a commented backstory.yaml."""
-    from backstory.settings.template import init_workspace
-
-    if folder is None and documents is None:
-        raise typer.BadParameter("name the folder to create", param_hint="DIR")
-    created = init_workspace(folder or Path.cwd(), documents)
-    steps = (
-        (
-            f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
-            f"2. backstory run --workspace {created}",
-        )
-        if documents is None
-        else (
-            f"1. backstory add --workspace {created}",
-            f'2. backstory search "what to look for" --workspace {created}',
-        )
-    )
-    console = open_console()
-    for line in (f"Made {created}", *steps):
-        console.print(plain(line), soft_wrap=True)
 
 
 def status(

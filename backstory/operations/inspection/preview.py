@@ -101,7 +101,9 @@ class _Reading:
     notes: list[str] = field(default_factory=list)
 
 
-def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Preview:
+def preview_run(
+    paths: Sequence[Path] = (), workspace: Path | None = None, *, by_defaults: bool = False
+) -> Preview:
     """Preview what a run would read, with the readers of a run. Nothing is written.
 
     Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
@@ -113,6 +115,7 @@ def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Pr
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
         workspace: Folder of the workspace whose settings apply. By default the workspace that contains a path, else
             that of the environment or the current folder; without a workspace, the default settings apply.
+        by_defaults: Whether the default settings apply even so, as in a workspace that is still to be created.
 
     Raises:
         InputError: A path does not exist, or the paths belong to several workspaces.
@@ -124,7 +127,7 @@ def preview_run(paths: Sequence[Path] = (), workspace: Path | None = None) -> Pr
             raise InputError(
                 f"{path} does not exist; name an existing file or folder", code="absent_file", path=path
             )
-    opened = _open(paths, workspace)
+    opened = None if by_defaults else _open(paths, workspace)
     if opened is None:
         settings, readings = Settings(), _read_loose(paths, Settings())
     else:
