@@ -23,7 +23,7 @@ from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.parquet import encode_rows, replace_file
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs
+from backstory.storage.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs, write_utc
 
 if TYPE_CHECKING:
     import ibis
@@ -52,18 +52,18 @@ CATALOG_COLUMNS: Final = MappingProxyType(
 """The columns in order, with what each holds."""
 
 
-_SELECT: Final = """\
+_SELECT: Final = f"""\
 SELECT
     d.document_id, d.uri, d.title, d.kind, d.format,
     nullif(len(d.page_starts), 0) AS pages,
     coalesce(c.chunks, 0) AS chunks,
-    d.size, d.revision, d.published_at, d.status, d.error, d.unread
+    d.size, d.revision, {write_utc("d.published_at")} AS published_at, d.status, d.error, d.unread
 FROM documents d
 LEFT JOIN (
     SELECT document_id, revision, count(*) AS chunks FROM document_chunks GROUP BY document_id, revision
 ) c USING (document_id, revision)
 WHERE d.status <> 'superseded'
-ORDER BY d.uri, d.status"""
+ORDER BY d.uri, d.status"""  # noqa: S608 - constants of these modules only
 
 
 def select_document_catalog() -> str:
@@ -162,7 +162,11 @@ def read_writer_inputs(root: Path) -> pl.DataFrame:
         WorkspaceError: The views were never written, or a run changes the tables all the time.
     """
     rows = query_views(root, f"FROM {WRITER_INPUTS}")
-    return rows.with_columns(pl.col("started_at", "ended_at").dt.convert_time_zone("UTC"))
+    published = pl.field("published_at").dt.replace_time_zone("UTC")
+    return rows.with_columns(
+        pl.col("started_at", "ended_at").dt.replace_time_zone("UTC"),
+        pl.col("citations").list.eval(pl.element().struct.with_fields(published)),
+    )
 
 
 def read_document_catalog(root: Path) -> pl.DataFrame:
@@ -187,7 +191,7 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
             code="other_format",
             path=root / VIEWS_FILE,
         ) from error
-    return rows.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+    return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
 
 
 def _list_files(root: Path) -> set[tuple[str, int, int]]:

@@ -69,12 +69,21 @@ def _escape(column: str) -> str:
     return f"trim({column})"
 
 
-# A time with a zone is shown in the zone of the reader's session, so it becomes a plain UTC time first.
-_TIME: Final = "strftime(make_timestamp(epoch_us(m.timestamp)), '%Y-%m-%d %H:%M')"
+def write_utc(column: str) -> str:
+    """Write the SQL that makes a time with a zone a plain time in UTC.
+
+    A time with a zone is shown in the zone of the reader's session, and DuckDB's Python client needs a further package
+    to return it.
+    """
+    return f"make_timestamp(epoch_us({column}))"
+
+
+_TIME: Final = f"strftime({write_utc('m.timestamp')}, '%Y-%m-%d %H:%M')"
 
 _SELECT: Final = f"""\
 SELECT
-    w.window_id, w.conversation_id, w.partition, w.started_at, w.ended_at, x.language,
+    w.window_id, w.conversation_id, w.partition, {write_utc("w.started_at")} AS started_at,
+    {write_utc("w.ended_at")} AS ended_at, x.language,
     coalesce(said.messages, '') AS messages,
     coalesce(said.message_count, 0) AS message_count,
     w.token_count AS message_tokens,
@@ -122,8 +131,8 @@ LEFT JOIN (
             {{
                 'number': citation, 'document_id': document_id, 'revision': revision, 'title': title, 'uri': uri,
                 'page_start': page_start, 'page_end': page_end,
-                'published_at': published_at, 'tags': tags, 'passage': passage, 'passage_start': passage_start,
-                'passage_end': passage_end, 'serves': serves
+                'published_at': {write_utc("published_at")}, 'tags': tags, 'passage': passage,
+                'passage_start': passage_start, 'passage_end': passage_end, 'serves': serves
             }}
             ORDER BY rank
         ) AS citations
