@@ -17,6 +17,7 @@ from backstory.interfaces.dagster_specs.asset_keys import name_of
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.pipeline.checks.checks import CHECKS, CheckResult
 from backstory.pipeline.history.history import BY_DAGSTER
+from backstory.pipeline.run.difference_lines import describe_differences
 from backstory.pipeline.run.executor import OnProgress, RunEvent
 from backstory.pipeline.run.runner import RunRequest, execute_stages
 from backstory.pipeline.run.state import RunState
@@ -101,6 +102,8 @@ def make_assets(
             partitions=keys, tables=frozenset(selected), by=BY_DAGSTER, run_id=context.run.run_id
         )
         state = workspace.execute_run(request, on_progress, execute)
+        if state.differences is not None:
+            context.log.info("\n".join(describe_differences(state.differences)))
         if state.waiting:
             context.log.warning(state.waiting)
         failures = [*state.describe_failures(), *filter(None, [state.stopped])]

@@ -90,7 +90,16 @@ def made(process: Process, tmp_path: Path) -> Workspace:
 def test_materialize_makes_every_table_and_a_second_run_none(
     process: Process, made: Workspace, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "window_contexts" in process.result.stdout
+    told = [line.partition(":")[0] for line in process.result.stdout.splitlines()]
+    assert told[:3] == ["Documents", "Messages", "Windows"]
+    with open_instance(process.workspace) as instance:
+        [run] = instance.get_runs()
+        logged = [
+            record.event_log_entry.user_message for record in instance.get_records_for_run(run.run_id).records
+        ]
+    # Dagster's log has the same record in the same words.
+    [same] = [text for text in logged if text.startswith("Documents: ")]
+    assert same.splitlines() == process.result.stdout.splitlines()[:3]
     assert list_partitions(made.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(made.root))
     second = call("materialize")

@@ -136,7 +136,7 @@ def _contract(table: str) -> Check:
         name="contract_breaches",
         blocking=True,
         find=lambda workspace, partitions: integrity.find_contract_breaches(workspace, table, partitions),
-        what="breaches of the contract of the stored rows",
+        what="breaches of the table's contract: columns, types, value ranges, unique rows",
         example="{breach}",
         remedy=_remake(table),
     )
