@@ -35,8 +35,8 @@ _LIMITS = {
 _ABOUT_TABLES = """\
 Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` for tables
 without partitions), replaced atomically. `data/backstory.duckdb` has one view per table and the two views below, so a
-reader needs only DuckDB. Times in the two views are plain times in UTC. Those of the tables have a zone, and `fetchall`
-of DuckDB's Python client needs the package `pytz` for them. In Python, `backstory.storage.tables.views.connect(folder)`
+reader needs only DuckDB. Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's
+Python client needs `pytz`. In Python, `backstory.storage.tables.views.connect(folder)`
 returns an Ibis backend. The tables are listed in the order in which data flows. [Columns](reference/columns.md) lists
 every column with its type."""
 

@@ -159,7 +159,7 @@ def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: 
 def test_of_what_is_missing_a_range_of_days_makes_only_these(made: Workspace, call: Call) -> None:
     for day in ("2025-03-13", "2025-03-15"):
         (made.tables / "contexts" / f"{day}.parquet").unlink()
-    result = call("materialize", "--from", "2025-03-15", "--to", "2025-03-15", "-w", str(made.root))
+    result = call("materialize", "-v", "--from", "2025-03-15", "--to", "2025-03-15", "-w", str(made.root))
     assert result.returncode == 0
     assert result.stdout.count("unchanged") == len(STAGES) - 1
     assert list_partitions(made.tables, "contexts") == ["2025-03-15"]

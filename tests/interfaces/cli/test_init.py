@@ -60,7 +60,7 @@ def test_a_chat_and_a_folder_become_a_workspace_that_was_run(
     assert said.index("Taken for chats") < said.index("Taken for documents") < said.index(f"Made {root}")
     workspace = open_workspace(root)
     messages = read_table(workspace.tables, "messages")
-    assert f"{messages['timestamp'].min():%H:%M}" == "00:01"
+    assert messages["timestamp"].sort().dt.strftime("%H:%M")[0] == "00:01"
     assert read_table(workspace.tables, "documents").height == len(POSTS)
     assert len(list(workspace.posts_dir.glob("*.md"))) == 1
     assert export.read_text(encoding="utf-8") == CHAT

@@ -40,7 +40,7 @@ def run(workspace: Workspace) -> Differences:
 def tabulate(tree: dict[str, int]) -> ReaderTables:
     rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok") for name, content in tree.items()]
     columns = ["document_id", "uri", "revision", "content_hash", "status"]
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+    frame = pl.DataFrame(rows, schema=[(column, pl.String()) for column in columns], orient="row")
     return ReaderTables({}, {"documents": frame}, {})
 
 
@@ -74,12 +74,14 @@ def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
         (str(hour), str(group), START + timedelta(hours=9 * hour), content)
         for hour, (group, content) in chat.items()
     ]
-    schema = {
-        "message_id": pl.String,
-        "conversation_id": pl.String,
-        "timestamp": pl.Datetime("us", "UTC"),
-        "content": pl.Int64,
-    }
+    schema = pl.Schema(
+        {
+            "message_id": pl.String(),
+            "conversation_id": pl.String(),
+            "timestamp": pl.Datetime("us", "UTC"),
+            "content": pl.Int64(),
+        }
+    )
     return ReaderTables({}, {"messages": pl.DataFrame(rows, schema=schema, orient="row")}, {})
 
 
