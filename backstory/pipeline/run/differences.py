@@ -17,8 +17,10 @@ from backstory.storage.tables.parquet import scan_table
 
 _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     "documents": (pl.col("document_id", "uri", "revision", "content_hash", "status"),),
+    # Numbers in place of texts, since all messages are held during a run: 32 MB for a million.
     "messages": (
-        pl.col("message_id", "conversation_id", "timestamp"),
+        pl.col("message_id", "conversation_id").hash(),
+        pl.col("timestamp"),
         pl.struct("author", "text", "kind").hash().alias("content"),
     ),
     "windows": (pl.col("window_id", "conversation_id", "started_at"),),
