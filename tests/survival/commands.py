@@ -22,6 +22,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("documents",),
     ("windows",),
     ("context", "latest"),
+    ("explain", "latest"),
     ("report", "latest"),
     ("site",),
     ("search", "a sluggish starter"),
@@ -43,6 +44,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
 CHANGING: Final[tuple[tuple[str, ...], ...]] = (
     ("run",),
     ("add", "{root}/posts"),
+    ("learn",),
     ("doctor", "--prune-caches"),
     ("remove", "unrelated.md"),
     ("forget", "--document", "sourdough.md"),
