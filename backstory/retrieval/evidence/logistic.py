@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from backstory.retrieval.evidence.pair_features import Values
+from backstory.retrieval.evidence.shared_words import Values
 
 _STEPS: Final = 100
 _CONVERGED: Final = 1e-9

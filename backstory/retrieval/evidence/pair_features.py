@@ -6,21 +6,26 @@ spread or the temperature of the embedding space. So one model of pairs serves s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.protocol import Vectors
+from backstory.retrieval.evidence.shared_words import (
+    Rows,
+    Values,
+    WordLists,
+    list_phrases,
+    list_words,
+    weigh_shared,
+)
 from backstory.retrieval.selection.strategies import FindVectors
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
-
-Values = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 SAMPLED: Final = 512
 """Chunks of the corpus whose cosines say what a text reaches by chance."""
@@ -32,36 +37,46 @@ _ROWS_AT_ONCE: Final = 1 << 15
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of a batch of windows, with the texts and vectors that their features are read from.
+    """The pairs of a batch of windows, with the words and vectors that their features are read from.
 
     Attributes:
-        hits: Table ``hits``, one row per pair.
-        part: Row of the part in ``parts`` of each pair.
-        chunk: Row of the chunk in ``chunk_vectors`` of each pair.
-        parts: ``window_id`` and ``text`` of the parts that have a pair or lie beside one that has.
+        cosine: Cosine of each pair.
+        keywords: Score of each pair by keywords, 0 where they do not find it.
+        score: Score of the hybrid ranking of each pair.
+        part: Row of the part of each pair.
+        chunk: Row of the chunk of each pair.
+        document: Number of the document of each pair.
+        window: Number of the window of each part.
         before: Row of the part before each part in its window; -1 for the first.
         after: Row of the part after it; -1 for the last.
         part_vectors: Unit vectors of the parts.
         chunk_vectors: Unit vectors of the chunks.
-        part_words: ``part``, ``term`` and ``rarity`` of the words of the parts, in order.
-        chunk_words: ``chunk``, ``term`` and ``rarity`` of the words of the chunks with their titles, in order.
-        title_words: ``chunk``, ``term`` and ``rarity`` of the words of the chunks' titles.
+        part_words: Words of the parts.
+        chunk_words: Words of the chunks with their titles.
+        title_words: Words of the titles of the chunks.
+        part_phrases: Phrases of the parts.
+        chunk_phrases: Phrases of the chunks with their titles.
         sample: Unit vectors of some chunks of the corpus.
         temperature: Difference in score that changes the evidence by the factor e.
         threshold: Cosine below which a hit of this embedding space is seldom evidence.
     """
 
-    hits: pl.DataFrame
+    cosine: Values
+    keywords: Values
+    score: Values
     part: Rows
     chunk: Rows
-    parts: pl.DataFrame
+    document: Rows
+    window: Rows
     before: Rows
     after: Rows
     part_vectors: Vectors
     chunk_vectors: Vectors
-    part_words: pl.DataFrame
-    chunk_words: pl.DataFrame
-    title_words: pl.DataFrame
+    part_words: WordLists
+    chunk_words: WordLists
+    title_words: WordLists
+    part_phrases: WordLists
+    chunk_phrases: WordLists
     sample: Vectors
     temperature: float
     threshold: float
@@ -88,51 +103,65 @@ def measure_pairs(
     Raises:
         InputError: A hit is not of this index, or not of these queries.
     """
-    # The score of the hybrid ranking, by whichever ranking the hits were found.
-    fused = (
-        pl.col("similarity") + index.calibration.keyword_weight * pl.col("keyword_score").fill_null(0).sqrt()
-    )
-    pairs = _read_pairs(hits.with_columns(score=fused), parts, find_vectors, index)
-    noise = _measure_noise(pairs)
+    pairs = _read_pairs(hits, parts, find_vectors, index)
+    noise, share = _measure_noise(pairs), _share(pairs)
     return {
-        **_measure_similarity(pairs, noise),
+        **_measure_similarity(pairs, noise, share),
         **_measure_words(pairs),
         **_measure_neighbours(pairs, noise),
-        **_measure_documents(pairs, noise),
+        **_measure_documents(pairs, noise, share),
     }
 
 
 def _read_pairs(
     hits: pl.DataFrame, parts: pl.DataFrame, find_vectors: FindVectors, index: SearchIndex
 ) -> _Pairs:
-    rows = {part: row for row, part in enumerate(parts["part_id"])}
+    part_ids = parts["part_id"].to_list()
     chunk_ids = hits["chunk_id"].unique(maintain_order=True)
-    columns = {chunk_id: row for row, chunk_id in enumerate(chunk_ids)}
+    cosine = hits["similarity"].to_numpy().astype(np.float64)
+    keywords = hits["keyword_score"].fill_null(0).to_numpy().astype(np.float64)
     described = index.describe(chunk_ids)
-    texts = described.select(pl.concat_str("title", "text", separator="\n")).to_series()
-    same = parts.select(
-        after=(pl.struct("window_id", "granularity") == pl.struct("window_id", "granularity").shift(-1))
-    )["after"].fill_null(value=False)
-    follows = same.to_numpy()
+    titles = described["title"].to_list()
+    texts = [f"{title}\n{text}" for title, text in zip(titles, described["text"], strict=True)]
+    part_words = index.words_of(parts["text"].to_list())
+    chunk_words = index.words_of(texts)
+    width = 1 + max(int(words["term"].to_numpy().max(initial=0)) for words in (part_words, chunk_words))
+    window, kind = _number(parts["window_id"]), _number(parts["granularity"])
+    follows = (window[1:] == window[:-1]) & (kind[1:] == kind[:-1])
     own = np.arange(len(parts))
-    before = np.full(len(parts), -1)
-    before[1:][follows[:-1]] = own[:-1][follows[:-1]]
     return _Pairs(
-        hits=hits,
-        part=hits["query_chunk_id"].replace_strict(rows, return_dtype=pl.Int64).to_numpy(),
-        chunk=hits["chunk_id"].replace_strict(columns, return_dtype=pl.Int64).to_numpy(),
-        parts=parts,
-        before=before,
-        after=np.where(follows, own + 1, -1),
-        part_vectors=find_vectors(parts["part_id"].to_list()),
+        cosine=cosine,
+        keywords=keywords,
+        # By whichever ranking the hits were found.
+        score=cosine + index.calibration.keyword_weight * np.sqrt(keywords),
+        part=_find_rows(hits["query_chunk_id"], part_ids),
+        chunk=_find_rows(hits["chunk_id"], chunk_ids.to_list()),
+        document=_number(hits["document_id"]),
+        window=window,
+        before=np.where(np.insert(follows, 0, values=False)[: len(own)], own - 1, -1),
+        after=np.where(np.append(follows, values=False)[: len(own)], own + 1, -1),
+        part_vectors=find_vectors(part_ids),
         chunk_vectors=index.vectors_of(chunk_ids),
-        part_words=index.words_of(parts["text"].to_list()).rename({"text": "part"}),
-        chunk_words=index.words_of(texts.to_list()).rename({"text": "chunk"}),
-        title_words=index.words_of(described["title"].to_list()).rename({"text": "chunk"}),
+        part_words=list_words(part_words, len(parts)),
+        chunk_words=list_words(chunk_words, len(chunk_ids)),
+        title_words=list_words(index.words_of(titles), len(chunk_ids)),
+        part_phrases=list_phrases(part_words, len(parts), width),
+        chunk_phrases=list_phrases(chunk_words, len(chunk_ids), width),
         sample=index.sample_vectors(SAMPLED),
         temperature=index.calibration.temperature,
         threshold=index.calibration.min_similarity or 0.0,
     )
+
+
+def _number(values: pl.Series) -> Rows:
+    """Number values in the order in which they first occur."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values.to_list()], np.int64)
+
+
+def _find_rows(values: pl.Series, known: Sequence[str]) -> Rows:
+    rows = {value: row for row, value in enumerate(known)}
+    return np.array([rows[value] for value in values.to_list()], np.int64)
 
 
 def list_parts(hits: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
@@ -212,85 +241,45 @@ def _compare(left: Vectors, left_rows: Rows, right: Vectors, right_rows: Rows) -
     return np.concatenate([np.empty(0), *products])
 
 
-def _measure_similarity(pairs: _Pairs, noise: _Noise) -> dict[str, Values]:
+def _measure_similarity(pairs: _Pairs, noise: _Noise, share: Values) -> dict[str, Values]:
     """Compare the cosine and the score of each pair with what its part finds elsewhere."""
-    hits = pairs.hits
-    cosine = hits["similarity"].to_numpy()
-    table = hits.select(
-        "score",
-        mean=pl.col("score").mean().over("query_chunk_id"),
-    )
-    score, mean = (table[name].to_numpy() for name in ("score", "mean"))
+    count = len(pairs.part_vectors)
+    found = np.maximum(np.bincount(pairs.part, minlength=count), 1)
+    mean = np.bincount(pairs.part, weights=pairs.score, minlength=count) / found
     return {
-        "part_deviations": noise.standardize(pairs, cosine),
-        "gap_to_mean": (score - mean) / pairs.temperature,
-        "log_share": np.log(_share(pairs) + _TINY),
-        "keywords": np.sqrt(hits["keyword_score"].fill_null(0).to_numpy()),
+        "part_deviations": noise.standardize(pairs, pairs.cosine),
+        "gap_to_mean": (pairs.score - mean[pairs.part]) / pairs.temperature,
+        "log_share": np.log(share + _TINY),
+        "keywords": np.sqrt(pairs.keywords),
     }
 
 
 def _share(pairs: _Pairs) -> Values:
     """Return the share of each pair in the evidence of its part, a softmax of the scores."""
-    evidence = ((pl.col("score") - pl.col("score").max()) / pairs.temperature).exp()
-    table = pairs.hits.select(share=(evidence / evidence.sum()).over("query_chunk_id"))
-    return table["share"].to_numpy()
+    count = len(pairs.part_vectors)
+    best = _find_most(pairs.part, pairs.score, count)
+    evidence = np.exp((pairs.score - best[pairs.part]) / pairs.temperature)
+    share: Values = evidence / np.bincount(pairs.part, weights=evidence, minlength=count)[pairs.part]
+    return share
+
+
+def _find_most(group: Rows, values: Values, groups: int) -> Values:
+    """Return the highest value of each group."""
+    most = np.full(groups, -np.inf)
+    np.maximum.at(most, group, values)
+    return most
 
 
 def _measure_words(pairs: _Pairs) -> dict[str, Values]:
     """Measure the words and phrases that part and chunk share, weighted by rarity."""
-    shared = _share_words(pairs, pairs.part)
-    phrases = _add_up(pairs, pairs.part, _pair_words(pairs.part_words, "part"), ["first", "second"],
-                      _pair_words(pairs.chunk_words, "chunk"))  # fmt: skip
-    titles = _add_up(pairs, pairs.part, _distinct(pairs.part_words), ["term"], _distinct(pairs.title_words))
-    title_rarity = _sum_rarity(pairs.title_words, "chunk", len(pairs.chunk_vectors))
+    _, rarest = weigh_shared(pairs.part_words, pairs.part, pairs.chunk_words, pairs.chunk)
+    phrases, _ = weigh_shared(pairs.part_phrases, pairs.part, pairs.chunk_phrases, pairs.chunk)
+    titles, _ = weigh_shared(pairs.part_words, pairs.part, pairs.title_words, pairs.chunk)
     return {
-        "rarest_shared_word": shared["most"].to_numpy(),
-        "shared_phrases": np.log1p(phrases["sum"].to_numpy()),
-        "title_share": titles["sum"].to_numpy() / np.maximum(title_rarity[pairs.chunk], _TINY),
+        "rarest_shared_word": rarest,
+        "shared_phrases": np.log1p(phrases),
+        "title_share": titles / np.maximum(pairs.title_words.sum_rarity()[pairs.chunk], _TINY),
     }
-
-
-def _share_words(pairs: _Pairs, part: Rows) -> pl.DataFrame:
-    return _add_up(pairs, part, _distinct(pairs.part_words), ["term"], _distinct(pairs.chunk_words))
-
-
-def _add_up(
-    pairs: _Pairs, part: Rows, of_parts: pl.DataFrame, by: list[str], of_chunks: pl.DataFrame
-) -> pl.DataFrame:
-    """Return ``sum`` and ``most`` of the rarity of what a part shares with the chunk of each pair, 0 for nothing."""
-    keys = pl.DataFrame({"part": part, "chunk": pairs.chunk}).with_row_index("pair")
-    found = (
-        keys.join(of_parts, on="part")
-        .join(of_chunks.select("chunk", *by), on=["chunk", *by])
-        .group_by("pair")
-        .agg(sum=pl.col("rarity").sum(), most=pl.col("rarity").max())
-    )
-    return keys.select("pair").join(found, on="pair", how="left", maintain_order="left").fill_null(0.0)
-
-
-def _distinct(words: pl.DataFrame) -> pl.DataFrame:
-    return words.unique(maintain_order=True)
-
-
-def _pair_words(words: pl.DataFrame, of: str) -> pl.DataFrame:
-    """Return the distinct pairs of neighbouring words of each text, with the mean of their rarities."""
-    return (
-        words.select(
-            of,
-            first="term",
-            second=pl.col("term").shift(-1).over(of),
-            rarity=(pl.col("rarity") + pl.col("rarity").shift(-1).over(of)) / 2,
-        )
-        .drop_nulls("second")
-        .unique([of, "first", "second"], maintain_order=True)
-    )
-
-
-def _sum_rarity(words: pl.DataFrame, of: str, count: int) -> Values:
-    found = _distinct(words).group_by(of).agg(pl.col("rarity").sum())
-    sums = np.zeros(count)
-    sums[found[of].to_numpy()] = found["rarity"].to_numpy()
-    return sums
 
 
 def _measure_neighbours(pairs: _Pairs, noise: _Noise) -> dict[str, Values]:
@@ -298,8 +287,7 @@ def _measure_neighbours(pairs: _Pairs, noise: _Noise) -> dict[str, Values]:
     cosines, words = [], np.zeros(len(pairs.part))
     for beside in (pairs.before[pairs.part], pairs.after[pairs.part]):
         cosines.append(np.where(beside >= 0, pairs.compare(np.maximum(beside, 0)), np.nan))
-        shared = _share_words(pairs, beside)["sum"].to_numpy()
-        words += np.where(beside >= 0, shared, 0.0)
+        words += weigh_shared(pairs.part_words, beside, pairs.chunk_words, pairs.chunk)[0]
     count = np.isfinite(cosines).sum(axis=0)
     alone = count == 0
     mean = np.nansum(cosines, axis=0) / np.maximum(count, 1)
@@ -313,35 +301,32 @@ def _measure_neighbours(pairs: _Pairs, noise: _Noise) -> dict[str, Values]:
 
 def _compare_window(pairs: _Pairs) -> Values:
     """Return the cosine of the chunk of each pair with the mean of its window's parts."""
-    numbers = pairs.parts.select(pl.col("window_id").rank("dense") - 1).to_series().cast(pl.Int64).to_numpy()
-    sums = np.zeros((int(numbers.max(initial=-1)) + 1, pairs.part_vectors.shape[1]), np.float32)
-    np.add.at(sums, numbers, pairs.part_vectors)
+    windows = int(pairs.window.max(initial=-1)) + 1
+    sums = np.zeros((windows, pairs.part_vectors.shape[1]), np.float32)
+    np.add.at(sums, pairs.window, pairs.part_vectors)
     means = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), _TINY)
-    return _compare(means, numbers[pairs.part], pairs.chunk_vectors, pairs.chunk)
+    return _compare(means, pairs.window[pairs.part], pairs.chunk_vectors, pairs.chunk)
 
 
-def _measure_documents(pairs: _Pairs, noise: _Noise) -> dict[str, Values]:
+def _measure_documents(pairs: _Pairs, noise: _Noise, share: Values) -> dict[str, Values]:
     """Measure how much of the window finds the document of each pair, and how well."""
-    hits = pairs.hits.select("window_id", "query_chunk_id", "document_id", "score").with_columns(
-        share=_share(pairs), best=pl.col("score").max().over("query_chunk_id")
-    )
-    document = ["window_id", "document_id"]
-    by_part = hits.group_by(*document, "query_chunk_id").agg(pl.col("score").max(), pl.col("share").sum())
-    of_document = by_part.group_by(document).agg(
-        most=pl.col("score").max(),
-        second=pl.col("score").top_k(2).min(),
-        mass=pl.col("share").sum(),
-        found=pl.len(),
-    )
-    parts = hits.group_by("window_id").agg(parts=pl.col("query_chunk_id").n_unique())
-    table = hits.join(of_document, on=document, how="left", maintain_order="left").join(
-        parts, on="window_id", how="left", maintain_order="left"
-    )
-    column = {name: table[name].to_numpy().astype(np.float64) for name in table.columns[3:]}
+    parts, documents = len(pairs.part_vectors), int(pairs.document.max(initial=-1)) + 1
+    # A document in a window, then in a part of it.
+    found, of_pair = np.unique(pairs.window[pairs.part] * documents + pairs.document, return_inverse=True)
+    by_part, of_finding = np.unique(of_pair * parts + pairs.part, return_inverse=True)
+    owner = by_part // max(parts, 1)
+    score = _find_most(of_finding, pairs.score, len(by_part))
+    mass = np.bincount(owner, weights=np.bincount(of_finding, weights=share), minlength=len(found))
+    count = np.bincount(owner, minlength=len(found))
+    order = np.lexsort((-score, owner))
+    best = np.cumsum(count) - count
+    second = score[order][best + (count > 1)]
+    asked = np.bincount(pairs.window[np.unique(pairs.part)])[pairs.window[pairs.part]].astype(np.float64)
+    of_part = _find_most(pairs.part, pairs.score, parts)[pairs.part]
     return {
-        "document_above_part": (column["most"] - column["best"]) / pairs.temperature,
-        "document_second": noise.standardize(pairs, column["second"]),
-        "document_mass": np.log(column["mass"] / column["parts"] + 1e-4),
-        "document_found": np.log(column["found"] / column["parts"]),
-        "parts": np.log(column["parts"]),
+        "document_above_part": (score[order][best][of_pair] - of_part) / pairs.temperature,
+        "document_second": noise.standardize(pairs, second[of_pair]),
+        "document_mass": np.log(mass[of_pair] / asked + 1e-4),
+        "document_found": np.log(count[of_pair] / asked),
+        "parts": np.log(asked),
     }

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from backstory.base.ids import digest_json
-from backstory.retrieval.evidence.pair_features import Values
+from backstory.retrieval.evidence.shared_words import Values
 
 SERVES: Final = 0.5
 """A chunk serves a part from this probability on."""

@@ -11,8 +11,9 @@ from backstory.index.snapshot.opening import open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.workspace import Workspace
-from backstory.retrieval.evidence.pair_features import Values, list_parts, measure_pairs
+from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.retrieval.evidence.shared_words import Values
 from backstory.storage.tables.parquet import read_table
 
 

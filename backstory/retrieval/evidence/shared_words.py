@@ -1,0 +1,111 @@
+"""Words and phrases that a part and a chunk share, weighted by rarity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_PAIRS_AT_ONCE: Final = 1 << 14
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """The distinct words, or phrases, of some texts.
+
+    Attributes:
+        start: Place of the first word of each text, then the number of all words; shape ``(texts + 1,)``.
+        word: Number of each word, ascending within a text.
+        rarity: Rarity of each word.
+    """
+
+    start: Rows
+    word: Rows
+    rarity: Values
+
+    def sum_rarity(self) -> Values:
+        """Return the sum of the rarities of each text, shape ``(texts,)``."""
+        text = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        return np.bincount(text, weights=self.rarity, minlength=len(self.start) - 1).astype(np.float64)
+
+
+def list_words(words: pl.DataFrame, texts: int) -> WordLists:
+    """List the distinct words of texts.
+
+    Args:
+        words: From :meth:`backstory.index.search.SearchIndex.words_of`: ``text``, ``term`` and ``rarity``, in order.
+        texts: Number of texts.
+    """
+    return _list_distinct(*_read_columns(words), texts)
+
+
+def list_phrases(words: pl.DataFrame, texts: int, width: int) -> WordLists:
+    """List the distinct pairs of neighbouring words of texts, each with the mean of the rarities of its words.
+
+    Args:
+        words: See :func:`list_words`.
+        texts: Number of texts.
+        width: A number above that of every word. Lists are comparable if they have the same.
+    """
+    text, term, rarity = _read_columns(words)
+    within = text[1:] == text[:-1]
+    phrase = term[:-1] * width + term[1:]
+    return _list_distinct(text[:-1][within], phrase[within], ((rarity[:-1] + rarity[1:]) / 2)[within], texts)
+
+
+def weigh_shared(
+    left: WordLists, left_rows: Rows, right: WordLists, right_rows: Rows
+) -> tuple[Values, Values]:
+    """Weigh what two texts share, pair by pair.
+
+    Args:
+        left: Lists of words.
+        left_rows: Text of ``left`` of each pair; -1 for a text without words.
+        right: Lists of words.
+        right_rows: Text of ``right`` of each pair.
+
+    Returns:
+        The sum and the maximum of the rarities of the shared words, each of shape ``(pairs,)``; 0 for nothing.
+    """
+    # Numbers of the words of the left side alone, so that a word with its text fits into one integer.
+    known, left_word = np.unique(left.word, return_inverse=True)
+    place = np.minimum(np.searchsorted(known, right.word), max(0, len(known) - 1))
+    is_known = known[place] == right.word if len(known) else np.zeros(len(right.word), bool)
+    text = np.repeat(np.arange(len(right.start) - 1), np.diff(right.start))
+    keys = text[is_known] * len(known) + place[is_known]
+    sums, most = np.zeros(len(left_rows)), np.zeros(len(left_rows))
+    if not len(keys):
+        return sums, most
+    lengths = np.append(np.diff(left.start), 0)[left_rows]
+    starts = left.start[np.maximum(left_rows, 0)]
+    for first in range(0, len(left_rows), _PAIRS_AT_ONCE):
+        group = slice(first, first + _PAIRS_AT_ONCE)
+        length = lengths[group]
+        pair = np.repeat(np.arange(len(length)), length)
+        word = np.arange(len(pair)) + np.repeat(starts[group] - np.cumsum(length) + length, length)
+        wanted = right_rows[group][pair] * len(known) + left_word[word]
+        shared = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
+        pair, rarity = pair[shared], left.rarity[word[shared]]
+        sums[group] = np.bincount(pair, weights=rarity, minlength=len(length))
+        np.maximum.at(most[group], pair, rarity)
+    return sums, most
+
+
+def _read_columns(words: pl.DataFrame) -> tuple[Rows, Rows, Values]:
+    text, term, rarity = (words[name].to_numpy() for name in ("text", "term", "rarity"))
+    return text.astype(np.int64), term.astype(np.int64), rarity
+
+
+def _list_distinct(text: Rows, word: Rows, rarity: Values, texts: int) -> WordLists:
+    order = np.lexsort((word, text))
+    text, word, rarity = text[order], word[order], rarity[order]
+    is_first = np.ones(len(text), bool)
+    is_first[1:] = (text[1:] != text[:-1]) | (word[1:] != word[:-1])
+    start = np.searchsorted(text[is_first], np.arange(texts + 1))
+    return WordLists(start, word[is_first], rarity[is_first])
