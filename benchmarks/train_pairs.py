@@ -155,7 +155,8 @@ def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pai
     rag = settings.rag.model_copy(update={"as_of": settings.rag.as_of and is_own})
     queries = plan_queries(asked, chunks, vectors, rag)
     hits = find_hits(queries, documents.index, rag).frame
-    features = measure_pairs(hits, list_parts(hits, chunks), queries.vectors_of, documents.index)
+    found = documents.index.describe(hits["chunk_id"].unique(maintain_order=True))
+    features = measure_pairs(hits, list_parts(hits, chunks), found, queries.vectors_of, documents.index)
     serves = np.zeros(len(hits))
     known = np.ones(len(hits), bool)
     if is_own:

@@ -153,8 +153,8 @@ class Retrieval:
             ModelError: The reranker could not be used.
         """
         reranking = self._start_reranking(window_chunks)
-        hits = self._weigh(hits, window_chunks, query_vectors)
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
+        hits = self._weigh(hits, found, window_chunks, query_vectors)
         judge = partial(
             select_hits,
             temperature=self.index.calibration.temperature,
@@ -203,7 +203,7 @@ class Retrieval:
         )
 
     def _weigh(
-        self, hits: pl.DataFrame, window_chunks: pl.DataFrame, query_vectors: FindVectors
+        self, hits: pl.DataFrame, found: pl.DataFrame, window_chunks: pl.DataFrame, query_vectors: FindVectors
     ) -> pl.DataFrame:
         """Add the probability that the chunk of each hit tells something about the part.
 
@@ -218,7 +218,7 @@ class Retrieval:
         weighed = []
         for group, fit in ((hits.filter(~is_post), self.document_fit), (hits.filter(is_post), None)):
             if len(group):
-                measured = self._measure(group, parts, query_vectors)
+                measured = self._measure(group, found, parts, query_vectors)
                 weighed.append(measured.with_columns(prior=weigh_documents(measured, fit)))
         if not weighed:
             return hits.with_columns(probability=pl.lit(0.0), prior=pl.lit(1.0))
@@ -243,11 +243,15 @@ class Retrieval:
         Returns:
             See :func:`backstory.retrieval.evidence.document_fit.compare_documents`.
         """
-        return compare_documents(self._measure(hits, _list_asking(hits, window_chunks), query_vectors))
+        found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
+        parts = _list_asking(hits, window_chunks)
+        return compare_documents(self._measure(hits, found, parts, query_vectors))
 
-    def _measure(self, hits: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors) -> pl.DataFrame:
+    def _measure(
+        self, hits: pl.DataFrame, found: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors
+    ) -> pl.DataFrame:
         """Add the features of each hit and its probability, which is 0 for small talk."""
-        features = measure_pairs(hits, parts, query_vectors, self.index)
+        features = measure_pairs(hits, parts, found, query_vectors, self.index)
         asks = hits["query_chunk_id"].is_in(parts.filter("asks")["part_id"].to_list())
         probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64) * asks.cast(
             pl.Float64

@@ -87,13 +87,18 @@ class _Pairs:
 
 
 def measure_pairs(
-    hits: pl.DataFrame, parts: pl.DataFrame, find_vectors: FindVectors, index: SearchIndex
+    hits: pl.DataFrame,
+    parts: pl.DataFrame,
+    chunks: pl.DataFrame,
+    find_vectors: FindVectors,
+    index: SearchIndex,
 ) -> dict[str, Values]:
     """Measure the pair of every hit.
 
     Args:
         hits: Table ``hits``.
         parts: From :func:`list_parts`: the queries of the same windows.
+        chunks: ``chunk_id``, ``title`` and ``text`` of each chunk of the hits, in any order; may hold others.
         find_vectors: Gives the unit vectors of parts by id, shape ``(len(ids), dimension)``.
         index: The index that was searched.
 
@@ -103,7 +108,7 @@ def measure_pairs(
     Raises:
         InputError: A hit is not of this index, or not of these queries.
     """
-    pairs = _read_pairs(hits, parts, find_vectors, index)
+    pairs = _read_pairs(hits, parts, chunks, find_vectors, index)
     noise, share = _measure_noise(pairs), _share(pairs)
     return {
         **_measure_similarity(pairs, noise, share),
@@ -114,15 +119,19 @@ def measure_pairs(
 
 
 def _read_pairs(
-    hits: pl.DataFrame, parts: pl.DataFrame, find_vectors: FindVectors, index: SearchIndex
+    hits: pl.DataFrame,
+    parts: pl.DataFrame,
+    chunks: pl.DataFrame,
+    find_vectors: FindVectors,
+    index: SearchIndex,
 ) -> _Pairs:
     part_ids = parts["part_id"].to_list()
-    chunk_ids = hits["chunk_id"].unique(maintain_order=True)
+    chunks = chunks.filter(pl.col("chunk_id").is_in(hits["chunk_id"].unique().to_list()))
+    chunk_ids = chunks["chunk_id"].to_list()
     cosine = hits["similarity"].to_numpy().astype(np.float64)
     keywords = hits["keyword_score"].fill_null(0).to_numpy().astype(np.float64)
-    described = index.describe(chunk_ids)
-    titles = described["title"].to_list()
-    texts = [f"{title}\n{text}" for title, text in zip(titles, described["text"], strict=True)]
+    titles = chunks["title"].to_list()
+    texts = [f"{title}\n{text}" for title, text in zip(titles, chunks["text"], strict=True)]
     part_words = index.words_of(parts["text"].to_list())
     chunk_words = index.words_of(texts)
     width = 1 + max(int(words["term"].to_numpy().max(initial=0)) for words in (part_words, chunk_words))
@@ -135,7 +144,7 @@ def _read_pairs(
         # By whichever ranking the hits were found.
         score=cosine + index.calibration.keyword_weight * np.sqrt(keywords),
         part=_find_rows(hits["query_chunk_id"], part_ids),
-        chunk=_find_rows(hits["chunk_id"], chunk_ids.to_list()),
+        chunk=_find_rows(hits["chunk_id"], chunk_ids),
         document=_number(hits["document_id"]),
         window=window,
         before=np.where(np.insert(follows, 0, values=False)[: len(own)], own - 1, -1),

@@ -20,12 +20,13 @@ COMPARED: Final = 5
 
 
 def estimate_questions(
-    hits: pl.DataFrame, texts: Sequence[str], vectors: Vectors, index: SearchIndex
+    hits: pl.DataFrame, chunks: pl.DataFrame, texts: Sequence[str], vectors: Vectors, index: SearchIndex
 ) -> NDArray[np.float64]:
     """Estimate the probability of every hit of some questions. Each question is a window of one part.
 
     Args:
         hits: The hits of a search, see :class:`backstory.index.result.SearchResult`.
+        chunks: ``chunk_id``, ``title`` and ``text`` of each chunk of the hits, in any order.
         texts: The questions.
         vectors: Unit vectors of the questions, shape ``(len(texts), dimension)``.
         index: The index that was searched.
@@ -61,6 +62,7 @@ def estimate_questions(
     features = measure_pairs(
         lists.with_columns(window_id="list", query_chunk_id="list"),
         parts,
+        chunks,
         lambda ids: vectors[[rows[part] for part in ids]],
         index,
     )

@@ -38,7 +38,8 @@ class Measured:
         return np.stack([self.vectors[chunk_id] for chunk_id in ids])
 
     def measure(self, hits: pl.DataFrame) -> dict[str, Values]:
-        return measure_pairs(hits, list_parts(hits, self.chunks), self.find_vectors, self.index)
+        found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
+        return measure_pairs(hits, list_parts(hits, self.chunks), found, self.find_vectors, self.index)
 
 
 @pytest.fixture
