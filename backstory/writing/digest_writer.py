@@ -28,21 +28,21 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-5"
+_VERSION: Final = "digest-6"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _TOPICS: Final = 10
 """Most topics of a digest."""
-_TITLE_TOPICS: Final = 3
 _TAGS: Final = 5
-_NAMES: Final = 2
-"""Most names of a topic that no document names."""
-_SECOND_NAME: Final = 0.5
-"""Share of the weight of the first name from which on a topic has a second one."""
+_LONGEST_HEADING: Final = 60
+"""Most characters of a sentence that stands for the name of a topic."""
+_LEAST_TERMS: Final = 2
+"""Fewest terms of such a sentence."""
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
 _EARLIER: Final = "Earlier"
+_LIST_MARK: Final = re.compile(r"\A[-*•]\s+")
 _ACTIVE: Final = re.compile(r"(\\*)([*`<]|(?<![^\W_])_|_(?![^\W_]))")
 
 
@@ -51,7 +51,7 @@ class _Section:
     """A topic with what is needed to write about it."""
 
     topic: Topic
-    phrases: Sequence[Phrase]
+    phrase: Phrase | None
     weights: Mapping[str, float]
 
 
@@ -103,7 +103,7 @@ class _Digest:
         return Draft(
             title=self._write_title(sections),
             text="\n\n".join(parts) + "\n",
-            tags=_choose_tags(self._context.citations),
+            tags=_choose_tags(citation for citation in self._context.citations if not citation.is_post),
         )
 
     def _plan(self) -> tuple[list[_Section], int]:
@@ -133,7 +133,7 @@ class _Digest:
             apart,
             self._words,
             self._introducers,
-            _NAMES,
+            1,
         )
         counts = Counter(term for place in topic.places for term in terms[place])
         shared = frozenset[str]().union(*(_join(self._passages[one.number]) for one in topic.citations))
@@ -141,16 +141,25 @@ class _Digest:
             term: rarity[term] * math.log(1 + count) * (_SHARED_FACTOR if term in shared else 1)
             for term, count in counts.items()
         }
-        return _Section(topic, phrases, weights)
+        return _Section(topic, next(iter(phrases), None), weights)
 
     def _write_title(self, sections: Sequence[_Section]) -> str:
-        strongest = sorted(sections, key=lambda section: (-len(section.topic.places), section.topic.places))
-        named = [section for section in strongest if section.phrases][:_TITLE_TOPICS]
-        named.sort(key=lambda section: section.topic.places)
-        if not named:
+        """Name the main topic: the one with most messages among those that a document serves, or else among all."""
+        main = min(
+            sections,
+            key=lambda section: (
+                not section.topic.citations,
+                -len(section.topic.places),
+                section.topic.places,
+            ),
+        )
+        # The words of the messages come first here, so that a post is not called what its document is called.
+        name = self._name_by_phrase(main) or self._name_by_document(main) or self._name_by_sentence(main)
+        if name is None and main.phrase is not None:
+            name = main.phrase.text
+        if name is None:
             return f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
-        phrases = list(dict.fromkeys(section.phrases[0].text for section in named))
-        return capitalize(self._names.shorten(_enumerate(phrases)))
+        return capitalize(self._names.shorten(name))
 
     def _write_head(self) -> str:
         window = self._window
@@ -169,11 +178,39 @@ class _Digest:
         return "\n".join(lines)
 
     def _write_heading(self, section: _Section) -> str:
-        """Name a topic by the title of its document if its messages hold a word of it, or else by its own words."""
+        """Name a topic by its document, by a phrase of its messages, by a short sentence of them, or by a word."""
+        word = section.phrase.text if section.phrase is not None else "In short"
+        name = (
+            self._name_by_document(section)
+            or self._name_by_phrase(section)
+            or self._name_by_sentence(section)
+            or word
+        )
+        return _escape(capitalize(self._names.shorten(name)))
+
+    def _name_by_document(self, section: _Section) -> str | None:
+        """Return the title of the first document of a topic if its messages hold a word of it."""
         for citation in section.topic.citations[:1]:
             if any(section.weights.get(term) for term in self._words.split(citation.title)):
-                return _escape(citation.title)
-        return _escape(capitalize(_enumerate(_choose_names(section.phrases)))) or "In short"
+                return citation.title
+        return None
+
+    def _name_by_phrase(self, section: _Section) -> str | None:
+        """Return the phrase of a topic if it has several words: one word alone says too little."""
+        phrase = section.phrase
+        return phrase.text if phrase is not None and " " in phrase.text else None
+
+    def _name_by_sentence(self, section: _Section) -> str | None:
+        """Quote the short sentence of a topic that says most."""
+        candidates = [
+            one
+            for place in section.topic.places
+            for one in self._sentences[place]
+            if len(one.text) <= _LONGEST_HEADING and len(one.terms) >= _LEAST_TERMS
+        ]
+        best = choose_sentences(candidates, section.weights, 1)
+        # A quote ends as a name does, and a list's mark is none of its words.
+        return f"“{_LIST_MARK.sub('', candidates[best[0]].text).rstrip('.')}”" if best else None
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]
@@ -239,16 +276,8 @@ class _Digest:
         return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
 
 
-def _choose_names(phrases: Sequence[Phrase]) -> list[str]:
-    """Choose one name of several words, or two of one word if the second is nearly as good."""
-    first = phrases[:1]
-    if any(" " in phrase.text for phrase in first):
-        return [phrase.text for phrase in first]
-    return [phrase.text for phrase in phrases if phrase.weight >= _SECOND_NAME * phrases[0].weight]
-
-
-def _choose_tags(citations: Sequence[Citation]) -> tuple[str, ...]:
-    """Choose the tags of the documents that serve most messages."""
+def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:
+    """Choose the tags of the documents that serve most messages; earlier posts only repeat tags of others."""
     served: Counter[str] = Counter()
     for citation in citations:
         for tag in dict.fromkeys(citation.tags):

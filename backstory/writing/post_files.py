@@ -5,19 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+import regex
+
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 
 FileState: TypeAlias = Literal["absent", "ours", "edited"]
 
 _CHECKSUM: Final = re.compile(rb"^checksum: ([0-9a-f]{64})\n", re.MULTILINE)
-_UNSAFE: Final = re.compile(r"[^a-z0-9]+")
+_UNSAFE: Final = re.compile(r"[\W_]+")
+_PLAIN_LETTERS: Final = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+)
+_ACCENTED: Final = regex.compile(r"(\p{Latin})\p{Mn}+")
 _ID_CHARACTERS: Final = 8
+_NAME_BYTES: Final = 180
+"""Most bytes of the conversation in a slug: file systems allow 255 in a name."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +53,15 @@ class Post:
 
 
 def make_slug(conversation_id: str, window_id: str, started_at: datetime) -> str:
-    """Make the slug of a window's post from its day, its conversation and its id, so that it never changes."""
-    conversation = _UNSAFE.sub("-", conversation_id.casefold()).strip("-")
+    """Make the slug of a window's post from its day, its conversation and its id, so that it never changes.
+
+    Latin letters are written without accents; letters of other scripts stay.
+    """
+    plain = _ACCENTED.sub(
+        r"\1", unicodedata.normalize("NFKD", conversation_id.casefold().translate(_PLAIN_LETTERS))
+    )
+    named = _UNSAFE.sub("-", unicodedata.normalize("NFC", plain)).encode()[:_NAME_BYTES]
+    conversation = named.decode(errors="ignore").strip("-")
     return "-".join(
         part for part in (f"{started_at:%Y-%m-%d}", conversation, window_id[:_ID_CHARACTERS]) if part
     )

@@ -73,7 +73,7 @@ DRIP = cite(
 
 def test_a_digest_names_its_topics_and_quotes_both_sides() -> None:
     draft = write(TWO_TOPICS, DRIP)
-    assert draft.title == "Drip and starter"
+    assert draft.title == "How we built the drip irrigation"
     assert draft.tags == ("allotment", "water")
     drip, starter = draft.text.split("## ")[1:]
     assert drip.startswith("How we built the drip irrigation\n")
