@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from backstory.base.ids import PSEUDONYM_PREFIX
 from backstory.base.wording import inflect
 from backstory.text.prompts.escaping import escape_line
 from backstory.writing.determiners import list_introducers
@@ -42,6 +43,8 @@ _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
 _EARLIER: Final = "Earlier"
+# What an earlier digest quotes is quoted without its author and time: neither belongs to the sentence.
+_QUOTED_BY: Final = re.compile(r"^- \*\*[^*\n]+\*\* \d\d:\d\d: ", re.MULTILINE)
 _LIST_MARK: Final = re.compile(r"\A[-*•]\s+")
 _ACTIVE: Final = re.compile(r"(\\*)([*`<]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -89,7 +92,8 @@ class _Digest:
         )
         self._sentences = split_messages(window.messages, self._words)
         self._passages = {
-            citation.number: split_passage(citation.passage, self._words) for citation in context.citations
+            citation.number: split_passage(_QUOTED_BY.sub("- ", citation.passage), self._words)
+            for citation in context.citations
         }
 
     def write(self) -> Draft:
@@ -201,12 +205,14 @@ class _Digest:
         return phrase.text if phrase is not None and " " in phrase.text else None
 
     def _name_by_sentence(self, section: _Section) -> str | None:
-        """Quote the short sentence of a topic that says most."""
+        """Quote the short sentence of a topic that says most, and addresses nobody by a pseudonym."""
         candidates = [
             one
             for place in section.topic.places
             for one in self._sentences[place]
-            if len(one.text) <= _LONGEST_HEADING and len(one.terms) >= _LEAST_TERMS
+            if len(one.text) <= _LONGEST_HEADING
+            and len(one.terms) >= _LEAST_TERMS
+            and PSEUDONYM_PREFIX not in one.text
         ]
         best = choose_sentences(candidates, section.weights, 1)
         # A quote ends as a name does, and a list's mark is none of its words.

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -203,3 +204,22 @@ def outline(parser: MarkdownIt, hostile: str, made: str) -> Counter[str]:
     )
     found = Counter(token.tag or token.type for token in [*tokens, *inline] if token.nesting >= 0)
     return Counter({tag: count for tag, count in found.items() if tag not in PLAIN})
+
+
+def test_a_topic_without_a_document_is_named_by_a_phrase_or_by_a_short_sentence() -> None:
+    named = headings(write(TWO_TOPICS).text)
+    assert named
+    said = " ".join(message.text.casefold() for message in TWO_TOPICS.messages)
+    assert all(name.strip("“”").casefold() in said for name in named)
+    assert not any(" and " in name and not name.startswith("“") for name in named)
+
+
+def test_tags_of_earlier_posts_are_not_those_of_a_post() -> None:
+    earlier = replace(cite(2, "Last week", "The drip line burst.", 0, 1, 2, tags=("whale",)), is_post=True)
+    assert write(TWO_TOPICS, DRIP, earlier).tags == ("allotment", "water")
+
+
+def test_a_quote_of_an_earlier_digest_has_neither_author_nor_time() -> None:
+    passage = "- **member-aaaa** 09:00: The drip irrigation line burst at the elbow. By the fence."
+    text = write(TWO_TOPICS, replace(cite(1, "Drip", passage, 0, 1, 2), is_post=True)).text
+    assert "> “The drip irrigation line burst at the elbow.”" in text
