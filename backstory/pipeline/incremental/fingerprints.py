@@ -40,7 +40,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 7,
         "contexts": 4,
         "window_contexts": 7,
-        "posts": 3,
+        "posts": 4,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
