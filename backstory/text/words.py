@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
-from typing import Protocol
+from typing import Final, Protocol
 
 import regex
 import Stemmer
@@ -27,6 +27,13 @@ _UNSPACED = (
 
 
 _SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{_UNSPACED}]"
+
+
+PLAIN_LETTERS: Final = {
+    "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ł": "l", "ŉ": "n", "ŋ": "n", "œ": "oe",
+    "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
+}  # fmt: skip
+"""Letters that Unicode does not decompose, with their spelling on keyboards that lack them."""
 
 
 # The letters, marks, digits and inner points of a word are those of Unicode's word boundaries (UAX #29). A hyphen

@@ -15,14 +15,12 @@ from typing import Final, Literal, TypeAlias
 import regex
 
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.text.words import PLAIN_LETTERS
 
 FileState: TypeAlias = Literal["absent", "ours", "edited"]
 
 _CHECKSUM: Final = re.compile(rb"^checksum: ([0-9a-f]{64})\n", re.MULTILINE)
 _UNSAFE: Final = re.compile(r"[\W_]+")
-_PLAIN_LETTERS: Final = str.maketrans(
-    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
-)
 _ACCENTED: Final = regex.compile(r"(\p{Latin})\p{Mn}+")
 _ID_CHARACTERS: Final = 8
 _NAME_BYTES: Final = 180
@@ -57,9 +55,8 @@ def make_slug(conversation_id: str, window_id: str, started_at: datetime) -> str
 
     Latin letters are written without accents; letters of other scripts stay.
     """
-    plain = _ACCENTED.sub(
-        r"\1", unicodedata.normalize("NFKD", conversation_id.casefold().translate(_PLAIN_LETTERS))
-    )
+    spelled = "".join(PLAIN_LETTERS.get(letter, letter) for letter in conversation_id.casefold())
+    plain = _ACCENTED.sub(r"\1", unicodedata.normalize("NFKD", spelled))
     named = _UNSAFE.sub("-", unicodedata.normalize("NFC", plain)).encode()[:_NAME_BYTES]
     conversation = named.decode(errors="ignore").strip("-")
     return "-".join(

@@ -11,11 +11,8 @@ from typing import Final
 
 import regex
 
-_PLAIN_LETTERS: Final = {
-    "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ł": "l", "ŉ": "n", "ŋ": "n", "œ": "oe",
-    "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
-}  # fmt: skip
-"""Letters that Unicode does not decompose, with their spelling on keyboards that lack them."""
+from backstory.text.words import PLAIN_LETTERS
+
 _MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and accents by use
 _UNDECODABLE: Final = "\ufffd"
 
@@ -100,11 +97,11 @@ class _Letters(dict[int, str]):
     def _spell(self, character: str) -> str:
         if ord(character) in _MODIFIERS or character == _UNDECODABLE:
             return ""
-        spelled = _PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
+        spelled = PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
         if unicodedata.category(character) == "So" and len(spelled) > 1:
             return character
         cased = spelled if self._keep_case else unicodedata.normalize("NFKD", spelled.casefold())
-        return "".join(_PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_significant(part))
+        return "".join(PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_significant(part))
 
 
 def _digit(character: str) -> str:
