@@ -30,7 +30,7 @@ _RENDERERS: Final = ("jinja2", "markdown-it-py")
 
 
 def hash_inputs(workspace: Workspace) -> str:
-    """Hash the inputs of a workspace's pages: tables, files of posts and documents, settings and code."""
+    """Hash the inputs of a workspace's pages: tables, files of posts and documents, the fit, settings and code."""
     tables = [
         f"{table} {key} {content}"
         for table in TABLES
@@ -40,6 +40,8 @@ def hash_inputs(workspace: Workspace) -> str:
         hash_documents(workspace.posts_dir, (), FileHashes(workspace.ledger)),
         hash_document_files(workspace, workspace.list_other_parts()),
         current_version(workspace.index),
+        # Reports describe the fit by which their documents were weighed, as long as it is the one of today.
+        hashlib.sha256(workspace.learned.read_bytes()).hexdigest() if workspace.learned.is_file() else "",
     ]
     return digest([_hash_code(), workspace.settings.model_dump_json(), *files, *tables])
 

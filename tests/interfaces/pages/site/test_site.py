@@ -13,6 +13,7 @@ from backstory.base.errors import InputError
 from backstory.interfaces.pages.site.build import Site, build_site
 from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.pages import render_pages
+from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -161,6 +162,14 @@ def test_pages_are_rendered_again_only_if_something_changed(
     list_pages(site)[-1].unlink()
     assert build_site(workspace).written.written == 1
     assert len(rendered) == 4
+
+
+def test_what_was_learned_is_an_input_of_the_pages(workspace: Workspace) -> None:
+    before = hash_inputs(workspace)
+    workspace.learned.write_text("{}", encoding="utf-8")
+    learned = hash_inputs(workspace)
+    workspace.learned.unlink()
+    assert learned != before == hash_inputs(workspace)
 
 
 def test_two_builds_are_equal_byte_by_byte(workspace: Workspace, site: Site, tmp_path: Path) -> None:
