@@ -92,7 +92,9 @@ class _Digest:
         )
         self._sentences = split_messages(window.messages, self._words)
         self._passages = {
-            citation.number: split_passage(_QUOTED_BY.sub("- ", citation.passage), self._words)
+            citation.number: split_passage(
+                _QUOTED_BY.sub("- ", citation.passage) if citation.is_post else citation.passage, self._words
+            )
             for citation in context.citations
         }
 
@@ -158,11 +160,13 @@ class _Digest:
             ),
         )
         # The words of the messages come first here, so that a post is not called what its document is called.
-        name = self._name_by_phrase(main) or self._name_by_document(main) or self._name_by_sentence(main)
-        if name is None and main.phrase is not None:
-            name = main.phrase.text
-        if name is None:
-            return f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
+        name = (
+            self._name_by_phrase(main)
+            or self._name_by_document(main)
+            or self._name_by_sentence(main)
+            or (main.phrase.text if main.phrase is not None else None)
+            or f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
+        )
         return capitalize(self._names.shorten(name))
 
     def _write_head(self) -> str:

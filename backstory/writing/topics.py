@@ -60,8 +60,9 @@ def find_topics(
     """
     weights = weigh_terms(terms)
     groups = _join_documents(citations)
-    passage_terms = [frozenset[str]().union(*(passages[at] for at in group)) for group in groups]
-    labels = _label_served(len(messages), groups, citations, terms, passage_terms, weights)
+    dividing = [_list_dividing(group, citations) for group in groups]
+    passage_terms = [frozenset[str]().union(*(passages[at] for at in group)) for group in dividing]
+    labels = _label_served(len(messages), dividing, citations, terms, passage_terms, weights)
     _drop_strays(labels, messages, terms, passage_terms)
     _label_rest(labels, messages, terms, weights, len(groups))
     places: dict[int, list[int]] = {}
@@ -94,6 +95,14 @@ def _join_documents(citations: Sequence[Citation]) -> list[list[int]]:
             groups.append([place])
             served.append(mine)
     return groups
+
+
+def _list_dividing(group: Sequence[int], citations: Sequence[Citation]) -> list[int]:
+    """Return the documents of a group that say which messages are its own: not posts, unless there are only posts.
+
+    A post that has joined a document serves messages of other topics, too, which are none of the group's.
+    """
+    return [at for at in group if not citations[at].is_post] or list(group)
 
 
 def _label_served(

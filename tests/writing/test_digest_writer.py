@@ -221,5 +221,19 @@ def test_tags_of_earlier_posts_are_not_those_of_a_post() -> None:
 
 def test_a_quote_of_an_earlier_digest_has_neither_author_nor_time() -> None:
     passage = "- **member-aaaa** 09:00: The drip irrigation line burst at the elbow. By the fence."
-    text = write(TWO_TOPICS, replace(cite(1, "Drip", passage, 0, 1, 2), is_post=True)).text
-    assert "> “The drip irrigation line burst at the elbow.”" in text
+    of_person = cite(1, "Drip", passage, 0, 1, 2)
+    quoted = "> “The drip irrigation line burst at the elbow.”"
+    assert quoted in write(TWO_TOPICS, replace(of_person, is_post=True)).text
+    assert quoted not in write(TWO_TOPICS, of_person).text
+
+
+def test_an_earlier_post_moves_no_message_under_the_document_that_it_joins() -> None:
+    both = "The drip line burst. Feed the starter more flour, twice a day: sourdough smells of varnish."
+    earlier = replace(cite(2, "Last week", both, *range(6)), is_post=True)
+    flour = cite(3, "A starter from nothing", "A starter needs flour.", 4, 5)
+    alone, beside = (write(TWO_TOPICS, DRIP, flour, *more).text for more in ((), (earlier,)))
+    drip, starter = beside.split("## ")[1:]
+    assert "elbow" in drip
+    assert "varnish" not in drip.replace("smells of varnish", "")
+    assert headings(alone) == headings(beside)
+    assert "twice a day" in starter

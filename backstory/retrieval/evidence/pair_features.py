@@ -106,7 +106,7 @@ def measure_pairs(
         The values of each feature, in the order of ``hits``, shape ``(len(hits),)``.
 
     Raises:
-        InputError: A hit is not of this index, or not of these queries.
+        InputError: A part is none of the queries whose vectors are known.
     """
     pairs = _read_pairs(hits, parts, chunks, find_vectors, index)
     noise, share = _measure_noise(pairs), _share(pairs)
