@@ -150,11 +150,11 @@ class _Digest:
         return _Section(topic, next(iter(phrases), None), weights)
 
     def _write_title(self, sections: Sequence[_Section]) -> str:
-        """Name the main topic: the one with most messages among those that a document serves, or else among all."""
+        """Name the main topic: the one with most messages among those that a document names, or else among all."""
         main = min(
             sections,
             key=lambda section: (
-                not section.topic.citations,
+                self._name_by_document(section) is None,
                 -len(section.topic.places),
                 section.topic.places,
             ),
@@ -197,8 +197,12 @@ class _Digest:
         return _escape(capitalize(self._names.shorten(name)))
 
     def _name_by_document(self, section: _Section) -> str | None:
-        """Return the title of the first document of a topic if its messages hold a word of it."""
-        for citation in section.topic.citations[:1]:
+        """Return the title of the first document of a topic if its messages hold a word of it.
+
+        The title of an earlier post names the main topic of another window.
+        """
+        of_people = [citation for citation in section.topic.citations if not citation.is_post]
+        for citation in of_people[:1]:
             if any(section.weights.get(term) for term in self._words.split(citation.title)):
                 return citation.title
         return None
@@ -220,7 +224,7 @@ class _Digest:
         ]
         best = choose_sentences(candidates, section.weights, 1)
         # A quote ends as a name does, and a list's mark is none of its words.
-        return f"“{_LIST_MARK.sub('', candidates[best[0]].text).rstrip('.')}”" if best else None
+        return f"“{capitalize(_LIST_MARK.sub('', candidates[best[0]].text).rstrip('.'))}”" if best else None
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]

@@ -214,6 +214,12 @@ def test_a_topic_without_a_document_is_named_by_a_phrase_or_by_a_short_sentence(
     assert not any(" and " in name and not name.startswith("“") for name in named)
 
 
+def test_the_title_of_an_earlier_post_names_no_topic() -> None:
+    earlier = replace(cite(1, "A starter and drip lines", "The drip line burst.", 0, 1, 2), is_post=True)
+    draft = write(TWO_TOPICS, earlier)
+    assert "A starter and drip lines" not in [draft.title, *headings(draft.text)]
+
+
 def test_tags_of_earlier_posts_are_not_those_of_a_post() -> None:
     earlier = replace(cite(2, "Last week", "The drip line burst.", 0, 1, 2, tags=("whale",)), is_post=True)
     assert write(TWO_TOPICS, DRIP, earlier).tags == ("allotment", "water")
