@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
@@ -118,19 +119,23 @@ def name_section(section: Section) -> str:
 
 
 def _ask_all(calls: _Calls, requests: Sequence[SectionRequest], threads: int) -> tuple[SectionOutcome, ...]:
-    """Summarize the sections, and announce each. What stops the work also takes back what was not begun."""
-    outcomes: list[SectionOutcome] = []
+    """Summarize the sections, and announce each before another begins: who stops the work pays for no further one."""
+    outcomes: dict[int, SectionOutcome] = {}
+    left = enumerate(requests)
     with (
         show_progress(_STEP) as report,
         ThreadPoolExecutor(max_workers=threads, thread_name_prefix="summarizing") as pool,
     ):
-        try:
-            for outcome in pool.map(calls.summarize, requests):
-                outcomes.append(outcome)
+        running: dict[Future[SectionOutcome], int] = {}
+        while True:
+            for place, request in islice(left, threads - len(running)):
+                running[pool.submit(calls.summarize, request)] = place
+            if not running:
+                return tuple(outcomes[place] for place in range(len(requests)))
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                outcomes[running.pop(future)] = future.result()
                 report(len(outcomes), len(requests))
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return tuple(outcomes)
 
 
 class _Calls:

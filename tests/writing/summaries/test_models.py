@@ -215,7 +215,11 @@ def test_who_listens_is_told_of_each_section_and_may_stop_the_rest(
     before = len(chat.requests)
     with listening(stop), raises(StoppedError):
         ask(limit=15)
-    assert len(chat.requests) <= before + 2  # the first section, and the next one, which had begun
+    assert len(chat.requests) == before + 1
+
+    with listening(stop), raises(StoppedError):
+        ask(limit=16, threads=2)
+    assert len(chat.requests) <= before + 3  # the first section, and the one that had begun beside it
 
     def stop_at_the_end(_: str, done: int, total: int) -> None:
         if done == total:
