@@ -16,6 +16,7 @@ _DOCUMENT: Final[Row] = {
     "title": "",
     "slug": "d",
     "published_at": datetime(2025, 1, 1, tzinfo=UTC),
+    "date_origin": "stated",
     "tags": [],
     "kind": "post",
     "tenant": "",

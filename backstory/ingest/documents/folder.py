@@ -331,11 +331,13 @@ def _describe(
     content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
     dated, slug = split_dated_name(uri)
     stated = document or ParsedDocument(text="")
-    published_at = stated.published_at
+    published_at, origin = stated.published_at, "stated"
     if document is not None and published_at is None and dated is not None:
-        published_at = _date_of_name(uri, dated)
+        published_at, origin = _date_of_name(uri, dated), "name"
     if published_at is not None and is_written(uri):
         published_at += JUST_AFTER
+    if published_at is None:
+        published_at, origin = stated.updated_at, stated.updated_by
     slug = stated.slug or slug
     return Revision(
         document_id=digest([uri], length=16),
@@ -343,7 +345,8 @@ def _describe(
         uri=uri,
         title=stated.title or slug,
         slug=slug,
-        published_at=published_at or stated.updated_at,
+        published_at=published_at,
+        date_origin=None if published_at is None else origin,
         tags=list(stated.tags),
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,

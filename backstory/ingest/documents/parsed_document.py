@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from backstory.base.chunker_names import ChunkerName
+from backstory.ingest.documents.metadata.last_change import UpdateOrigin
 
 Chunker: TypeAlias = ChunkerName
 """How a text is cut; the first line of each page cut by ``rows`` is its header."""
@@ -21,7 +22,8 @@ class ParsedDocument:
         title: Title, from a field or else from the first heading.
         slug: Slug.
         published_at: When it was published, UTC.
-        updated_at: When it was last changed, UTC, where it states no date of publication.
+        updated_at: By when it was written, UTC, where it states no date of publication.
+        updated_by: What ``updated_at`` was taken from.
         tags: Tags in the order given, each once.
         kind: Kind.
         tenant: Tenant.
@@ -38,6 +40,7 @@ class ParsedDocument:
     slug: str | None = None
     published_at: datetime | None = None
     updated_at: datetime | None = None
+    updated_by: UpdateOrigin = "changed"
     tags: tuple[str, ...] = ()
     kind: str | None = None
     tenant: str | None = None

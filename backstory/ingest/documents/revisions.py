@@ -19,6 +19,7 @@ class Revision:
     title: str
     slug: str
     published_at: datetime | None
+    date_origin: str | None
     tags: list[str]
     kind: str
     tenant: str

@@ -19,7 +19,11 @@ _STEP = 1000
 
 
 def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """List the documents with their pages, chunks, size, revision and status, and the files that were not read."""
+    """List the documents with their dates, pages, chunks, sizes, paths and statuses, and the files that were not read.
+
+    The column `from` says what a date is taken from: `stated` in the text, `name` of the file or its folder, or the
+    file's properties: last change (`changed`), creation (`created`), or a creation after the last change (`copied`).
+    """
     from backstory.operations.inspection.catalog import list_documents, list_flaws
     from backstory.pipeline.workspace import open_workspace
 
@@ -34,20 +38,23 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
     """Print one line for each document, and a sentence for each file that was not read, or only in part.
 
-    The title comes last: a narrow terminal cuts only it.
+    A narrow terminal breaks only paths and titles, which come last.
     """
     if rows:
-        table = make_table("status", "kind", "format", *_FIGURES, "revision", "title", right=_FIGURES)
-        table.columns[-1].no_wrap = False
+        table = make_table("status", "date", "from", "format", *_FIGURES, "path", "title", right=_FIGURES)
+        for column in table.columns[-2:]:
+            column.no_wrap = False
+        table.columns[-2].overflow = "fold"
         for row in rows:
             table.add_row(
                 row["status"],
-                plain_line(row["kind"]),
+                f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "no date",
+                row["date_origin"] or "",
                 plain_line(row["format"]),
                 "" if row["pages"] is None else f"{row['pages']:,}",
                 f"{row['chunks']:,}",
                 "" if row["size"] is None else write_size(row["size"]),
-                row["revision"],
+                plain_line(row["uri"]),
                 plain_line(row["title"]),
             )
         console.print(table)

@@ -187,6 +187,7 @@ def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
         title=pl.col("title").fill_null(""),
         slug="doc_id",
         published_at="date",
+        date_origin=pl.when(pl.col("date").is_not_null()).then(pl.lit("stated")),
         tags=pl.col("tags").fill_null([]),
         kind=pl.lit("post"),
         tenant=pl.lit(""),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.sources import DRAFT
 from backstory.pipeline.workspace import Workspace
@@ -122,12 +123,26 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
             f"{len(undated)} of them without a date, given to {served} (`rag: {{undated: ...}}`): "
             f"{_list_names(undated)}"
         )
+    if late := _list_late(workspace, documents):
+        parts.append(
+            f"{len(late)} of them newer than every window, so no window is given them: {_list_names(late)}; if a date "
+            "is wrong, state the right one in the file or its name"
+        )
     drafts = files.filter(pl.col("reason") == DRAFT)["source"].to_list()
     if drafts:
         parts.append(
             f"{len(drafts)} left out as drafts (`documents: {{drafts: true}}` serves them): {_list_names(drafts)}"
         )
     return Examination("documents", True, "; ".join(parts))
+
+
+def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
+    """List the documents of people that are dated after every window began."""
+    starts = read_table(workspace.tables, "windows")["started_at"]
+    if not workspace.settings.rag.as_of or starts.is_empty():
+        return []
+    is_late = (pl.col("published_at") > starts.max()) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    return documents.filter(is_late)["uri"].sort().to_list()
 
 
 def _list_names(names: Sequence[str]) -> str:

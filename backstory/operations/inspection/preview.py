@@ -12,7 +12,7 @@ import polars as pl
 
 from backstory.base.environment import SETTINGS_FILE, find_settings_of
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
-from backstory.base.wording import count
+from backstory.base.wording import count, inflect, name_some
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
@@ -44,6 +44,7 @@ from backstory.settings.models import Settings
 from backstory.text.languages import is_known, name_language
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
+_MOST_NAMES: Final = 10
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 
@@ -320,6 +321,7 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
     if undated:
         served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
         notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
+    notes += _describe_late(ordered, settings)
     problems = [problem for reading in readings for problem in reading.problems]
     try:
         embedder = make_embedder(settings.embedding)
@@ -342,6 +344,25 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
         problems=problems,
         notes=notes,
     )
+
+
+def _describe_late(files: Sequence[Row], settings: Settings) -> list[str]:
+    """Name the documents that are newer than the last message."""
+    last = max((row["last"] for row in files if row["taken_for"] == CHAT and row["last"]), default=None)
+    if last is None or not settings.rag.as_of:
+        return []
+    late = [
+        row["source"]
+        for row in files
+        if row["taken_for"] == DOCUMENT and row["first"] and row["first"] > last
+    ]
+    if not late:
+        return []
+    are = inflect(len(late), "is", "are")
+    told = (
+        f"{count(len(late), 'document')} {are} newer than the last message, so that no window can be given "
+    )
+    return [f"{told}{inflect(len(late), 'it', 'them')}: {name_some(late, _MOST_NAMES)}"]
 
 
 def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | None) -> list[str]:

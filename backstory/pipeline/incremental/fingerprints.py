@@ -33,7 +33,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 13,
         "windows": 2,
         "window_chunks": 3,
-        "documents": 6,
+        "documents": 7,
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,

@@ -37,10 +37,21 @@ def describe_differences(differences: Differences) -> list[str]:
         lines.append(
             f"Not known: what has changed in {tables}, whose files were damaged or of another version"
         )
+    if lines and differences.unreached:
+        lines.append(_describe_unreached(differences.unreached))
     if not lines:
         kept = count(differences.posts.kept, "post") if differences.posts else ""
         lines = [f"{NOTHING}; {kept} kept" if kept else NOTHING]
     return [*lines, *_describe_missing(differences.posts or PostDifferences())]
+
+
+def _describe_unreached(names: Sequence[str]) -> str:
+    """Name the documents that no window can be given."""
+    is_one = len(names) == 1
+    return (
+        f"Newer than every window, so that none is given {'it' if is_one else 'them'}: "
+        f"{count(len(names), 'document')} ({name_some(names, MOST_NAMES)})"
+    )
 
 
 def _describe_documents(found: DocumentDifferences) -> list[str]:

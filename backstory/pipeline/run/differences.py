@@ -16,7 +16,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import scan_table
 
 _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
-    "documents": (pl.col("document_id", "uri", "revision", "content_hash", "status"),),
+    "documents": (pl.col("document_id", "uri", "revision", "content_hash", "status", "published_at"),),
     # Numbers in place of texts, since all messages are held during a run: 32 MB for a million.
     "messages": (
         pl.col("message_id", "conversation_id").hash(),
@@ -29,6 +29,7 @@ _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
 }
 """What of each table is compared."""
 
+_OF_PEOPLE: Final = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
 _WITHOUT_POST: Final = ("rejected", "failed", "waiting")
 
 
@@ -154,6 +155,8 @@ class Differences:
         messages: Messages; None likewise.
         windows: Windows and their verdicts; None likewise.
         posts: Files of posts; None likewise.
+        unreached: Documents of people that are dated after every window began, so that no window can be given them,
+            by uri; empty if the run made no windows, or if a window may be given any document.
         unknown: Tables that could not be compared, because their files were damaged or of another version.
     """
 
@@ -161,6 +164,7 @@ class Differences:
     messages: MessageDifferences | None = None
     windows: WindowDifferences | None = None
     posts: PostDifferences | None = None
+    unreached: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
@@ -210,8 +214,14 @@ def _read(workspace: Workspace, table: str) -> pl.DataFrame | None:
         return None  # the stage makes it again, and the answer names it as not known
 
 
-def compare_tables(before: ReaderTables, after: ReaderTables) -> Differences:
-    """Compare the tables before a run with those after it."""
+def compare_tables(before: ReaderTables, after: ReaderTables, *, as_of: bool = True) -> Differences:
+    """Compare the tables before a run with those after it.
+
+    Args:
+        before: The tables before.
+        after: The tables after.
+        as_of: Whether a window is given only documents dated before it began.
+    """
     pairs = {table: (before.frames[table], after.frames[table]) for table in after.frames}
     known = {
         table: (first, second)
@@ -234,13 +244,21 @@ def compare_tables(before: ReaderTables, after: ReaderTables) -> Differences:
             if "posts" in known and (len(known["posts"][1]) or before.files)
             else None
         ),
+        unreached=_find_unreached(after.frames) if as_of else (),
         unknown=tuple(table for table in pairs if table not in known),
     )
 
 
+def _find_unreached(frames: Mapping[str, pl.DataFrame | None]) -> tuple[str, ...]:
+    documents, windows = frames.get("documents"), frames.get("windows")
+    if documents is None or windows is None or windows.is_empty():
+        return ()
+    is_late = pl.col("published_at") > windows["started_at"].max()
+    return tuple(documents.filter(_OF_PEOPLE, is_late)["uri"].sort())
+
+
 def _compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDifferences:
-    of_people = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-    first, second = before.filter(of_people).sort("uri"), after.filter(of_people).sort("uri")
+    first, second = before.filter(_OF_PEOPLE).sort("uri"), after.filter(_OF_PEOPLE).sort("uri")
     gone = first.join(second, on="document_id", how="anti", maintain_order="left")
     come = second.join(first, on="document_id", how="anti", maintain_order="left")
     # Equal contents are paired in the order of their paths, each once.

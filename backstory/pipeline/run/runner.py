@@ -245,7 +245,8 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
             isolates_failures=request.isolates_failures,
             checks=request.checks,
         )
-        state.differences = compare_tables(before, read_reader_tables(workspace, request.tables, before))
+        after = read_reader_tables(workspace, request.tables, before)
+        state.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
         finish(state.describe_end())
     return state
 

@@ -28,6 +28,7 @@ class Table(pa.DataFrameModel):
         ordered = True
 
 
+DATE_ORIGINS = ("stated", "name", "changed", "created", "copied")
 DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
 CHUNKERS = get_args(ChunkerName)
 
@@ -50,6 +51,12 @@ class Documents(Table):
     published_at: UtcDatetime = pa.Field(
         nullable=True,
         description="Date that the document states, UTC (docs/reference/document-formats.md); null if it states none.",
+    )
+    date_origin: str = pa.Field(
+        nullable=True,
+        isin=DATE_ORIGINS,
+        description="Where that date is from: stated (by the text or as a publication), name (of the file or folder), "
+        "changed (last change), created, or copied (created after the last change); null without a date.",
     )
     tags: StringList = pa.Field(description="Tags.")
     kind: str = pa.Field(description="Kind, such as post.")

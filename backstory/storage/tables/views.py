@@ -44,6 +44,7 @@ CATALOG_COLUMNS: Final = MappingProxyType(
         "size": "Bytes of the file; null if it could not be opened.",
         "revision": "Id of this content of the document.",
         "published_at": "Date that the document states, UTC; null if it states none.",
+        "date_origin": "Where that date is from: stated, name, changed, created or copied; null without a date.",
         "status": "ok, error or deleted.",
         "error": "Why the file could not be read, for status error; null otherwise.",
         "unread": "What of the file was not read, and what to do; null if all was read.",
@@ -57,7 +58,8 @@ SELECT
     d.document_id, d.uri, d.title, d.kind, d.format,
     nullif(len(d.page_starts), 0) AS pages,
     coalesce(c.chunks, 0) AS chunks,
-    d.size, d.revision, {write_utc("d.published_at")} AS published_at, d.status, d.error, d.unread
+    d.size, d.revision, {write_utc("d.published_at")} AS published_at, d.date_origin,
+    d.status, d.error, d.unread
 FROM documents d
 LEFT JOIN (
     SELECT document_id, revision, count(*) AS chunks FROM document_chunks GROUP BY document_id, revision
@@ -184,7 +186,7 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
             time.
     """
     try:
-        rows = query_views(root, f"FROM {DOCUMENT_CATALOG}")
+        rows = query_views(root, f"SELECT {', '.join(CATALOG_COLUMNS)} FROM {DOCUMENT_CATALOG}")  # noqa: S608
     except (duckdb.CatalogException, duckdb.BinderException) as error:
         raise WorkspaceError(
             f"{root / VIEWS_FILE} was written by an earlier version of Backstory; `backstory run` writes it again",

@@ -202,6 +202,57 @@ def test_a_book_is_its_chapters_in_the_order_of_reading() -> None:
     )
 
 
+OPF = ' xmlns:opf="http://www.idpf.org/2007/opf" opf:event="{}"'
+
+
+@pytest.mark.parametrize(
+    ("metadata", "published", "change"),
+    [
+        ("", None, (MAY, "changed")),
+        ("<dc:date>2019-03-04</dc:date>", datetime(2019, 3, 4, tzinfo=UTC), (None, "changed")),
+        ("<dc:date>long ago</dc:date>", None, (MAY, "changed")),
+        (f"<dc:date{OPF.format('creation')}>2018-01-01</dc:date>", None, (MAY, "changed")),
+        (
+            f"<dc:date{OPF.format('creation')}>2025-01-01</dc:date>",
+            None,
+            (MAY.replace(2025, 1, 1, 0), "copied"),
+        ),
+        (
+            f"<dc:date{OPF.format('creation')}>2018-01-01</dc:date><dc:date>2019-03-04</dc:date>",
+            datetime(2019, 3, 4, tzinfo=UTC),
+            (None, "changed"),
+        ),
+    ],
+)
+def test_a_book_is_of_its_publication_before_its_last_change(
+    metadata: str, published: datetime | None, change: tuple[datetime | None, str]
+) -> None:
+    parts = book_parts(one="<p>Text</p>")
+    package = str(parts["OEBPS/book.opf"]).replace("<metadata>", f"<metadata>{metadata}")
+    document = read("a.epub", parts | {"OEBPS/book.opf": package})
+    assert (document.published_at, document.updated_at, document.updated_by) == (published, *change)
+
+
+@pytest.mark.parametrize(
+    ("created", "changed", "change"),
+    [
+        ("2023-01-01", "2024-05-01T10:00:00Z", (MAY, "changed")),
+        ("2025-01-01", "2024-05-01T10:00:00Z", (MAY.replace(2025, 1, 1, 0), "copied")),
+        ("2024-05-01T10:00Z", "1980-01-01", (MAY, "created")),
+        ("", "2024-05-01T10:00:00Z", (MAY, "changed")),
+        ("", "", (None, "changed")),
+    ],
+)
+def test_by_the_later_of_its_dates_a_file_was_written(
+    created: str, changed: str, change: tuple[datetime | None, str]
+) -> None:
+    properties = str(WORD["docProps/core.xml"])
+    for former, now in (("2023-01-01T00:00:00Z", created), ("2024-05-01T10:00:00Z", changed)):
+        properties = properties.replace(former, now)
+    document = read("a.docx", WORD | {"docProps/core.xml": properties})
+    assert (document.published_at, document.updated_at, document.updated_by) == (None, *change)
+
+
 def test_missing_chapters_are_named_and_locked_ones_refused() -> None:
     parts = book_parts(one="<p>Text</p>", two="<p>Text</p>")
     rest = {name: part for name, part in parts.items() if "two" not in name}

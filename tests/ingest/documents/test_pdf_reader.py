@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
-from backstory.ingest.documents.formats.pdf_information import find_last_change, read_date, read_title
+from backstory.ingest.documents.formats.pdf_information import read_date, read_title
 from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS
@@ -103,12 +103,6 @@ def test_what_a_program_puts_for_a_title_is_none(stated: str, title: str | None)
 )
 def test_dates_are_checked(stated: str, moment: datetime | None) -> None:
     assert read_date(stated) == moment
-
-
-def test_the_last_change_is_the_later_date() -> None:
-    assert find_last_change("D:20240102", "D:20230102") == datetime(2024, 1, 2, tzinfo=UTC)
-    assert find_last_change("D:20240102", "soon") == datetime(2024, 1, 2, tzinfo=UTC)
-    assert find_last_change("", "") is None
 
 
 def test_right_to_left_text_is_read_in_order() -> None:

@@ -13,7 +13,7 @@ from backstory.storage.tables.views import write_views
 from tests.interfaces.cli.invocation import run
 from tests.workspaces import build_table
 
-COLUMNS = ["status", "kind", "format", "pages", "chunks", "size", "revision", "title"]
+COLUMNS = ["status", "date", "from", "format", "pages", "chunks", "size", "path", "title"]
 
 
 def test_before_the_first_run_the_command_names_what_to_do(root: Path) -> None:
@@ -25,6 +25,8 @@ def test_before_the_first_run_the_command_names_what_to_do(root: Path) -> None:
 def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) -> None:
     posts = made / "posts"
     (posts / "moths.md").write_text("---\ndate: tomorrow\n---\nText", encoding="utf-8")
+    irrigation = (posts / "irrigation.md").read_text("utf-8")
+    (posts / "irrigation.md").write_text(f"---\ndate: 2025-01-05\n---\n{irrigation}", encoding="utf-8")
     (posts / "photo.heic").write_bytes(b"\0\0\0\x18ftypheic")
     (posts / "disk.md").unlink()
     workspace = open_workspace(made)
@@ -39,6 +41,10 @@ def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) ->
     assert {flaw.source for flaw in list_flaws(workspace)} == {"posts/moths.md", "posts/photo.heic"}
     shown = run("documents", "-w", str(made)).output
     assert shown.splitlines()[0].split() == COLUMNS
+    row = rows["irrigation.md"]
+    assert (f"{row['published_at']:%Y-%m-%d}", row["date_origin"]) == ("2025-01-05", "stated")
+    [listed] = [line.split() for line in shown.splitlines() if "irrigation.md" in line]
+    assert listed[:4] == ["ok", "2025-01-05", "stated", "markdown"]
     assert "posts/moths.md (failed): " in shown
     told = json.loads(run("documents", "--json", "-w", str(made)).output)
     assert {row["uri"] for row in told["documents"]} == set(rows)
@@ -74,13 +80,14 @@ def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> Non
         assert "of bob" not in told, words
 
 
-def test_a_narrow_terminal_cuts_only_the_title(made: Path) -> None:
+def test_a_narrow_terminal_breaks_only_paths_and_titles(made: Path) -> None:
     stream = io.StringIO()
     rows = [{**row, "title": "A very long title " * 9} for row in list_documents(open_workspace(made))]
     print_documents(Console(file=stream, width=90, force_terminal=True, color_system=None), rows, [])
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 90
-    assert all(row["revision"] in stream.getvalue() for row in rows)
+    assert all(f"{row['published_at']:%Y-%m-%d}" in stream.getvalue() for row in rows if row["published_at"])
+    assert all(row["uri"] in stream.getvalue() for row in rows)
 
 
 def test_sizes_are_written_with_their_unit() -> None:

@@ -33,7 +33,12 @@ def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
     run_pipeline(workspace)
     found = examined(workspace)
     assert found["files in posts/"] == Examination("files in posts/", True, "in the last run: 6 read")
-    assert found["documents"] == Examination("documents", True, "6 served")
+    assert found["documents"] == Examination(
+        "documents",
+        True,
+        "6 served; 1 of them newer than every window, so no window is given them: later.md; if a date is wrong, state "
+        "the right one in the file or its name",
+    )
     assert found["table sources"].passed
     assert all(examination.passed for examination in found.values())
 
@@ -89,6 +94,7 @@ def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Wor
     assert (
         "undated-0.md, undated-1.md, undated-2.md, undated-3.md, undated-4.md and 2 more" in documents.detail
     )
+    assert "1 of them newer than every window, so no window is given them: later.md; " in documents.detail
     assert documents.detail.endswith(
         "1 left out as drafts (`documents: {drafts: true}` serves them): posts/draft.md"
     )

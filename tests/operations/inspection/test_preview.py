@@ -346,7 +346,8 @@ def test_a_language_that_the_model_does_not_know_is_noted(elsewhere: Path) -> No
 def test_undated_documents_and_an_assumed_clock_are_noted(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace(f"{SETTINGS.replace('rag: {', 'rag: {undated: hide, ')}")
     write(workspace.root, {"posts/undated.md": "The moths and the lamp"})
-    undated, clock = sorted(preview_run([workspace.root]).notes, reverse=True)
+    undated, clock, late = sorted(preview_run([workspace.root]).notes, reverse=True)
+    assert "posts/later.md" in late
     assert undated == "documents without a date are given to no window (`rag: {undated: ...}`)"
     assert clock.endswith("set their zone, such as `conversations: {timezone: Europe/Berlin}`")
 

@@ -38,9 +38,10 @@ def run(workspace: Workspace) -> Differences:
 
 
 def tabulate(tree: dict[str, int]) -> ReaderTables:
-    rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok") for name, content in tree.items()]
+    rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok", None) for name, content in tree.items()]
     columns = ["document_id", "uri", "revision", "content_hash", "status"]
-    frame = pl.DataFrame(rows, schema=[(column, pl.String()) for column in columns], orient="row")
+    schema = [*((column, pl.String()) for column in columns), ("published_at", pl.Datetime("us", "UTC"))]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
     return ReaderTables({}, {"documents": frame}, {})
 
 
@@ -179,6 +180,26 @@ def test_a_window_with_another_verdict_is_named_with_both(made_workspace: Worksp
             ),
         )
     )
+
+
+def test_documents_newer_than_every_window_are_named_unless_windows_are_given_any(
+    made_workspace: Workspace,
+) -> None:
+    tables = read_reader_tables(made_workspace, {"windows", "documents"})
+    assert compare_tables(tables, tables).unreached == ("later.md",)
+    assert compare_tables(tables, tables, as_of=False).unreached == ()
+    windows = tables.frames["windows"]
+    assert windows is not None
+    without = ReaderTables({}, {**tables.frames, "windows": windows.clear()}, {})
+    assert compare_tables(tables, without).unreached == ()
+    said = {
+        len(differences): any("later.md" in line for line in describe_differences(Differences(**differences)))
+        for differences in (
+            {"unreached": ("later.md",)},
+            {"unreached": ("later.md",), "messages": MessageDifferences(1)},
+        )
+    }
+    assert said == {1: False, 2: True}, "a run that changes nothing need not repeat it"
 
 
 def test_a_line_names_ten_and_counts_the_rest() -> None:

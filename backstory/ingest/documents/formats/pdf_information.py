@@ -63,8 +63,3 @@ def read_date(stated: str) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment if moment.year >= FIRST_YEAR else None
-
-
-def find_last_change(created: str, changed: str) -> datetime | None:
-    """Return the later of the dates of creation and of change: by then, all that the file holds was written."""
-    return max(filter(None, map(read_date, (created, changed))), default=None)

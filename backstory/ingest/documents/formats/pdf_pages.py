@@ -15,7 +15,8 @@ from pypdf.errors import PyPdfError
 from pypdfium2 import raw
 
 from backstory.base.errors import DocumentError
-from backstory.ingest.documents.formats.pdf_information import find_last_change, read_title
+from backstory.ingest.documents.formats.pdf_information import read_date, read_title
+from backstory.ingest.documents.metadata.last_change import find_last_change
 from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
 from backstory.ingest.documents.ocr.paged_file import PagedFile, list_pages
 from backstory.ingest.documents.ocr.recognition import DPI
@@ -76,14 +77,15 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
         while len(texts) in unreadable:
             texts.pop()
         notes = _turn_right_to_left(pdf, texts)
+        created, changed = (read_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
+        change = find_last_change(created, changed)
         return PagedFile(
             texts=tuple(join_hyphenated(texts)),
             pictures=tuple(pictures),
             damaged=tuple(damaged),
             title=read_title(_read_information(pdf, "Title")),
-            updated_at=find_last_change(
-                _read_information(pdf, "CreationDate"), _read_information(pdf, "ModDate")
-            ),
+            updated_at=change.moment,
+            updated_by=change.origin,
             notes=tuple(notes),
         )
 

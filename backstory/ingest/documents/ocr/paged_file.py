@@ -10,6 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.base.wording import inflect
+from backstory.ingest.documents.metadata.last_change import UpdateOrigin
 from backstory.ingest.documents.ocr.page_texts import join_hyphenated
 from backstory.ingest.documents.ocr.recognised_page import RecognisedPage
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -30,7 +31,8 @@ class PagedFile:
         pictures: Pages, from 1, whose text has to be recognised.
         damaged: Pages, from 1, that cannot be read.
         title: Title.
-        updated_at: When it was last changed, UTC.
+        updated_at: By when it was written, UTC.
+        updated_by: What that date was taken from.
         notes: What else of it was not read, or not surely.
     """
 
@@ -39,6 +41,7 @@ class PagedFile:
     damaged: tuple[int, ...] = ()
     title: str | None = None
     updated_at: datetime | None = None
+    updated_by: UpdateOrigin = "changed"
     notes: tuple[str, ...] = ()
 
 
@@ -108,6 +111,7 @@ def compose_document(paged: PagedFile, recognition: Recognition, uri: str) -> Pa
         text=PAGE_BREAK.join(texts),
         title=paged.title,
         updated_at=paged.updated_at,
+        updated_by=paged.updated_by,
         page_starts=tuple(starts),
         chunker="page",
         confidences=tuple(confidences) if recognition.pages else (),

@@ -66,7 +66,9 @@ def compose_document(
     return ParsedDocument(
         text=text,
         title=stated.title or next(filter(None, outline_markdown(text).heading_paths()), None),
-        updated_at=stated.updated_at,
+        published_at=stated.published_at,
+        updated_at=stated.change.moment,
+        updated_by=stated.change.origin,
         tags=stated.tags,
         page_starts=starts,
         chunker="page" if starts else "markdown",

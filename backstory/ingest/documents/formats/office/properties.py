@@ -10,8 +10,10 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from backstory.ingest.documents.metadata.dates import parse_date
+from backstory.ingest.documents.metadata.last_change import NO_CHANGE, LastChange, find_last_change
 
 _SEPARATORS: Final = re.compile(r"[,;\n]")
+_EVENTS: Final = {"modification": "modified", "creation": "created"}
 _DEFAULT_YEARS: Final = 1981
 """Programs that set no date write 1970 or 1980, where their clocks begin."""
 
@@ -22,12 +24,14 @@ class Properties:
 
     Attributes:
         title: Title.
-        updated_at: When it was last changed, else created, UTC. Its text cannot be older in all its parts.
+        published_at: When a book was published, UTC.
+        change: By when the file was written, UTC; of no date if it states a publication.
         tags: Keywords, each once.
     """
 
     title: str | None = None
-    updated_at: datetime | None = None
+    published_at: datetime | None = None
+    change: LastChange = NO_CHANGE
     tags: tuple[str, ...] = ()
 
 
@@ -39,27 +43,43 @@ def read_properties(root: Element | None) -> Properties:
     """
     if root is None:
         return Properties()
+    is_book = _local(root.tag) == "metadata"
     stated: dict[str, list[str]] = {}
     for element in root.iter():
-        name = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+        name = _local(element.tag)
         if name == "meta" and (named := element.get("property")):
             name = named.partition(":")[2] or named
+        if (
+            name == "date"
+        ):  # of a book its publication, unless EPUB 2 names another event; else the last change
+            event = next((value for key, value in element.attrib.items() if _local(key) == "event"), "")
+            name = _EVENTS.get(event, "published") if is_book else "modified"
         text = " ".join((element.text or "").split())
         if text:
             stated.setdefault(name, []).append(text)
-    dates = (
-        found
-        for name in ("modified", "date", "created", "creation-date")
-        for text in stated.get(name, ())
-        if (found := _read_date(text)) is not None
-    )
+
+    def find(*names: str) -> datetime | None:
+        texts = (text for name in names for text in stated.get(name, ()))
+        return next(filter(None, map(_read_date, texts)), None)
+
+    published = find("published")
     keywords = [text for name in ("keywords", "keyword") for text in stated.get(name, ())]
     tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
     return Properties(
         title=next(iter(stated.get("title", ())), None),
-        updated_at=next(dates, None),
+        published_at=published,
+        change=(
+            find_last_change(find("created", "creation-date"), find("modified"))
+            if published is None
+            else NO_CHANGE
+        ),
         tags=tuple(dict.fromkeys(filter(None, tags))),
     )
+
+
+def _local(name: object) -> str:
+    """Return a name without its namespace; empty for a comment, which has none."""
+    return name.rpartition("}")[2] if isinstance(name, str) else ""
 
 
 def _read_date(text: str) -> datetime | None:

@@ -63,7 +63,9 @@ class SheetReader:
         return ParsedDocument(
             text="".join(texts),
             title=properties.title,
-            updated_at=properties.updated_at,
+            published_at=properties.published_at,
+            updated_at=properties.change.moment,
+            updated_by=properties.change.origin,
             tags=properties.tags,
             page_starts=tuple(accumulate(map(len, texts[:-1]), initial=0)),
             chunker="rows",

@@ -52,7 +52,9 @@ class SlideReader:
         return ParsedDocument(
             text=text,
             title=_choose_title(properties.title, slides),
-            updated_at=properties.updated_at,
+            published_at=properties.published_at,
+            updated_at=properties.change.moment,
+            updated_by=properties.change.origin,
             tags=properties.tags,
             page_starts=find_starts(slides),
             chunker="page",

@@ -1,0 +1,39 @@
+"""By when a file was written, from the dates that its program put into its properties."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+UpdateOrigin: TypeAlias = Literal["changed", "created", "copied"]
+"""What a date was taken from: the last change, the creation, or a creation after the last change, as of a copy."""
+
+
+class LastChange(NamedTuple):
+    """By when all of a file was written.
+
+    Attributes:
+        moment: The date; None if the file states none.
+        origin: What it was taken from.
+    """
+
+    moment: datetime | None = None
+    origin: UpdateOrigin = "changed"
+
+
+NO_CHANGE: Final = LastChange()
+"""That of a file that states no date."""
+
+
+def find_last_change(created: datetime | None, changed: datetime | None) -> LastChange:
+    """Choose the later of two dates of a file: by then, all that it holds was written.
+
+    Args:
+        created: When it says that it was created.
+        changed: When it says that it was last changed.
+    """
+    if created is None:
+        return LastChange(changed)
+    if changed is None:
+        return LastChange(created, "created")
+    return LastChange(created, "copied") if created > changed else LastChange(changed)
