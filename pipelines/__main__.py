@@ -90,8 +90,8 @@ def prune_command(
 ) -> None:
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
     from backstory.pipeline.workspace import open_workspace
-    from pipelines.dagster_internals.history import describe_pruned, prune_history
     from pipelines.dagster_internals.instance import open_instance
+    from pipelines.pruning import describe_pruned, prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))

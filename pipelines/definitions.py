@@ -15,9 +15,9 @@ from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
 from pipelines.dagster_internals.batched_events import BatchedEvents
-from pipelines.dagster_internals.history import make_pruning
 from pipelines.dagster_internals.public_api import uses_public_api
 from pipelines.made_days import make_report_sensor
+from pipelines.pruning import make_pruning
 
 JOB = "materialize_everything"
 

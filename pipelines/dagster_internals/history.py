@@ -1,11 +1,11 @@
-"""Prune Dagster's history of runs. The asset pages stay complete: the last event of every partition is not deleted."""
+"""Deletes events, checks and logs of old runs in Dagster's SQL storage. The last event of every partition stays."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import dagster as dg
 from dagster._core.instance import RUNLESS_RUN_ID
@@ -16,9 +16,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_
 from sqlalchemy import ColumnElement, Select, delete, func, select
 
 from backstory.base.errors import InputError
-
-KEEP_DAYS: Final = 90
-"""Age in days up to which history stays by default."""
+from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
 
 _AT_ONCE = 500
 _SECONDS = 60
@@ -41,7 +39,7 @@ class Pruned(NamedTuple):
     Attributes:
         runs: Number of runs deleted with all their events.
         emptied: Number of runs that lost only their log. The run itself stays, since the asset pages refer to it.
-        events: Events of assets that were deleted.
+        events: Events of assets that were deleted; 0 where they were not counted.
     """
 
     runs: int
@@ -49,31 +47,24 @@ class Pruned(NamedTuple):
     events: int
 
 
-def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -> Pruned:
-    """Delete the runs that ended and are older than some days, with their events, checks and logs.
-
-    The last materialization of every partition, the last result of every check, and every run that is the last attempt
-    to build something stay, however old. So no partition changes its color.
+def delete_history(instance: dg.DagsterInstance, before: datetime) -> Pruned:
+    """Delete the runs that ended before a moment, with their events, checks and logs.
 
     Args:
         instance: The Dagster instance; its events must be in SQLite or in another SQL database.
-        keep_days: Age in days from which runs are deleted.
-        now: The present moment, with a time zone.
+        before: A moment with a time zone.
 
     Raises:
-        InputError: ``keep_days`` is below 1, or the events are not in an SQL database.
+        InputError: The events are not in an SQL database.
     """
     storage = instance.event_log_storage
-    if keep_days < 1:
-        raise InputError(
-            f"{keep_days} days of history is too few; give 1 or more",
-            code="out_of_range",
-            name="keep_days",
-            value=keep_days,
-        )
     if not isinstance(storage, SqlEventLogStorage):
-        raise InputError(f"the history is in {type(storage).__name__}, which only Dagster itself can prune")
-    before = now - timedelta(days=keep_days)
+        raise InputError(
+            f"the history is in {type(storage).__name__}, which only Dagster itself can prune; set "
+            f"{PUBLIC_VARIABLE}=1 to delete whole runs by Dagster's public API",
+            code="foreign_history",
+            storage=type(storage).__name__,
+        )
     runs = instance.get_runs(dg.RunsFilter(statuses=FINISHED_STATUSES, created_before=before))
     latest, attempts = _find_last_attempts(storage)
     # With Postgres, a run that ended well has attempts, too: Dagster plans days even for tables without partitions.
@@ -99,42 +90,6 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     if events and isinstance(storage, SqliteEventLogStorage):
         _give_space_back(storage)
     return Pruned(len(old) - emptied, emptied, events)
-
-
-def make_pruning(keep_days: int = KEEP_DAYS) -> dg.ScheduleDefinition:
-    """Define the schedule, off until it is switched on, that prunes the history every night.
-
-    Args:
-        keep_days: Age in days from which runs are deleted; the launchpad can change it for one run.
-    """
-
-    @dg.op(config_schema={"keep_days": dg.Field(int, default_value=keep_days)})
-    def delete_old_runs(context: dg.OpExecutionContext) -> None:
-        pruned = prune_history(context.instance, context.op_config["keep_days"], datetime.now(UTC))
-        context.log.info(describe_pruned(pruned))
-
-    @dg.job(
-        name="prune_history",
-        description="Deletes old runs from Dagster's history; tables and the last event of each partition stay.",
-        executor_def=dg.in_process_executor,
-    )
-    def prune() -> None:
-        delete_old_runs()
-
-    return dg.ScheduleDefinition(
-        name="prune_history_nightly",
-        job=prune,
-        cron_schedule="30 4 * * *",
-        description=f"Deletes runs that are older than {keep_days} days.",
-    )
-
-
-def describe_pruned(pruned: Pruned) -> str:
-    """Describe the result of pruning in a sentence."""
-    return (
-        f"{pruned.runs} runs and {pruned.events} events deleted; {pruned.emptied} more runs lost only their "
-        "log, since the assets show their results"
-    )
 
 
 def _naive(moment: datetime) -> datetime:

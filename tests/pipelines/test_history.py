@@ -9,9 +9,10 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.dagster_internals.history import prune_history
 from pipelines.dagster_internals.instance import open_instance
+from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
 from pipelines.definitions import define
+from pipelines.pruning import prune_history
 from tests.errors import raises
 from tests.pipelines.test_days import DAYS, check_passed, damage, failed_days, materializations
 from tests.workspaces import run_job
@@ -66,3 +67,31 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(told: Workspace) ->
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
         job = define(told).resolve_job_def("prune_history")
         assert job.execute_in_process(instance=instance).success
+
+
+def test_the_public_api_deletes_only_runs_that_no_asset_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
+
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
+    def letters() -> None: ...
+
+    @dg.asset
+    def faulty() -> None:
+        raise ValueError
+
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def build(asset: dg.AssetsDefinition, partition: str | None = None) -> str:
+            result = dg.materialize([asset], instance=instance, partition_key=partition, raise_on_error=False)
+            return result.run_id
+
+        superseded, failed, of_b = build(letters, "a"), build(faulty), build(letters, "b")
+        of_a = build(letters, "a")
+        assert prune_history(instance, 30, datetime.now(UTC)) == (0, 0, 0)
+
+        pruned = prune_history(instance, 30, datetime.now(UTC) + LATER)
+
+        assert pruned.runs == 1
+        assert {run.run_id for run in instance.get_runs()} == {failed, of_a, of_b}
+        assert instance.get_run_by_id(superseded) is None
+        assert instance.get_materialized_partitions(letters.key) == {"a", "b"}
