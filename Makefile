@@ -34,7 +34,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics that it covers
-	@$(BIN)/python -m pipelines demo $(DEMO)
+	@$(BIN)/python -m pipelines.demo $(DEMO)
 
 test: $(STAMP) ## Run every test on every core, without a network; the slowest 50 are listed at the end
 	@$(PYTEST) --durations=50
@@ -44,7 +44,7 @@ test-long: $(STAMP) ## Run every test, with those that take long and more random
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT (default: 3000)
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }
-	@$(BIN)/python -m pipelines ui --workspace $(WORKSPACE) --port $(PORT)
+	@$(BIN)/backstory dagster ui --workspace $(WORKSPACE) --port $(PORT)
 
 check: lint audit ## What `make lint` and `make audit` do; fails if the audit cannot be made
 

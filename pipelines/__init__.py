@@ -1,4 +1,4 @@
-"""Runs the assets: the Dagster definitions with job, schedule and sensor, and the command ``python -m pipelines``.
+"""Runs the assets: the Dagster definitions with job, schedule and sensor, and the command ``backstory dagster``.
 
-This module imports nothing: ``python -m pipelines`` prints its first line before it loads Dagster.
+This module imports nothing: a command prints its first line before it loads Dagster.
 """

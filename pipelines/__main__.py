@@ -1,15 +1,16 @@
-"""``python -m pipelines``: the main job as a Dagster run, the demo and the Dagster UI, without Dagster's commands."""
+"""Run the workspace in Dagster: the main job as a run that the UI shows, the UI itself, and the history of runs."""
 
 import logging
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
 
+from backstory.base.errors import MissingExtraError
 from backstory.base.telemetry.logs import configure_logs
-from backstory.interfaces.cli.failure import FAILED, run_command
+from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from backstory.pipeline.run.state import RunState
     from backstory.pipeline.workspace import Workspace
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+NAME: Final = "backstory dagster"
+"""The command that starts this one (`backstory/interfaces/cli/dagster.py`)."""
+
+app = typer.Typer(
+    name=NAME,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=__doc__,
+)
 
 
 @app.command("materialize")
@@ -38,26 +49,22 @@ def materialize_command(
         workspace,
         first,
         last,
-        _execute_job,
+        execute_when_needed,
         accept_removals=accept_removals,
         verbose=verbose,
         as_json=as_json,
-        by="python -m pipelines materialize",
+        by=f"{NAME} materialize",
     )
     raise typer.Exit(exit_code(result))
 
 
-@app.command("demo")
-def demo_command(folder: Path) -> None:
-    """Copy the example workspace to FOLDER, run the pipeline on it, and count the topics that it covers."""
-    console = Console()
-    console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
-    from pipelines.demo import prepare_demo, run_demo, show_demo
+@app.command("init")
+def init_command(workspace: WorkspaceOption = None) -> None:
+    """Write the files with which Dagster's own commands find a workspace: workspace.yaml and .dagster/dagster.yaml."""
+    from backstory.pipeline.workspace import open_workspace
+    from pipelines.dagster_internals.instance import write_code_location
 
-    workspace = prepare_demo(folder)
-    if not run_demo(workspace, console, _execute_job).success:
-        raise typer.Exit(FAILED)
-    show_demo(workspace, console)
+    print(write_code_location(open_workspace(workspace)))
 
 
 @app.command("ui")
@@ -77,6 +84,13 @@ def ui_command(
     ] = None,
 ) -> None:
     """Open the Dagster UI on the workspace."""
+    if find_spec("dagster_webserver") is None:  # an environment may hold dagster alone, for specs
+        raise MissingExtraError(
+            "The Dagster UI needs the Python package dagster_webserver, which is not installed; run `pip install "
+            "'backstory[dagster]'` in the environment that runs Backstory",
+            extra="dagster",
+            absent=("dagster_webserver",),
+        )
     from backstory.pipeline.workspace import open_workspace
     from pipelines.dagster_internals.ui import start_ui
 
@@ -97,8 +111,10 @@ def prune_command(
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
 
 
-def _execute_job(workspace: "Workspace", request: "RunRequest", on_progress: "OnProgress") -> "RunState":
-    # Dagster takes a second or more to load. A run that finds nothing changed does without it.
+def execute_when_needed(
+    workspace: "Workspace", request: "RunRequest", on_progress: "OnProgress"
+) -> "RunState":
+    """Execute the stages of a run as a Dagster job, and load Dagster only now, which takes a second or more."""
     from pipelines.materialization import execute_job
 
     return execute_job(workspace, request, on_progress)

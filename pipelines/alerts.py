@@ -1,6 +1,6 @@
 """Sends alerts after runs that the daemon starts: from the UI, by a schedule, a sensor or a backfill.
 
-``python -m pipelines materialize`` sends its own, since Dagster shows runs of that kind to no sensor. A run whose
+``backstory dagster materialize`` sends its own, since Dagster shows runs of that kind to no sensor. A run whose
 process was killed sends none; its alert is sent when Dagster marks it as failed.
 """
 

@@ -15,7 +15,7 @@ from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
 from pipelines.batches import make_batch_sensors
 from pipelines.dagster_internals.batched_events import BatchedEvents
-from pipelines.dagster_internals.public_api import uses_public_api
+from pipelines.dagster_internals.public_api import require_tested_release, uses_public_api
 from pipelines.made_days import make_report_sensor
 from pipelines.pruning import make_pruning
 
@@ -38,7 +38,11 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
     Returns:
         Definitions that run in one process: the asset batches its own work, and a process per step would cost
         seconds.
+
+    Raises:
+        WorkspaceError: Another release of Dagster is installed than the tested one.
     """
+    require_tested_release()
     job = dg.define_asset_job(
         JOB,
         selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
@@ -69,7 +73,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
 def definitions() -> dg.Definitions:
     """Load the workspace named by ``BACKSTORY_WORKSPACE``, else the current folder.
 
-    If the settings cannot be read, this raises. Under ``python -m pipelines ui`` it returns an asset whose description
+    If the settings cannot be read, this raises. Under ``backstory dagster ui`` it returns an asset whose description
     is the error instead, since the UI shows an empty graph for a code location that does not load.
     """
     try:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
+import typer
 from rich.console import Console
 from ruamel.yaml import YAML
 
 from backstory.base.environment import SETTINGS_FILE
+from backstory.interfaces.cli.failure import FAILED, run_command
 from backstory.interfaces.cli.run import execute_and_print
 from backstory.interfaces.cli.terminal import make_table
 from backstory.interfaces.pages.site.build import build_site
@@ -19,6 +21,7 @@ from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.template import OWNER_ONLY
+from pipelines.__main__ import execute_when_needed
 from pipelines.demo_posts import show_posts
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -168,3 +171,19 @@ def _show_ways_on(workspace: Workspace, index: Path, window: str, console: Conso
         soft_wrap=True,
         markup=False,
     )
+
+
+def main(folder: Path) -> None:
+    """Copy the example workspace to FOLDER, run the pipeline on it, and count the topics that it covers."""
+    console = Console()
+    console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
+    workspace = prepare_demo(folder)
+    if not run_demo(workspace, console, execute_when_needed).success:
+        raise typer.Exit(FAILED)
+    show_demo(workspace, console)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    run_command(app)

@@ -136,6 +136,8 @@ def check_command(page: str, command: str) -> None:
     program, arguments = (words[2], words[3:]) if words[:2] == ["python", "-m"] else (words[0], words[1:])
     if program in NOT_OURS:
         return
+    if program == "backstory" and arguments[:1] == ["dagster"]:
+        program, arguments = "pipelines", arguments[1:]
     if program in APPS:
         known = options_of_application(program, arguments)
     elif program == "python":

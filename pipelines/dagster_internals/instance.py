@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import shlex
 from pathlib import Path
 
 import dagster as dg
@@ -13,12 +14,12 @@ from backstory.base.errors import InputError, WorkspaceError
 from backstory.pipeline.workspace import Workspace
 from pipelines.dagster_internals.public_api import uses_public_api
 from pipelines.dagster_internals.run_launcher import LOST, has_process
+from pipelines.location import DEFINITIONS, IMPORT_ROOT, INSTANCE_SETTINGS
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
 _EVENTS_AT_ONCE = 1000
 _TICK_SECONDS = "600"
-_MODULE = re.compile(r"^\s*module:\s*(pipelines\.[\w.]+)\s*$", re.MULTILINE)
-_ROOT = Path(__file__).resolve().parent.parent.parent
+_MODULE = re.compile(r"^\s*module:\s*((?:backstory_)?pipelines\.[\w.]+)\s*$", re.MULTILINE)
 
 
 def prepare_home(workspace: Workspace) -> dict[str, str]:
@@ -34,7 +35,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
     Raises:
         InputError: ``DAGSTER_HOME`` is not an absolute path of an existing folder.
         WorkspaceError: The path of the home is a pattern of files, so that Dagster would ignore its ``dagster.yaml``,
-            or that file is of an earlier release.
+            or that file is of another installation.
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
@@ -84,27 +85,54 @@ def _require_no_pattern(home: Path) -> None:
 
 def _write_settings(file: Path) -> None:
     """Write the settings of an instance; with the public API alone, those that name no class of this folder."""
-    text = (_ROOT / "dagster.yaml").read_text(encoding="utf-8")
+    text = INSTANCE_SETTINGS.read_text(encoding="utf-8")
     if uses_public_api():
         text = "\n\n".join(block for block in text.split("\n\n") if _MODULE.search(block) is None)
     file.write_text(text, encoding="utf-8")
 
 
 def _require_known_modules(file: Path) -> None:
-    """Raise if a ``dagster.yaml`` of an earlier release names modules that stand elsewhere now."""
+    """Raise if a ``dagster.yaml`` of another installation names modules that are not in this one."""
     if not file.is_file():
         return
     named = _MODULE.findall(file.read_text(encoding="utf-8"))
     for module in named:
-        if not (_ROOT / f"{module.replace('.', '/')}.py").is_file():
+        if not (IMPORT_ROOT / f"{module.replace('.', '/')}.py").is_file():
             raise WorkspaceError(
-                f"{file} is of an earlier release of Backstory: it names the module {module}, which stands elsewhere "
-                "now; delete the file, if nobody has changed it, and the next start copies it again; else take the "
-                f"names of the modules from {_ROOT / 'dagster.yaml'}",
+                f"{file} is of another installation of Backstory: it names the module {module}, which is not in "
+                f"{IMPORT_ROOT}; delete the file, if nobody has changed it, and the next start copies it again; else "
+                f"take the names of the modules from {INSTANCE_SETTINGS}",
                 code="absent_module",
                 path=file,
                 module=module,
             )
+
+
+def write_code_location(workspace: Workspace) -> str:
+    """Write the files with which Dagster's own commands find a workspace; existing ones are not overwritten.
+
+    Args:
+        workspace: An open workspace.
+
+    Returns:
+        Text that says how to start Dagster's commands.
+
+    Raises:
+        InputError: As :func:`prepare_home`.
+        WorkspaceError: As :func:`prepare_home`.
+    """
+    environment = prepare_home(workspace)
+    file = workspace.root / "workspace.yaml"
+    if not file.exists():
+        file.write_text(
+            "# The code location of this workspace, for `dagster dev -w workspace.yaml` and `dg`.\n"
+            f"load_from:\n  - python_module:\n      module_name: {DEFINITIONS}\n      location_name: backstory\n",
+            encoding="utf-8",
+        )
+    exports = "\n".join(
+        f"export {name}={shlex.quote(environment[name])}" for name in ("DAGSTER_HOME", WORKSPACE_VARIABLE)
+    )
+    return f"{exports}\ndagster dev -w {shlex.quote(str(file))}"
 
 
 def open_instance(workspace: Workspace) -> dg.DagsterInstance:

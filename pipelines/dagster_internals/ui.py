@@ -30,12 +30,12 @@ from pipelines.dagster_internals.instance import (
     open_instance,
     prepare_home,
 )
-from pipelines.dagster_internals.public_api import uses_public_api
+from pipelines.dagster_internals.public_api import require_tested_release, uses_public_api
 from pipelines.dagster_internals.webserver import GuardedWebserver, list_authorities
 from pipelines.definitions import SHOWN_VARIABLE
+from pipelines.location import DEFINITIONS, IMPORT_ROOT, IS_CHECKOUT, PACKAGE
 
-_ROOT = Path(__file__).resolve().parent.parent.parent
-_CODE = ModuleTarget("pipelines.definitions", None, str(_ROOT), "backstory")
+_CODE = ModuleTarget(DEFINITIONS, None, str(IMPORT_ROOT), "backstory")
 _LOG_LEVEL = "warning"
 _STOP_SECONDS = 60
 _CONNECTIONS = {"statement_timeout": 15_000, "pool_recycle": 3600, "max_overflow": 20}
@@ -59,7 +59,7 @@ def start_ui(
 
     Raises:
         InputError: The port is in use, or the file of the locations is not there.
-        WorkspaceError: The daemon ended; its messages are printed above.
+        WorkspaceError: The daemon ended; its messages are printed above. Or another release of Dagster is installed.
     """
     if locations is not None and not locations.is_file():
         raise InputError(
@@ -67,11 +67,14 @@ def start_ui(
             code="absent_file",
             path=locations,
         )
+    require_tested_release()
     end_lost_runs(workspace)
     _require_free(host, port)
     os.environ[SHOWN_VARIABLE] = "1"
-    # The processes import the storage that dagster.yaml names.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    if IS_CHECKOUT:
+        # Code locations in other environments import the storage that dagster.yaml names, too.
+        path = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     if uses_public_api():
         _execute_dagster_dev(workspace, port, host, locations)
     with open_instance(workspace) as instance:
@@ -107,7 +110,7 @@ def _require_free(host: str, port: int) -> None:
 def _execute_dagster_dev(workspace: Workspace, port: int, host: str, locations: Path | None) -> NoReturn:
     """Become Dagster's own development server, which serves every name of a host to every browser."""
     os.environ.update(prepare_home(workspace))
-    code = ["-m", "pipelines.definitions"] if locations is None else ["-w", str(locations)]
+    code = ["-m", DEFINITIONS] if locations is None else ["-w", str(locations)]
     print(f"The UI is at http://{host}:{port} (Ctrl-C ends it); it is `dagster dev`", flush=True)
     command = ["dagster", "dev", *code, "--host", host, "--port", str(port)]
     os.execv(sys.executable, [sys.executable, "-m", *command])  # noqa: S606 - no text of a user is in it
@@ -133,7 +136,7 @@ def _open_daemon(file: str) -> Iterator[Popen[bytes]]:
     command = [
         sys.executable,
         "-m",
-        "pipelines.dagster_internals.daemon",
+        f"{PACKAGE}.dagster_internals.daemon",
         "run",
         "--workspace",
         file,

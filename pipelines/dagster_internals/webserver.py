@@ -65,7 +65,7 @@ class OwnPagesOnly:
         headers = Headers(scope=scope)
         if not self._is_own(headers.get("host", "")):
             return PlainTextResponse(
-                "This address is not one of the UI's. Open the one that `python -m pipelines ui` printed, or allow "
+                "This address is not one of the UI's. Open the one that `backstory dagster ui` printed, or allow "
                 "this name with --allow-host.\n",
                 status_code=400,
             )

@@ -46,9 +46,9 @@ def test_the_command_of_a_service_exists(unit: Path) -> None:
     [line] = re.findall(r"^ExecStart=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
     program, *arguments = shlex.split(line.removeprefix(PROGRAMS))
     application = backstory_app
-    if program == "python":
-        assert arguments[:2] == ["-m", "pipelines"]
-        application, arguments = pipelines_app, arguments[2:]
+    assert program == "backstory"
+    if arguments[0] == "dagster":
+        application, arguments = pipelines_app, arguments[1:]
     group = typer.main.get_command(application)
     assert isinstance(group, TyperGroup)
     known = {option for parameter in group.commands[arguments[0]].params for option in parameter.opts}

@@ -31,7 +31,7 @@ def with_dagster(wheel: Path, tmp_path_factory: pytest.TempPathFactory, model_ca
     return install(wheel, tmp_path_factory.mktemp("dagster"), ["dagster", "ibis"], model_cache)
 
 
-def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_library_and_the_code_location_of_dagster(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     held = {name for name in names if ".dist-info/" not in name}
@@ -40,7 +40,13 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
         for path in (ROOT / "backstory").rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    assert held == here
+    location = {
+        f"backstory_{path.relative_to(ROOT).as_posix()}"
+        for package in ("assets", "pipelines")
+        for path in (ROOT / package).rglob("*.py")
+        if path.name not in ("demo.py", "demo_posts.py")
+    }
+    assert held == here | location | {"backstory_pipelines/dagster.yaml"}
     assert "backstory/py.typed" in held
     licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
     assert licences == {"LICENSE", "NOTICE"}
@@ -138,6 +144,47 @@ job = newsletter.defs.resolve_implicit_global_asset_job_def()
 assert job.execute_in_process(instance=instance, partition_key=told[1][0]).success
 read = [name for name in ("assets", "pipelines", "tests") if name in sys.modules]
 print(json.dumps({"told": told, "read": read, "backstory": newsletter.asset_specs.__code__.co_filename}))
+"""
+
+
+def test_the_wheel_runs_in_dagster_without_a_checkout(
+    with_dagster: Installation, workspace: Workspace
+) -> None:
+    folder = with_dagster.working_folder / "family"
+    workspace.root.rename(folder)
+    # A project's own package of this name is none of the wheel's.
+    (with_dagster.working_folder / "assets.py").write_text("raise AssertionError\n", encoding="utf-8")
+    exports = run(with_dagster, "dagster", "init", "-w", "family").splitlines()
+    home = folder / ".dagster"
+    assert exports[:2] == [f"export DAGSTER_HOME={home}", f"export BACKSTORY_WORKSPACE={folder}"]
+    settings = (home / "dagster.yaml").read_text(encoding="utf-8")
+    assert "module: backstory_pipelines.dagster_internals.event_log" in settings
+
+    run(with_dagster, "dagster", "materialize", "-w", "family")
+
+    assert read_table(folder / "data", "window_contexts")["status"].to_list() == ["ok"] * 3
+    loaded = with_dagster.run("python", "-c", LOADED, str(folder))
+    assert loaded.returncode == 0, loaded.stderr
+    assert json.loads(loaded.stdout.splitlines()[-1]) == {"runs": 1, "location": "backstory", "foreign": []}
+
+
+# The workspace file that `init` has written leads Dagster to the location, whose history holds the run.
+LOADED = """
+import json, os, sys
+from pathlib import Path
+
+root = Path(sys.argv[1])
+os.environ.update(DAGSTER_HOME=str(root / ".dagster"), BACKSTORY_WORKSPACE=str(root))
+
+import dagster as dg
+from dagster._core.workspace.load import location_origins_from_yaml_paths
+
+[location] = location_origins_from_yaml_paths([str(root / "workspace.yaml")])
+__import__(location.loadable_target_origin.module_name)
+with dg.DagsterInstance.get() as instance:
+    runs = len(instance.get_run_records())
+foreign = [name for name in ("assets", "pipelines") if name in sys.modules]
+print(json.dumps({"runs": runs, "location": location.location_name, "foreign": foreign}))
 """
 
 

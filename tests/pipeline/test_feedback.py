@@ -98,7 +98,7 @@ def copy(workspace: Workspace, root: Path) -> Workspace:
 
 
 def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, StageResult]:
-    """Do what `backstory run` does, or `python -m pipelines materialize`, and give the reports by table."""
+    """Do what `backstory run` does, or `backstory dagster materialize`, and give the reports by table."""
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
     assert outcome.success, outcome.failures

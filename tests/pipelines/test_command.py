@@ -55,7 +55,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @dataclass(frozen=True)
 class Process:
-    """A process of ``python -m pipelines materialize`` that has ended, its workspace and its home."""
+    """A process of ``backstory dagster materialize`` that has ended, its workspace and its home."""
 
     result: "subprocess.CompletedProcess[str]"
     workspace: Workspace

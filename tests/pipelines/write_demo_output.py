@@ -1,6 +1,6 @@
 """Writes what the demo prints into the README: ``python -m tests.pipelines.write_demo_output WORKSPACE``.
 
-The workspace is one that ``python -m pipelines demo`` has made.
+The workspace is one that ``python -m pipelines.demo`` has made.
 """
 
 import io

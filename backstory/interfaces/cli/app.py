@@ -15,6 +15,7 @@ from backstory.base.errors import InputError
 from backstory.base.version import VERSION
 from backstory.interfaces.cli.backup import backup, restore
 from backstory.interfaces.cli.check import check
+from backstory.interfaces.cli.dagster import dagster
 from backstory.interfaces.cli.documents import documents
 from backstory.interfaces.cli.evaluation import evaluate
 from backstory.interfaces.cli.failure import run_command
@@ -31,7 +32,7 @@ from backstory.interfaces.cli.windows import context, explain, report, windows
 from backstory.interfaces.cli.workspace import doctor, status
 
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
-    "Make": (init, check, run, add, remove, summarize),
+    "Make": (init, check, run, add, remove, summarize, dagster),
     "Look": (status, windows, context, explain, documents, report, site),
     "Search": (search, grep, show, dump, prompt, mcp),
     "Keep": (doctor, forget, backup, restore),
@@ -48,6 +49,10 @@ FORMER_NAMES: Final[Mapping[str, str]] = {
     "runs": "backstory status --runs",
 }
 """Replacements of the commands of earlier releases."""
+
+
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""The command parses none of its arguments, since another command line does."""
 
 
 class _Commands(TyperGroup):
@@ -86,7 +91,11 @@ def backstory(
 
 for _panel, _commands in COMMANDS.items():
     for _command in _commands:
-        app.command("eval" if _command is evaluate else None, rich_help_panel=_panel)(_command)
+        app.command(
+            "eval" if _command is evaluate else None,
+            rich_help_panel=_panel,
+            context_settings=_PASSED_ON if _command is dagster else None,
+        )(_command)
 
 
 def main() -> None:
