@@ -29,8 +29,9 @@ from backstory.operations.evaluation.library_path import embed_windows, index_do
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
 from backstory.retrieval.evidence.logistic import fit_logistic
-from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
+from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel
+from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.retrieval.hits import find_hits, plan_queries
 from backstory.settings.models import Settings
 
@@ -156,7 +157,9 @@ def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pai
     queries = plan_queries(asked, chunks, vectors, rag)
     hits = find_hits(queries, documents.index, rag).frame
     found = documents.index.describe(hits["chunk_id"].unique(maintain_order=True))
-    features = measure_pairs(hits, list_parts(hits, chunks), found, queries.vectors_of, documents.index)
+    features = measure_pairs(
+        read_pairs(hits, list_parts(hits, chunks), found, queries.vectors_of, documents.index)
+    )
     serves = np.zeros(len(hits))
     known = np.ones(len(hits), bool)
     if is_own:

@@ -38,7 +38,7 @@ from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
     from backstory.index.engines.hybrid import HybridEngine
-    from backstory.index.engines.keywords import KeywordIndex
+    from backstory.index.engines.keywords import IndexedWords, KeywordIndex
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class SearchIndex:
         self._snapshot = snapshot
         self.degraded = degraded
         self._exact = ExactEngine(snapshot.vectors)
-        self._samples: dict[int, Vectors] = {}
+        self._samples: dict[int, NDArray[np.float64]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -203,19 +203,19 @@ class SearchIndex:
         """
         return self._keywords.terms_of(texts)
 
-    def words_of(self, texts: Sequence[str]) -> pl.DataFrame:
+    def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the words of texts that occur in the index, in their order.
 
         Args:
             texts: Any texts.
 
         Returns:
-            One row per word: text (position), term (number of the word), rarity, as in :meth:`terms_of`.
+            The words, numbered and weighed as in :meth:`terms_of`.
         """
         return self._keywords.words_of(texts)
 
-    def sample_vectors(self, most: int) -> Vectors:
-        """Read the vectors of some chunks that people wrote.
+    def sample_vectors(self, most: int) -> NDArray[np.float64]:
+        """Read the vectors of some chunks that people wrote, in double precision.
 
         Hashes of their ids choose, so that an added chunk changes one of them at most.
 
@@ -230,7 +230,7 @@ class SearchIndex:
             by_people = np.flatnonzero(self._is_row_by_people)
             hashes = digest_each(self._snapshot.rows["chunk_id"].gather(by_people))
             chosen = [row for _, row in heapq.nsmallest(most, zip(hashes, by_people.tolist(), strict=True))]
-            sample = np.array(self._snapshot.vectors[chosen])
+            sample = self._snapshot.vectors[chosen].astype(np.float64)
             sample.setflags(write=False)
             self._samples[most] = sample
         return sample

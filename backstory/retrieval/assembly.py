@@ -23,8 +23,9 @@ from backstory.retrieval.contexts import make_contexts
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_fit import DocumentFit, compare_documents
 from backstory.retrieval.evidence.document_prior import weigh_documents
-from backstory.retrieval.evidence.pair_features import list_parts, measure_pairs
+from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.retrieval.hits import FoundHits, Queries, find_hits, plan_queries
 from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
@@ -251,7 +252,7 @@ class Retrieval:
         self, hits: pl.DataFrame, found: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors
     ) -> pl.DataFrame:
         """Add the features of each hit and its probability, which is 0 for small talk."""
-        features = measure_pairs(hits, parts, found, query_vectors, self.index)
+        features = measure_pairs(read_pairs(hits, parts, found, query_vectors, self.index))
         asks = hits["query_chunk_id"].is_in(parts.filter("asks")["part_id"].to_list())
         probability = pl.Series(read_pair_model().estimate(features), dtype=pl.Float64) * asks.cast(
             pl.Float64
@@ -285,4 +286,5 @@ class Retrieval:
 def _list_asking(hits: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
     """List the queries of the windows of hits; column ``asks`` is false for small talk."""
     parts = list_parts(hits, window_chunks)
-    return parts.with_columns(asks=~find_small_talk_parts(parts["text"]))
+    small_talk = pl.Series(find_small_talk_parts(parts["text"].to_list()), dtype=pl.Boolean)
+    return parts.with_columns(asks=~small_talk)

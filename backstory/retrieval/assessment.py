@@ -200,7 +200,7 @@ def _list_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
         "window_id",
         query_chunk_id="chunk_id",
         weight=pl.col("last_message") - pl.col("first_message") + 1,
-        small_talk=find_small_talk_parts(window_chunks["text"]),
+        small_talk=pl.Series(find_small_talk_parts(window_chunks["text"].to_list()), dtype=pl.Boolean),
     )
     chunked = queries.join(chunks, on=_KEYS, how="semi").select("window_id").unique()
     only_whole = whole.join(chunked, on="window_id", how="anti")

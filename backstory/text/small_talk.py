@@ -63,8 +63,8 @@ def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> l
     Returns:
         For each text, whether it is small talk.
     """
-    known = dict(_list_words())
-    known.update((word, _EVERY) for name in names for word in _split(name) if not word.isnumeric())
+    named = {word: _EVERY for name in names for word in _split(name) if not word.isnumeric()}
+    known = {**_list_words(), **named} if named else _list_words()
     split = [[] if text is None else _split(_SIGNS.sub(" ", text)) for text in texts]
     found = [_is_covered(units, known) for units in split]
     return [

@@ -8,29 +8,30 @@ message does not reveal. As a row has one language, no word counts twice.
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-import bm25s
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.engines.found_terms import FoundTerms, name_term
+from backstory.index.engines.found_terms import FoundTerms
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
-from backstory.text.words import Words, find_words
+from backstory.text.words import find_words
 
 CELLS_AT_ONCE = 1 << 22
+FREQUENCY_FILE: Final = "frequency.npy"
 
-_K1 = 1.5
-_B = 0.75
-_FREQUENCY_FILE = "frequency.npy"
+_KEPT_TEXTS: Final = 4096
+"""Texts whose words an open index keeps, a few megabytes."""
+_LONGEST_KEPT: Final = 1 << 13
+"""Characters of the longest of them. A chunk has fewer, and only chunks are found again and again."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +49,61 @@ class QueryTerms:
     weight: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class StoredScores:
+    """The stored scores, each of one term in one row.
+
+    Attributes:
+        bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
+        rows: The row of each score, ascending within a term.
+        scores: The scores.
+        numbers: Number of each term, by its name.
+    """
+
+    bounds: NDArray[np.integer]
+    rows: NDArray[np.integer]
+    scores: NDArray[np.float32]
+    numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class IndexedWords:
+    """The words of some texts that occur in the index, in their order; a word that follows itself counts once.
+
+    Attributes:
+        start: Place of the first word of each text, then the number of all words; shape ``(texts + 1,)``.
+        term: Number of each word.
+        rarity: Rarity of each word.
+    """
+
+    start: NDArray[np.int64]
+    term: NDArray[np.int64]
+    rarity: NDArray[np.float64]
+
+
 class KeywordIndex:
     """Ranks rows by the words that they share with a query.
 
     Args:
-        ranker: The BM25 scores, or None if no row holds any word.
+        stored: The BM25 scores, or None if no row holds any word.
         languages: The languages of the rows, in the order of their terms.
         frequency: Number of counted rows that hold each term; None if every row counts.
     """
 
     def __init__(
         self,
-        ranker: bm25s.BM25 | None,
+        stored: StoredScores | None,
         languages: Sequence[LanguageTerms],
         frequency: NDArray[np.int64] | None = None,
     ) -> None:
-        # Each stored score is of one term in one row; the scores of term t lie from bounds[t] to bounds[t + 1].
+        if stored is None:
+            stored = StoredScores(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), {})
         # The arrays are viewed as plain ndarrays, since slicing a numpy.memmap is expensive.
-        self._bounds = _plain(ranker, "indptr", np.zeros(1, np.int64))
-        self._rows = _plain(ranker, "indices", np.empty(0, np.int32))
-        self._scores = _plain(ranker, "data", np.empty(0, np.float32))
+        self._bounds, self._rows, self._scores = map(np.asarray, (stored.bounds, stored.rows, stored.scores))
         counts = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
-        self._rarity = _measure_rarity(counts, languages)
-        numbers = {} if ranker is None else ranker.vocab_dict
-        self._found = FoundTerms(numbers, languages, self._rarity)
+        self._rarity = measure_rarity(counts, languages)
+        self._found = FoundTerms(stored.numbers, languages, self._rarity)
+        self._known: dict[str, NDArray[np.int64]] = {}
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.
@@ -187,20 +219,29 @@ class KeywordIndex:
             scored.append(pairs.where(score > 0))
         return Matches.joined([*found, *scored])
 
-    def words_of(self, texts: Sequence[str]) -> pl.DataFrame:
-        """Find the words of texts that occur in the index, in their order.
+    def words_of(self, texts: Sequence[str]) -> IndexedWords:
+        """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered.
 
         Args:
             texts: Any texts.
-
-        Returns:
-            One row per word, with the columns of :meth:`terms_of`. A word that follows itself counts once.
         """
-        text, _, term = self._look_up(texts)
-        starts = np.ones(len(text), bool)
-        starts[1:] = (text[1:] != text[:-1]) | (term[1:] != term[:-1])
-        text, term = text[starts], term[starts]
-        return pl.DataFrame({"text": text, "term": term, "rarity": self._rarity[term]})
+        words = [self._list_words(text) for text in texts]
+        start = np.zeros(len(words) + 1, np.int64)
+        np.cumsum([len(each) for each in words], out=start[1:])
+        term = np.concatenate([np.empty(0, np.int64), *words])
+        return IndexedWords(start, term, self._rarity[term])
+
+    def _list_words(self, text: str) -> NDArray[np.int64]:
+        known = self._known.get(text)
+        if known is None:
+            pairs = itertools.chain.from_iterable(map(self._found.__getitem__, find_words(text)))
+            term = np.fromiter(pairs, np.int64)[1::2]
+            known = term[np.append(True, term[1:] != term[:-1])[: len(term)]]
+            if len(self._known) >= _KEPT_TEXTS:
+                self._known.clear()
+            if len(text) <= _LONGEST_KEPT:
+                self._known[text] = known
+        return known
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
@@ -222,7 +263,7 @@ class KeywordIndex:
         )
 
 
-def _measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]) -> NDArray[np.float64]:
+def measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]) -> NDArray[np.float64]:
     """Measure how rare each term is in the rows of its language: 1 for a term of a single row.
 
     Other languages do not count, since all words of a language with few rows would be rare among all rows.
@@ -232,145 +273,31 @@ def _measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTe
         languages: The languages, in the order of their terms.
     """
     rows = np.repeat([each.rows for each in languages], [each.terms for each in languages])
-    return _weigh(frequency, rows) / _weigh(np.ones(len(rows), np.int64), rows)
+    return weigh_frequency(frequency, rows) / weigh_frequency(np.ones(len(rows), np.int64), rows)
 
 
-def _weigh(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
+def weigh_frequency(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
     """Return the inverse document frequency of BM25, in the form of bm25s that is called "lucene"."""
     weights: NDArray[np.float64] = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
     return weights
 
 
-def _plain(ranker: bm25s.BM25 | None, name: str, empty: NDArray[Any]) -> NDArray[Any]:
-    return empty if ranker is None else np.asarray(ranker.scores[name])
-
-
-def write_keywords(
-    folder: Path,
-    texts: Sequence[str],
-    stemmers: Sequence[str],
-    *,
-    counted: NDArray[np.bool_] | None = None,
-) -> tuple[LanguageTerms, ...]:
-    """Build the keyword index of rows and write it.
-
-    Args:
-        folder: An existing empty folder.
-        texts: The searched text of each row.
-        stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
-        counted: Which rows decide which words are known, how rare each is, and how long a text usually is; None for
-            all. The score of a row does not depend on the rows that are not counted.
-
-    Returns:
-        The languages of the counted rows, for :func:`read_keywords`; empty if none holds a word.
-
-    Raises:
-        SettingsError: There is no such stemmer.
-    """
-    words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
-    split = [words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
-    places: list[int] = (np.arange(len(split)) if counted is None else np.flatnonzero(counted)).tolist()
-    numbers = _number_terms((stemmers[place], split[place]) for place in places)
-    rows_of = Counter(stemmers[place] for place in places)
-    languages = tuple(LanguageTerms(each, rows_of[each], len(numbers[each])) for each in numbers)
-    if not any(each.terms for each in languages):
-        return ()
-    ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-    rows = [list(map(numbers[stemmers[place]].__getitem__, split[place])) for place in places]
-    names = {name_term(each, term): number for each in numbers for term, number in numbers[each].items()}
-    ranker.index((rows, names), create_empty_token=False, show_progress=False)
-    frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
-    weights = _weigh_by_language(ranker, frequency, languages)
-    if len(places) < len(split):
-        average = sum(map(len, rows)) / len(rows)
-        others = sorted(set(range(len(split))).difference(places))
-        added = {
-            place: _score_row(split[place], numbers.get(stemmers[place], {}), weights, average)
-            for place in others
-        }
-        _add_rows(ranker, np.array(places), added)
-        np.save(folder / _FREQUENCY_FILE, frequency)
-    ranker.save(folder, show_progress=False)
-    return languages
-
-
-def _weigh_by_language(
-    ranker: bm25s.BM25, frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]
-) -> NDArray[np.float64]:
-    """Change the scores so that each word weighs by its rarity in its language, and give the weights.
-
-    A word of a single row weighs the same in every language. With one language, nothing changes.
-    """
-    rows = sum(each.rows for each in languages)
-    weights = _weigh(frequency, rows)
-    if len(languages) == 1:
-        return weights
-    by_language = _measure_rarity(frequency, languages) * _weigh(np.ones(1, np.int64), rows)
-    ranker.scores["data"] *= np.repeat(by_language / weights, frequency).astype(np.float32)
-    return by_language
-
-
-def _number_terms(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, dict[str, int]]:
-    """Number the terms of all languages, language by language, from the language and the terms of each row."""
-    terms: defaultdict[str, set[str]] = defaultdict(set)
-    for stemmer, row in rows:
-        terms[stemmer].update(row)
-    count = itertools.count()
-    return {stemmer: dict(zip(sorted(terms[stemmer]), count, strict=False)) for stemmer in sorted(terms)}
-
-
-def _score_row(
-    words: Sequence[str], numbers: Mapping[str, int], weights: NDArray[np.float64], average: float
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Score a row by the statistics of other rows, in the form of BM25 that bm25s calls "lucene".
-
-    Args:
-        words: The words of the row; its length counts those that are not known, too.
-        numbers: Number of each known word.
-        weights: Inverse document frequency of each known word in the other rows.
-        average: Their mean number of words.
-
-    Returns:
-        Numbers of the row's known words, and the score of each.
-    """
-    found = Counter(numbers[word] for word in words if word in numbers)
-    term = np.fromiter(found.keys(), np.int64, len(found))
-    repeats = np.fromiter(found.values(), np.float64, len(found))
-    scores = weights[term] * repeats / (repeats + _K1 * (1 - _B + _B * len(words) / average))
-    return term, scores.astype(np.float32)
-
-
-def _add_rows(
-    ranker: bm25s.BM25,
-    places: NDArray[np.int64],
-    added: Mapping[int, tuple[NDArray[np.int64], NDArray[np.float32]]],
-) -> None:
-    """Put further rows among the scored ones, so that the scores of each word stay in the order of the rows."""
-    stored = ranker.scores
-    bounds = stored["indptr"]
-    widths = np.diff(bounds)
-    term = np.concatenate(
-        [np.repeat(np.arange(len(widths)), widths), *(terms for terms, _ in added.values())]
-    )
-    row = np.concatenate(
-        [places[stored["indices"]], *(np.full(len(terms), place) for place, (terms, _) in added.items())]
-    )
-    score = np.concatenate([stored["data"], *(scores for _, scores in added.values())])
-    order = np.lexsort((row, term))
-    stored["indices"] = row[order].astype(stored["indices"].dtype)
-    stored["data"] = score[order].astype(stored["data"].dtype)
-    stored["indptr"] = np.concatenate([[0], np.cumsum(np.bincount(term, minlength=len(widths)))]).astype(
-        bounds.dtype
-    )
-
-
 def read_keywords(folder: Path, languages: Sequence[LanguageTerms]) -> KeywordIndex:
-    """Open the keyword index that :func:`write_keywords` wrote, with its scores mapped.
+    """Open the keyword index that :func:`backstory.index.engines.keyword_files.write_keywords` wrote.
+
+    Its scores are mapped from the files.
 
     Args:
-        folder: Folder that was passed to :func:`write_keywords`.
-        languages: What :func:`write_keywords` returned.
+        folder: The folder of the index.
+        languages: What the writer returned.
     """
-    ranker = bm25s.BM25.load(folder, mmap=True, show_progress=False) if languages else None
-    counted = folder / _FREQUENCY_FILE
-    return KeywordIndex(ranker, languages, np.load(counted) if counted.is_file() else None)
+    if not languages:
+        return KeywordIndex(None, languages)
+    # What bm25s saves is read without it, since it takes longer to import than to read.
+    bounds, rows, scores = (
+        np.load(folder / f"{name}.csc.index.npy", mmap_mode="r") for name in ("indptr", "indices", "data")
+    )
+    numbers = json.loads((folder / "vocab.index.json").read_text(encoding="utf-8"))
+    stored = StoredScores(bounds, rows, scores, numbers)
+    counted = folder / FREQUENCY_FILE
+    return KeywordIndex(stored, languages, np.load(counted) if counted.is_file() else None)

@@ -79,9 +79,11 @@ def rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the members of each run of equal values from 0."""
     if not len(groups):
         return np.empty(0, np.int64)
-    starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-    lengths = np.diff(np.r_[starts, len(groups)])
-    return np.arange(len(groups)) - np.repeat(starts, lengths)
+    opens = np.ones(len(groups), bool)
+    np.not_equal(groups[1:], groups[:-1], out=opens[1:])
+    starts = np.flatnonzero(opens)
+    places: NDArray[np.int64] = np.arange(len(groups)) - starts[np.cumsum(opens) - 1]
+    return places
 
 
 def cells_of_best(

@@ -14,7 +14,7 @@ import polars as pl
 
 from backstory.base.errors import SearchIndexError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.index.engines.keywords import write_keywords
+from backstory.index.engines.keyword_files import write_keywords
 from backstory.index.engines.vss import VssEngine
 from backstory.index.snapshot import publication
 from backstory.index.snapshot.content import ROWS_AT_ONCE, Content, arrange

@@ -154,15 +154,8 @@ def _search_keys(
     )
     result = snapshot.index.search(embedded.vectors, request, texts=list(keys))
     described = snapshot.describe(result.hits["chunk_id"].to_list())
-    chunks = pl.DataFrame(
-        [(chunk_id, row["title"], row["text"]) for chunk_id, row in described.items()],
-        schema={"chunk_id": pl.String, "title": pl.String, "text": pl.String},
-        orient="row",
-    )
-    probability = estimate_questions(result.hits, chunks, keys, embedded.vectors, snapshot.index)
-    return replace(
-        result, hits=result.hits.with_columns(probability=pl.Series(probability, dtype=pl.Float64))
-    )
+    probability = estimate_questions(result.hits, described, keys, embedded.vectors, snapshot.index)
+    return replace(result, hits=result.hits.hstack([pl.Series("probability", probability, dtype=pl.Float64)]))
 
 
 def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:

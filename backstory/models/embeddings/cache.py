@@ -6,10 +6,10 @@ lose only the batch that it was computing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,8 @@ CREATE TABLE vectors (
 """,
 )
 
-_ROWS_AT_ONCE: Final = 4096
+_KEYS_AT_ONCE: Final = 256
+"""Keys that one statement asks for. A table of all keys would take longer to make than a question to answer."""
 _NUMBER: Final = np.dtype("<f4")
 
 
@@ -92,17 +93,12 @@ class EmbeddingCache:
         def look_up(session: Session) -> list[tuple[bytes, bytes | None]]:
             damaged: list[tuple[bytes, bytes | None]] = []
             known[:] = False
-            _ask_for(session, keys)
-            found = session.execute(
-                "SELECT position, key, vector, checksum FROM wanted CROSS JOIN vectors USING (key) ORDER BY position"
-            )
-            while block := found.fetchmany(_ROWS_AT_ONCE):
-                for position, key, blob, checksum in block:
-                    known[position] = len(blob) == size and checksum == VECTORS.checksum(key, blob)
-                    if known[position]:
-                        vectors[position] = np.frombuffer(blob, _NUMBER)
-                    else:
-                        damaged.append((key, checksum))
+            for position, key, blob, checksum in _ask_for(session, keys, "key, vector, checksum"):
+                known[position] = len(blob) == size and checksum == VECTORS.checksum(key, blob)
+                if known[position]:
+                    vectors[position] = np.frombuffer(blob, _NUMBER)
+                else:
+                    damaged.append((key, checksum))
             return damaged
 
         self._file.drop_damaged(self._file.read(look_up))
@@ -123,9 +119,7 @@ class EmbeddingCache:
 
         def look_up(session: Session) -> NDArray[np.bool_]:
             known = np.zeros(len(keys), np.bool_)
-            _ask_for(session, keys)
-            found = session.execute("SELECT position FROM wanted WHERE key IN (SELECT key FROM vectors)")
-            known[[position for (position,) in found]] = True
+            known[[position for position, _ in _ask_for(session, keys, "key")]] = True
             return known
 
         return self._file.look(look_up)
@@ -200,6 +194,14 @@ class EmbeddingCache:
         return self._file.keep_only("key", keys)
 
 
-def _ask_for(session: Session, keys: Sequence[bytes]) -> None:
-    session.execute("CREATE TEMP TABLE wanted (position INTEGER PRIMARY KEY, key BLOB NOT NULL)")
-    session.executemany("INSERT INTO wanted VALUES (?, ?)", enumerate(keys))
+def _ask_for(session: Session, keys: Sequence[bytes], columns: str) -> Iterator[tuple[Any, ...]]:
+    """Select the position and some columns of the keys that are stored."""
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        block = keys[start : start + _KEYS_AT_ONCE]
+        wanted = ", ".join(f"({place}, ?)" for place in range(len(block)))
+        found = session.execute(
+            f"WITH wanted (place, key) AS (VALUES {wanted}) "  # noqa: S608 - numbers, and names of this module
+            f"SELECT place, {columns} FROM wanted CROSS JOIN vectors USING (key)",
+            block,
+        )
+        yield from ((start + place, *values) for place, *values in found)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Sequence
+from itertools import chain, islice
 
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 from backstory.text.small_talk import find_small_talk
 
 
-def find_small_talk_parts(texts: pl.Series) -> pl.Series:
+def find_small_talk_parts(texts: Sequence[str | None]) -> list[bool]:
     """Find the parts that are small talk.
 
     Args:
@@ -17,8 +18,6 @@ def find_small_talk_parts(texts: pl.Series) -> pl.Series:
     Returns:
         For each part, whether all of its messages are small talk.
     """
-    messages = texts.rename("text").to_frame().with_row_index("part")
-    messages = messages.with_columns(pl.col("text").str.split(MESSAGE_SEPARATOR)).explode("text")
-    found = pl.Series(find_small_talk(messages["text"].to_list()), dtype=pl.Boolean)
-    by_part = messages.select("part", small_talk=found).group_by("part", maintain_order=True)
-    return by_part.agg(pl.col("small_talk").all())["small_talk"]
+    messages = [[None] if text is None else text.split(MESSAGE_SEPARATOR) for text in texts]
+    found = iter(find_small_talk(list(chain.from_iterable(messages))))
+    return [all(list(islice(found, len(part)))) for part in messages]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from backstory.index.engines.keywords import IndexedWords
 
 Values = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -35,28 +37,27 @@ class WordLists:
         return np.bincount(text, weights=self.rarity, minlength=len(self.start) - 1).astype(np.float64)
 
 
-def list_words(words: pl.DataFrame, texts: int) -> WordLists:
+def list_words(words: IndexedWords) -> WordLists:
     """List the distinct words of texts.
 
     Args:
-        words: From :meth:`backstory.index.search.SearchIndex.words_of`: ``text``, ``term`` and ``rarity``, in order.
-        texts: Number of texts.
+        words: From :meth:`backstory.index.search.SearchIndex.words_of`.
     """
-    return _list_distinct(*_read_columns(words), texts)
+    return _list_distinct(_number_texts(words), words.term, words.rarity, len(words.start) - 1)
 
 
-def list_phrases(words: pl.DataFrame, texts: int, width: int) -> WordLists:
+def list_phrases(words: IndexedWords, width: int) -> WordLists:
     """List the distinct pairs of neighbouring words of texts, each with the mean of the rarities of its words.
 
     Args:
         words: See :func:`list_words`.
-        texts: Number of texts.
         width: A number above that of every word. Lists are comparable if they have the same.
     """
-    text, term, rarity = _read_columns(words)
+    text, term, rarity = _number_texts(words), words.term, words.rarity
     within = text[1:] == text[:-1]
     phrase = term[:-1] * width + term[1:]
-    return _list_distinct(text[:-1][within], phrase[within], ((rarity[:-1] + rarity[1:]) / 2)[within], texts)
+    means = (rarity[:-1] + rarity[1:]) / 2
+    return _list_distinct(text[:-1][within], phrase[within], means[within], len(words.start) - 1)
 
 
 def weigh_shared(
@@ -97,9 +98,9 @@ def weigh_shared(
     return sums, most
 
 
-def _read_columns(words: pl.DataFrame) -> tuple[Rows, Rows, Values]:
-    text, term, rarity = (words[name].to_numpy() for name in ("text", "term", "rarity"))
-    return text.astype(np.int64), term.astype(np.int64), rarity
+def _number_texts(words: IndexedWords) -> Rows:
+    """Return the text of each word."""
+    return np.repeat(np.arange(len(words.start) - 1), np.diff(words.start))
 
 
 def _list_distinct(text: Rows, word: Rows, rarity: Values, texts: int) -> WordLists:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.index.engines.keywords import read_keywords, write_keywords
+from backstory.index.engines.keyword_files import write_keywords
+from backstory.index.engines.keywords import read_keywords
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
 

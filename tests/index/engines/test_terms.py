@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from backstory.index.engines.keywords import read_keywords, write_keywords
+from backstory.index.engines.keyword_files import write_keywords
+from backstory.index.engines.keywords import read_keywords
 
 ROWS = ["frost on the elbow", "frost and solar panels", "frost at night", ""]
 

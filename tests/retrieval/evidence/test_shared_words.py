@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import numpy as np
-import polars as pl
 import pytest
 
+from backstory.index.engines.keywords import IndexedWords
 from backstory.retrieval.evidence.shared_words import list_phrases, list_words, weigh_shared
 
 WIDTH = 12
@@ -18,9 +18,9 @@ def make_texts(seed: int) -> list[list[int]]:
     return [random.integers(0, WIDTH, length).tolist() for length in random.integers(0, 9, 7)]
 
 
-def tabulate(texts: list[list[int]]) -> pl.DataFrame:
-    rows = [(text, term, float(RARITY[term])) for text, terms in enumerate(texts) for term in terms]
-    return pl.DataFrame(rows, schema={"text": pl.Int64, "term": pl.Int64, "rarity": pl.Float64}, orient="row")
+def tabulate(texts: list[list[int]]) -> IndexedWords:
+    term = np.array([term for terms in texts for term in terms], np.int64)
+    return IndexedWords(np.cumsum([0, *map(len, texts)]), term, RARITY[term])
 
 
 @pytest.mark.parametrize("of", ["words", "phrases"])
@@ -30,16 +30,8 @@ def test_the_weight_is_that_of_the_common_words(of: str) -> None:
         random = np.random.default_rng(seed)
         left_rows = random.integers(-1, len(left), 30)
         right_rows = random.integers(0, len(right), 30)
-        frames = [tabulate(left), tabulate(right)]
-        if of == "words":
-            lists = [
-                list_words(frame, len(texts)) for frame, texts in zip(frames, (left, right), strict=True)
-            ]
-        else:
-            lists = [
-                list_phrases(frame, len(texts), WIDTH)
-                for frame, texts in zip(frames, (left, right), strict=True)
-            ]
+        words = [tabulate(left), tabulate(right)]
+        lists = [list_words(each) if of == "words" else list_phrases(each, WIDTH) for each in words]
 
         def weigh(terms: list[int]) -> dict[tuple[int, ...], float]:
             if of == "words":
