@@ -64,7 +64,6 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
     return {
         "writer": ", ".join(rows["writer"].unique().sort()) or "not called, since there are no windows",
         "posts": posts.height,
-        "drafts": int(rows["attempts"].sum()),
         "tokens_in": int(rows["tokens_in"].sum()),
         "tokens_out": int(rows["tokens_out"].sum()),
         "removed_citations": int(rows["removed_citations"].sum()),

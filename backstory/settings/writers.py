@@ -17,7 +17,7 @@ class WriterSettings(LanguageModelSettings):
     """Who writes a post for each window, and what becomes of the posts."""
 
     former: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"max_attempts_per_window": "is fixed now at 3; remove it"}
+        {"max_attempts_per_window": "is fixed now at 1: a rejected draft is not asked for again; remove it"}
     )
 
     provider: Literal["none", "digest", "gemini", "openai", "custom"] = "none"

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from backstory.writing.material import ContextMaterial, WindowMaterial
-
-MOST_DRAFTS: Final = 3
-"""Most drafts by a recorded writer of the same window, context and prompt, the rejected ones included.
-
-Drafts are paid for: a model that refuses a window three times hardly accepts it the fourth time.
-"""
 
 
 @dataclass(frozen=True)

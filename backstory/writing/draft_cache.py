@@ -50,8 +50,8 @@ class DraftCache(KeptAnswers):
         """Set the path. The first :meth:`put` creates the file."""
         super().__init__(path, DRAFTS, owner="context_hash")
 
-    def get(self, request: str) -> list[Draft]:
-        """Return the drafts of a request, in the order in which they were made.
+    def get(self, request: str) -> Draft | None:
+        """Return the last draft of a request; None if there is none.
 
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
@@ -66,10 +66,10 @@ class DraftCache(KeptAnswers):
                 if checksum != DRAFTS.checksum(request, text)
             ]
         )
-        return list(map(_read_draft, right))
+        return _read_draft(right[-1]) if right else None
 
     def put(self, request: str, context_hash: str, draft: Draft) -> None:
-        """Store one more draft of a request.
+        """Store the draft of a request.
 
         Args:
             request: Hash of the request.

@@ -15,7 +15,7 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform, polars_schema
 from backstory.text.leaks import FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
-from backstory.writing.draft import MOST_DRAFTS, Draft, RecordedWriter, Writer
+from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
@@ -101,8 +101,9 @@ def write_post(
 ) -> dict[str, Any]:
     """Take the post of a window from the drafts of earlier runs, or ask the writer, and check the draft.
 
-    After a draft that a check rejects, the writer is called again at once, up to :data:`MOST_DRAFTS` in
-    all. So what becomes of a window depends on its inputs, and not on how many runs there were.
+    The writer is called once for the same inputs, also if a check rejects the draft: drafts are paid for, and another
+    draft of the same window is hardly better. So what becomes of a window depends on its inputs, and not on how many
+    runs there were.
 
     Args:
         window: The window.
@@ -110,7 +111,7 @@ def write_post(
         writer: The writer.
         settings: Folder of the posts, limits, and whether windows without context get a post.
         find_leaks: Finds the texts that hold a real name, which no post may hold.
-        drafts: Drafts of earlier runs, which count as attempts.
+        drafts: Drafts of earlier runs.
         calls: What the run asks, and whether it still asks.
 
     Returns:
@@ -126,46 +127,25 @@ def write_post(
     if not context.citations and settings.without_context == "skip":
         reason = f"the context is {context.status}, and writers.without_context is skip"
         return row | {"status": "no_context", "reason": reason}
-
-    def judge(draft: Draft) -> dict[str, Any]:
-        return _judge(draft, window, context, settings)
-
-    # A writer that is not recorded would give the same draft again.
     request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
-    most = 1 if request is None else MOST_DRAFTS
-    made = [] if request is None else drafts.get(request)
-    judged = [judge(draft) for draft in made]
-    accepted = next((found for found in judged if found["status"] == "written"), None)
-    if accepted is not None or len(made) >= most:
+    draft = None if request is None else drafts.get(request)
+    if draft is not None:
         calls.note_found()
-    while accepted is None and len(made) < most:
-        if calls.end is not None:
-            return row | _add_up(made) | {"status": "waiting", "reason": calls.end}
-        try:
-            draft = _drop_leak(writer.write(window, context), find_leaks)
-        except AuthenticationError:
-            raise
-        except (ModelError, BudgetExhaustedError) as error:
-            calls.note_failure(error)
-            waits = isinstance(error, (BudgetExhaustedError, QuotaExhaustedError))
-            status = "waiting" if waits else "failed"
-            return row | _add_up(made) | {"status": status, "reason": str(error)}
-        calls.note_answer()
-        if request is not None:
-            drafts.put(request, row["context_hash"], draft)
-        made = [*made, draft]
-        judged = [*judged, judge(draft)]
-        accepted = judged[-1] if judged[-1]["status"] == "written" else None
-    return row | (accepted or judged[-1]) | _add_up(made)
-
-
-def _add_up(made: Sequence[Draft]) -> dict[str, Any]:
-    """Add up what all drafts of a window used."""
-    return {
-        "attempts": len(made),
-        "tokens_in": sum(draft.tokens_in for draft in made),
-        "tokens_out": sum(draft.tokens_out for draft in made),
-    }
+        return row | _judge(draft, window, context, settings)
+    if calls.end is not None:
+        return row | {"status": "waiting", "reason": calls.end}
+    try:
+        draft = _drop_leak(writer.write(window, context), find_leaks)
+    except AuthenticationError:
+        raise
+    except (ModelError, BudgetExhaustedError) as error:
+        calls.note_failure(error)
+        waits = isinstance(error, (BudgetExhaustedError, QuotaExhaustedError))
+        return row | {"status": "waiting" if waits else "failed", "reason": str(error)}
+    calls.note_answer()
+    if request is not None:
+        drafts.put(request, row["context_hash"], draft)
+    return row | _judge(draft, window, context, settings)
 
 
 def _drop_leak(draft: Draft, find_leaks: FindLeaks) -> Draft:
@@ -191,7 +171,6 @@ def _start_row(
         "model": None,
         "prompt_hash": writer.prompt_hash,
         "context_hash": hash_material(window, context),
-        "attempts": 0,
         "tokens_in": 0,
         "tokens_out": 0,
         "cost": None,
@@ -215,6 +194,8 @@ def _judge(
         "status": "written" if linked.fault is None else "rejected",
         "reason": linked.fault,
         "model": draft.model,
+        "tokens_in": draft.tokens_in,
+        "tokens_out": draft.tokens_out,
         "cited_documents": list(linked.cited),
         "removed_citations": linked.removed,
     }

@@ -83,9 +83,7 @@ def test_the_same_input_makes_no_call_and_no_write_whatever_is_lost(
     calls, files = len(chat.requests), files_of(made)
     assert calls == posts.height == len(files) > 3
     assert set(posts["status"]) == {"written"}
-    assert set(posts.select("model", "attempts", "tokens_in", "tokens_out").iter_rows()) == {
-        ("tiny-2026", 1, 120, 30)
-    }
+    assert set(posts.select("model", "tokens_in", "tokens_out").iter_rows()) == {("tiny-2026", 120, 30)}
 
     assert run_again(made).equals(posts)
     for path in (made.tables / "posts").iterdir():
@@ -112,25 +110,25 @@ def test_rejected_windows_are_asked_about_again_only_after_a_change(
 ) -> None:
     chat.always = REFUSAL
     posts = run_again(unwritten)
-    assert set(posts.select("status", "attempts", "tokens_in").iter_rows()) == {("rejected", 3, 360)}
-    assert len(chat.requests) == 3 * posts.height
+    assert set(posts.select("status", "tokens_in").iter_rows()) == {("rejected", 120)}
+    assert len(chat.requests) == posts.height
     assert run_again(unwritten).equals(posts)
     assert [run_by_command(unwritten)[0].fresh for _ in range(2)] == [False, True]
-    assert len(chat.requests) == 3 * posts.height
+    assert len(chat.requests) == posts.height
 
     chat.always = chat_server.post()
     with (unwritten.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write("15/03/2025, 22:00 - Ada Lind: A late one\n")
     changed = run_again(unwritten)
     [written] = changed.filter(status="written").to_dicts()
-    assert (written["attempts"], len(chat.requests)) == (1, 3 * posts.height + 1)
+    assert (written["tokens_in"], len(chat.requests)) == (120, posts.height + 1)
     shutil.copytree(
         unwritten.root, tmp_path / "fresh", ignore=shutil.ignore_patterns("data", "index", "written")
     )
     chat.always = REFUSAL
     fresh = open_workspace(tmp_path / "fresh")
     run_pipeline(fresh)
-    shown = ["window_id", "status", "reason", "attempts"]
+    shown = ["window_id", "status", "reason"]
     assert (
         read_table(fresh.tables, "posts").filter(pl.col("window_id") != written["window_id"]).select(shown)
     ).equals(changed.filter(status="rejected").select(shown))
@@ -177,15 +175,15 @@ def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Worksp
     one_by_one = settings.read_text(encoding="utf-8").replace("tiny", "tiny, threads: 1")
     settings.write_text(one_by_one, encoding="utf-8")
     linked = chat_server.post(f"{chat_server.TEXT} See [this](https://unknown.example) and [9].")
-    chat.script.extend([linked, chat_server.refuse(400, "too long"), *[REFUSAL] * 3])
-    stopped, posts = run_by_command(unwritten, budget=6)
+    chat.script.extend([linked, chat_server.refuse(400, "too long"), REFUSAL])
+    stopped, posts = run_by_command(unwritten, budget=4)
     windows = read_table(unwritten.tables, "posts").height
     assert (len(posts.written), posts.removed_citations) == (2, 2)
     assert count_missing(posts) == {"rejected": 1, "failed": 1, "waiting": windows - 4}
     assert all(post.reason for post in posts.missing)
-    assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 6)
+    assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 4)
     assert "Left: 2 of 3 partitions of posts" in str(stopped.stopped)
-    assert "6 drafts requested, 6 API calls." in describe_cost(stopped)
+    assert "4 drafts requested, 4 API calls." in describe_cost(stopped)
 
     finished, posts = run_by_command(unwritten)
     assert (len(posts.written), posts.kept, count_missing(posts)) == (windows - 3, 2, {"rejected": 1})

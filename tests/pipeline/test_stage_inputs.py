@@ -27,7 +27,7 @@ from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
-from tests.pipeline.setting_changes import CHANGES, DIGEST, HNSW, IDLE, NOTHING, Change
+from tests.pipeline.setting_changes import CHANGES, HNSW, IDLE, NOTHING, Change
 from tests.pipeline.test_run import hash_files
 from tests.workspaces import write_workspace
 
@@ -340,8 +340,6 @@ def test_a_changed_model_changes_the_inputs_of_what_it_makes(
         ("KEYWORD_TERMS", {"rag.ranking": "dense"}, set()),
         ("QUERY_CHARACTERS", CROSS, RERANKED),
         ("TEXT_CHARACTERS", CROSS, RERANKED),
-        ("MOST_DRAFTS", {"writers.provider": "gemini"}, {"posts"}),
-        ("MOST_DRAFTS", DIGEST, set()),
     ],
 )
 def test_a_constant_that_was_a_setting_is_an_input_of_what_it_decides(

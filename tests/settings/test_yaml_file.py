@@ -23,7 +23,6 @@ from backstory.settings.models import SERVED_GROUPS, IndexSettings, Settings
 from backstory.settings.template import init_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.text.words import Words
-from backstory.writing.draft import MOST_DRAFTS
 from tests.errors import raises
 
 
@@ -347,7 +346,7 @@ def test_a_setting_under_its_former_name_is_an_error_that_says_the_new_one(tmp_p
         ("rag.keyword_terms", [KEYWORD_TERMS]),
         ("rerank.query_characters", [QUERY_CHARACTERS]),
         ("rerank.text_characters", [TEXT_CHARACTERS]),
-        ("writers.max_attempts_per_window", [MOST_DRAFTS]),
+        ("writers.max_attempts_per_window", [1]),
     ],
 )
 def test_a_setting_that_is_a_constant_now_is_an_error_that_says_its_value(

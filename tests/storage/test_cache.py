@@ -42,8 +42,8 @@ def put_drafts(path: Path, names: list[str]) -> None:
 
 def get_drafts(path: Path, names: list[str]) -> list[str]:
     found = {name: DraftCache(path).get(name) for name in names}
-    assert all(draft.text == HELD.decode() for drafts in found.values() for draft in drafts)
-    return [name for name, drafts in found.items() if drafts]
+    assert all(draft.text == HELD.decode() for draft in found.values() if draft is not None)
+    return [name for name, draft in found.items() if draft is not None]
 
 
 def put_judgements(path: Path, names: list[str]) -> None:

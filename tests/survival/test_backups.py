@@ -46,7 +46,7 @@ def test_a_restored_workspace_finds_nothing_to_do(
     assert root.stat().st_mode & 0o777 == 0o700
     assert (root / ".backstory" / "secret.key").stat().st_mode & 0o777 == 0o600
     assert [found for found in audit(root) if not found.passed] == []
-    assert [draft.text for draft in open_workspace(root).drafts.get("request")] == ["A text"]
+    assert open_workspace(root).drafts.get("request") == Draft("A title", "A text")
     assert list(open_workspace(root).judgements.get({"window": "request"})) == ["window"]
     assert "Nothing has changed since the last run" in invoke("run", "-w", str(root)).stdout
     assert describe(root) == before

@@ -15,12 +15,12 @@ def cache(tmp_path: Path) -> DraftCache:
     return made
 
 
-def test_drafts_are_given_in_their_order(cache: DraftCache) -> None:
-    assert (cache.get("r"), cache.count(), cache.find_damage(), cache.keep_only([])) == ([], 0, None, 0)
+def test_the_last_draft_of_a_request_is_given(cache: DraftCache) -> None:
+    assert (cache.get("r"), cache.count(), cache.find_damage(), cache.keep_only([])) == (None, 0, None, 0)
     cache.put("r", "c", FIRST)
     cache.put("s", "d", SECOND)
     cache.put("r", "c", SECOND)
-    assert (cache.get("r"), cache.get("s"), cache.count()) == ([FIRST, SECOND], [SECOND], 3)
+    assert (cache.get("r"), cache.get("s"), cache.count()) == (SECOND, SECOND, 3)
     assert cache.find_damage() is None
 
 
@@ -28,5 +28,5 @@ def test_drafts_of_other_contexts_leave_nothing_on_the_disk(cache: DraftCache) -
     cache.put("r", "c", FIRST)
     cache.put("s", "d", SECOND)
     assert cache.keep_only({"d"}) == 1
-    assert (cache.get("r"), cache.get("s")) == ([], [SECOND])
+    assert (cache.get("r"), cache.get("s")) == (None, SECOND)
     assert not any(b"a text" in path.read_bytes() for path in cache.path.parent.iterdir())

@@ -55,55 +55,38 @@ def test_the_same_input_makes_no_call(chat: ChatServer, rows_of: Rows) -> None:
     assert set(statuses(rows)) == {"written"}
     assert rows_of() == rows
     assert len(chat.requests) == len(WINDOWS)
-    used = [rows[0][name] for name in ("model", "attempts", "tokens_in", "tokens_out")]
-    assert used == ["tiny-2026", 1, 120, 30]
+    used = [rows[0][name] for name in ("model", "tokens_in", "tokens_out")]
+    assert used == ["tiny-2026", 120, 30]
 
 
-def test_after_a_rejected_draft_one_run_asks_up_to_a_limit_and_the_next_run_asks_nothing(
-    chat: ChatServer, rows_of: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rejected_draft_is_not_asked_for_again(chat: ChatServer, rows_of: Rows) -> None:
     chat.always = REFUSAL
     rows = rows_of()
-    assert {(row["status"], row["reason"], row["attempts"], row["tokens_in"]) for row in rows} == {
-        ("rejected", "refused: I will not.", 3, 360)
+    assert {(row["status"], row["reason"], row["tokens_in"]) for row in rows} == {
+        ("rejected", "refused: I will not.", 120)
     }
-    assert len(chat.requests) == 3 * len(WINDOWS)
+    assert len(chat.requests) == len(WINDOWS)
     assert count_unfinished(tabulate([row | {"cost": None} for row in rows])) == 0
+    chat.always = chat_server.post()
     assert rows_of() == rows
-    assert len(chat.requests) == 3 * len(WINDOWS)
-    monkeypatch.setattr("backstory.writing.posts.MOST_DRAFTS", 4)
-    again = rows_of()
-    assert {row["attempts"] for row in again} == {4}
-    assert len(chat.requests) == 4 * len(WINDOWS)
+    assert len(chat.requests) == len(WINDOWS)
 
 
-def test_a_later_attempt_becomes_the_post(chat: ChatServer, rows_of: Rows) -> None:
-    chat.script.extend([REFUSAL, chat_server.post(), REFUSAL, REFUSAL])
-    rows = rows_of(threads=1)
-    assert [(row["status"], row["attempts"], row["tokens_in"]) for row in rows] == [
-        ("written", 2, 240),
-        ("written", 3, 360),
-        *[("written", 1, 120)] * 4,
-    ]
-    assert rows_of() == rows
-    assert len(chat.requests) == 2 + 3 + 4
-
-
-def test_a_window_that_is_not_answered_after_a_rejected_draft_is_asked_about_by_the_next_run(
+def test_a_window_that_is_not_answered_is_asked_about_by_the_next_run(
     chat: ChatServer, rows_of: Rows
 ) -> None:
     chat.script.extend([REFUSAL, chat_server.refuse(400, "the context is too long")])
     rows = rows_of(threads=1)
-    assert [(row["status"], row["attempts"]) for row in rows[:2]] == [("failed", 1), ("written", 1)]
+    assert statuses(rows)[:3] == ["rejected", "failed", "written"]
     assert count_unfinished(tabulate(rows)) == 1
-    assert {(row["status"], row["attempts"]) for row in rows_of()} == {("written", 2), ("written", 1)}
-    assert len(chat.requests) == 2 + 5 + 1
+    assert statuses(rows_of())[:3] == ["rejected", "written", "written"]
+    assert len(chat.requests) == len(WINDOWS) + 1
 
 
 def test_a_draft_is_judged_again_without_a_call_if_a_limit_changes(chat: ChatServer, rows_of: Rows) -> None:
     assert set(statuses(rows_of(min_characters=1000))) == {"rejected"}
     assert set(statuses(rows_of())) == {"written"}
-    assert len(chat.requests) == 3 * len(WINDOWS)
+    assert len(chat.requests) == len(WINDOWS)
 
 
 def test_a_used_up_quota_lets_the_other_windows_wait(chat: ChatServer, rows_of: Rows) -> None:

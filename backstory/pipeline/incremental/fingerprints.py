@@ -20,7 +20,6 @@ from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.settings.groups import SettingsGroup
 from backstory.settings.models import IndexSettings
-from backstory.writing.draft import MOST_DRAFTS, RecordedWriter
 
 SettingsRead = dict[str, Any]
 """Effective values by the dotted names of the settings, and constants that were settings by their former names.
@@ -40,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 7,
         "contexts": 4,
         "window_contexts": 7,
-        "posts": 4,
+        "posts": 5,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
@@ -271,8 +270,6 @@ def _posts(workspace: Workspace) -> SettingsRead:
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
     }
     names = ("folder", "without_context", "min_characters", "max_characters")
-    if isinstance(writer, RecordedWriter):
-        read["writers.max_attempts_per_window"] = MOST_DRAFTS
     if settings.paid_model is not None:
         price = find_price(workspace.settings.costs, settings.paid_model)
         read["costs.prices"] = price.model_dump(mode="json") if price else None

@@ -427,8 +427,8 @@ class Posts(Table):
     ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, in which case this
     draft lies next to it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if
     the draft failed a check or the model withheld it, ``failed`` if the call of the writer failed, and ``waiting`` if a
-    budget or quota was used up. The next run asks again for the windows that failed or wait. A window is rejected after
-    three drafts, and the writer is called again when its inputs change.
+    budget or quota was used up. The next run asks again for the windows that failed or wait. For a rejected window, the
+    writer is called again when its inputs change.
     """
 
     window_id: str = pa.Field(description="Window.")
@@ -454,15 +454,8 @@ class Posts(Table):
     context_hash: str = pa.Field(
         description="Hash of what the writer was shown of the window and its context."
     )
-    attempts: int = pa.Field(
-        ge=0, description="Drafts that were made of this input, the rejected ones included."
-    )
-    tokens_in: int = pa.Field(
-        ge=0, description="Tokens that the model read for all attempts; 0 without a model."
-    )
-    tokens_out: int = pa.Field(
-        ge=0, description="Tokens that the model wrote for all attempts; 0 without a model."
-    )
+    tokens_in: int = pa.Field(ge=0, description="Tokens that the model read; 0 without a model.")
+    tokens_out: int = pa.Field(ge=0, description="Tokens that the model wrote; 0 without a model.")
     cost: float = pa.Field(nullable=True, description="Estimated cost; null if no price is known.")
     cited_documents: StringList = pa.Field(description="Documents that the post cites, in order of citation.")
     removed_citations: int = pa.Field(

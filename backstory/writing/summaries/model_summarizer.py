@@ -62,8 +62,8 @@ class ModelSummarizer:
 
     def _ask(self, messages: Messages, revision: str) -> str:
         request = digest([self.id, messages.system, messages.user])
-        if drafts := self._drafts.get(request):
-            return drafts[-1].text
+        if made := self._drafts.get(request):
+            return made.text
 
         def read(answer: Answer) -> Draft:
             return Draft("", read_summary(answer), (), answer.model, answer.tokens_in, answer.tokens_out)
