@@ -19,7 +19,6 @@ from backstory.storage.tables.views import CATALOG_COLUMNS, DOCUMENT_CATALOG
 from backstory.storage.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
 FOLDER = Path(__file__).resolve().parent
-README = FOLDER.parent / "README.md"
 MCP = FOLDER / "reference" / "mcp.md"
 TOOLS = FOLDER.parent / "tests" / "interfaces" / "mcp" / "tools.json"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
@@ -37,8 +36,8 @@ Every step of the pipeline is a table: Parquet under `data/<table>/`, one file p
 without partitions), replaced atomically. `data/backstory.duckdb` has one view per table and the two views below, so a
 reader needs only DuckDB. Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's
 Python client needs `pytz`. In Python, `backstory.storage.tables.views.connect(folder)`
-returns an Ibis backend. The tables are listed in the order in which data flows. [Columns](reference/columns.md) lists
-every column with its type."""
+returns an Ibis backend. The tables are listed in the order in which data flows ([asset
+graph](reference/asset-graph.md)). [Columns](reference/columns.md) lists every column with its type."""
 
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
@@ -119,8 +118,6 @@ which a test compares with the code."""
 _TOOLS_BEGIN = "<!-- tools, by docs/generate.py -->"
 _TOOLS_END = "<!-- end of the tools -->"
 
-_GRAPH_BEGINS = "<!-- asset graph, by docs/generate.py -->"
-_GRAPH_ENDS = "<!-- end of the asset graph -->"
 
 # By whether Backstory builds the asset, and whether it has partitions: how its box begins and ends.
 _SHAPES = {(False, False): ("([", "])"), (True, False): ("[", "]"), (True, True): ("[[", "]]")}
@@ -296,32 +293,6 @@ def write_graph_page() -> str:
     return "\n\n".join(["# Asset graph", _ABOUT_GRAPH, "\n".join(["```mermaid", *lines, "```"])]) + "\n"
 
 
-def write_readme_graph() -> str:
-    """Give the asset graph of the README: without groups, and without the tables that only list what was read."""
-    assets = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
-    inputs = {name for name, facts in assets.items() if not facts["materializable"]}
-    read = {parent for facts in assets.values() for parent in facts["upstream"]}
-    shown = [
-        name for name, facts in assets.items() if name in read or not inputs.issuperset(facts["upstream"])
-    ]
-    lines = ["flowchart LR"]
-    for name in shown:
-        left, right = _SHAPES[assets[name]["materializable"], assets[name]["partitioned"]]
-        lines.append(f"  {name}{left}{name}{right}")
-    lines += [f"  {parent} --> {name}" for name in shown for parent in _nearest_upstream(assets, name)]
-    lines.append("  posts -. feedback .-> documents")
-    return "\n".join(["```mermaid", *lines, "```"])
-
-
-def put_graph_into(readme: str) -> str:
-    """Give the README with the asset graph between its two marks."""
-    before, begin, rest = readme.partition(_GRAPH_BEGINS)
-    _, end, after = rest.partition(_GRAPH_ENDS)
-    if not end:
-        raise ValueError(f"{README} must hold {_GRAPH_BEGINS} and {_GRAPH_ENDS}")
-    return f"{before}{begin}\n{write_readme_graph()}\n{end}{after}"
-
-
 def write_tools() -> str:
     """Give the table of the tools of the MCP server, from their snapshot."""
     tools = json.loads(TOOLS.read_text(encoding="utf-8"))
@@ -369,11 +340,10 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages, the tools of the page on the MCP server, and the asset graph of the README."""
+    """Write all pages, and the tools of the page on the MCP server."""
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
     MCP.write_text(put_tools_into(MCP.read_text(encoding="utf-8")), encoding="utf-8")
-    README.write_text(put_graph_into(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

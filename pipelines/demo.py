@@ -136,23 +136,16 @@ def show_demo(workspace: Workspace, console: Console) -> None:
 
 
 def _show_counts(counted: pl.DataFrame, console: Console) -> None:
-    console.print(
-        "\nEach day of the chat is a window. The table counts how many of its topics a\n"
-        "method covers: it finds at least one document about the topic. All methods find\n"
-        "the same number of documents, none newer than the window. Posts do not count.\n",
-        highlight=False,
-    )
     headings = [_HEADINGS[method] for method in METHODS]
-    table = make_table("window", "topics", *headings, right=("topics", *headings))
-    columns = ["topics", *METHODS]
-    for row in counted.iter_rows(named=True):
-        table.add_row(f"{row['started_at']:%Y-%m-%d %H:%M}", *(str(row[name]) for name in columns))
-    table.add_row("all", *(str(counted[name].sum()) for name in columns), style="bold")
+    table = make_table("chat", "topics", *headings, right=("topics", *headings))
+    totals = (str(counted[name].sum()) for name in ["topics", *METHODS])
+    table.add_row(f"{counted.height} days, a window each", *totals)
+    console.print()
     console.print(table)
     console.print(
-        "\nBackstory searches for every part of a window, and chooses documents that serve\n"
-        "all parts together. The other two methods search once for the whole window: by\n"
-        "the mean of its vectors, or by all of its words.",
+        "\nA method covers a topic if it finds a document about it. All methods find the\n"
+        "same number of documents, none newer than the window. Backstory searches for\n"
+        "every part of a window; the others search once for the whole window.",
         highlight=False,
     )
 

@@ -13,7 +13,7 @@ from backstory.interfaces.cli.terminal import plain, plain_line
 from backstory.interfaces.pages.site.build import Site
 from backstory.interfaces.pages.site.library import SitePost
 
-_TOPICS: Final = 2
+_TOPICS: Final = 1
 _WIDTH: Final = 78
 _LINK: Final = re.compile(r"\[((?:\\.|[^\[\]\\])*)\]\([^()\s]*\)")
 _STRONG: Final = re.compile(r"(?<!\\)(\*{1,2}|_)(?=\S)(.+?)(?<=[^\s\\])\1")
@@ -26,13 +26,12 @@ def show_posts(site: Site, window_id: str, console: Console) -> None:
     between = site.library.links_between_posts
     links = sum(len(post.cited) for post in posts)
     documents = len({use.document_id for post in posts for use in post.cited})
-    earlier = f", and {between} of the links lead to earlier posts of its own" if between else ""
+    earlier = f"; {between} of the links lead to its own earlier posts" if between else ""
     console.print(
         plain(
             textwrap.fill(
                 f"A writer without a model has written {count(len(posts), 'post')}, one for each window, with "
-                f"{count(links, 'link')} to {count(documents, 'document')}. {site.library.shared_documents} of these "
-                f"are cited by several posts{earlier}. One post begins so:",
+                f"{count(links, 'link')} to {count(documents, 'document')}{earlier}. One begins so:",
                 _WIDTH,
             )
         )

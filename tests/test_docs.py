@@ -53,10 +53,6 @@ def test_every_generated_page_follows_the_code() -> None:
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == write(), "run `python docs/generate.py`"
 
 
-def test_the_readme_draws_the_asset_graph() -> None:
-    assert load_generator().put_graph_into(README) == README, "run `python docs/generate.py`"
-
-
 def test_the_tools_of_the_server_follow_the_code() -> None:
     page = (ROOT / "docs" / "reference" / "mcp.md").read_text(encoding="utf-8")
     assert load_generator().put_tools_into(page) == page, "run `python docs/generate.py`"
