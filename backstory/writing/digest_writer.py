@@ -29,7 +29,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-6"
+_VERSION: Final = "digest-7"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _TOPICS: Final = 10
@@ -74,6 +74,24 @@ class DigestWriter:
         return _Digest(window, context).write()
 
 
+@dataclass(frozen=True)
+class Outlined:
+    """A section of a digest.
+
+    Attributes:
+        heading: Its heading, Markdown without marks.
+        places: Positions of its messages, ascending.
+    """
+
+    heading: str
+    places: tuple[int, ...]
+
+
+def outline(window: WindowMaterial, context: ContextMaterial) -> list[Outlined]:
+    """List the sections of the digest of a window, in their order. A message may belong to none."""
+    return _Digest(window, context).outline()
+
+
 class _Digest:
     """One digest in the making.
 
@@ -97,6 +115,10 @@ class _Digest:
             )
             for citation in context.citations
         }
+
+    def outline(self) -> list[Outlined]:
+        sections, _ = self._plan()
+        return [Outlined(self._name(section), section.topic.places) for section in sections]
 
     def write(self) -> Draft:
         sections, left_out = self._plan()
@@ -180,12 +202,12 @@ class _Digest:
         return f"*{span}: {len(window.messages)} {inflect(len(window.messages), 'message')}{by}.*"
 
     def _write_section(self, section: _Section) -> str:
-        lines = [f"## {self._write_heading(section)}", "", *self._write_quotes(section)]
+        lines = [f"## {_escape(self._name(section))}", "", *self._write_quotes(section)]
         for citation in section.topic.citations:
             lines += ["", self._write_earlier(citation, section.weights)]
         return "\n".join(lines)
 
-    def _write_heading(self, section: _Section) -> str:
+    def _name(self, section: _Section) -> str:
         """Name a topic by its document, by a phrase of its messages, by a short sentence of them, or by a word."""
         word = section.phrase.text if section.phrase is not None else "In short"
         name = (
@@ -194,7 +216,7 @@ class _Digest:
             or self._name_by_sentence(section)
             or word
         )
-        return _escape(capitalize(self._names.shorten(name)))
+        return capitalize(self._names.shorten(name))
 
     def _name_by_document(self, section: _Section) -> str | None:
         """Return the title of the first document of a topic if its messages hold a word of it.

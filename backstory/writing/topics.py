@@ -1,4 +1,4 @@
-"""The topics of a window: messages that one earlier post serves, and stretches of the rest that hold together."""
+"""The topics of a window: messages that one document serves, and stretches of the rest that hold together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
 from typing import Final
 
 from backstory.writing.material import Citation, WindowMessage
@@ -19,9 +19,21 @@ _BLOCK: Final = 4
 """Messages on either side of a place whose words are compared there."""
 _SAME_DOCUMENTS: Final = 0.5
 """Share of the messages that both of two documents serve, from which on the two belong to one topic."""
-_SAME_WORDS: Final = 0.3
+_ONLY_WORDS: Final = 0.75
+"""How much the words that a message shares with a document count if the document does not serve it for certain."""
+_NO_DOCUMENT: Final = 1.0
+"""Fit of a message to no document; a document that serves it without a word in common fits as well."""
+_CHANGE: Final = 2.0
+"""What a change of topic from one message to the next costs, where there is no pause."""
+_USUAL_GAP: Final = (20.0, 300.0)
+"""Bounds of the usual time between two messages of a window, in seconds."""
+_LONG_GAP: Final = 6
+"""Usual gaps from which on a silence makes a change of topic cheaper."""
+_LEAST_SHARE: Final = 0.1
+"""Share of the cost of a change that the longest silence leaves."""
+_SAME_WORDS: Final = 0.5
 """Share of the weight of a stretch's terms that another topic must hold for the two to be one."""
-_SAME_WORDS_NEXT: Final = 0.1
+_SAME_WORDS_NEXT: Final = 0.2
 """The same for the topic just before the stretch."""
 _FEW_MESSAGES: Final = 3
 _FEW_TERMS: Final = 4
@@ -62,8 +74,7 @@ def find_topics(
     groups = _join_documents(citations)
     dividing = [_list_dividing(group, citations) for group in groups]
     passage_terms = [frozenset[str]().union(*(passages[at] for at in group)) for group in dividing]
-    labels = _label_served(len(messages), dividing, citations, terms, passage_terms, weights)
-    _drop_strays(labels, messages, terms, passage_terms)
+    labels = _label_served(messages, dividing, citations, terms, passage_terms, weights)
     _label_rest(labels, messages, terms, weights, len(groups))
     places: dict[int, list[int]] = {}
     for place, label in enumerate(labels):
@@ -106,56 +117,58 @@ def _list_dividing(group: Sequence[int], citations: Sequence[Citation]) -> list[
 
 
 def _label_served(
-    count: int,
+    messages: Sequence[WindowMessage],
     groups: Sequence[Sequence[int]],
     citations: Sequence[Citation],
     terms: Sequence[frozenset[str]],
     passage_terms: Sequence[frozenset[str]],
     weights: Mapping[str, float],
 ) -> list[int | None]:
-    """Assign each served message to the group of documents with most of its words; without such words, to the best."""
-    serving: list[list[int]] = [[] for _ in range(count)]
-    for label, group in enumerate(groups):
-        for place in sorted({place for at in group for place in citations[at].messages}):
-            serving[place].append(label)
-    return [
-        max(choice, key=lambda label: (sum_weights(terms[place] & passage_terms[label], weights), -label))
-        if (choice := serving[place])
-        else None
-        for place in range(count)
-    ]
+    """Assign each message to a group of documents or to none, so that neighbours mostly stay together.
+
+    The labels are those with the highest sum (Viterbi, 1967): each message adds how well its label fits it, and each
+    change of the label takes something away, unless there was a pause.
+    """
+    if not messages:
+        return []
+    served = [{place for at in group for place in citations[at].messages} for group in groups]
+    holders = Counter(term for terms_of_group in passage_terms for term in terms_of_group)
+    rarest = max(weights.values(), default=1.0)
+    shares = {term: weights.get(term, 0.0) / rarest / count for term, count in holders.items()}
+    rest = len(groups)
+
+    def fit(place: int) -> list[float]:
+        said = [min(sum_weights(terms[place] & held, shares), 1.0) for held in passage_terms]
+        fits = [
+            1 + words if place in places else _ONLY_WORDS * words
+            for words, places in zip(said, served, strict=True)
+        ]
+        return [*fits, _NO_DOCUMENT]
+
+    sums, steps = fit(0), list[list[int]]()
+    for place, cost in enumerate(_price_changes(messages), 1):
+        best = max(range(rest + 1), key=lambda label: (sums[label], -label))
+        before = [label if sums[label] >= sums[best] - cost else best for label in range(rest + 1)]
+        steps.append(before)
+        sums = [
+            sums[come] - (cost if come != label else 0) + value
+            for label, (come, value) in enumerate(zip(before, fit(place), strict=True))
+        ]
+    label = max(range(rest + 1), key=lambda label: (sums[label], -label))
+    path = [label]
+    for before in reversed(steps):
+        label = before[label]
+        path.append(label)
+    return [None if label == rest else label for label in reversed(path)]
 
 
-def _drop_strays(
-    labels: list[int | None],
-    messages: Sequence[WindowMessage],
-    terms: Sequence[frozenset[str]],
-    passage_terms: Sequence[frozenset[str]],
-) -> None:
-    """Take the label from messages that share no word with their document, and are far from others of that label."""
-    known = list(labels)
-    for place, label in enumerate(known):
-        if label is None or terms[place] & passage_terms[label]:
-            continue
-        near = (
-            other
-            for other in (_find_same(known, place, -1), _find_same(known, place, 1))
-            if other is not None and abs(messages[other].sent_at - messages[place].sent_at) <= _PAUSE
-        )
-        if next(near, None) is None:
-            labels[place] = None if known.count(label) > 1 else label
-
-
-def _find_same(labels: Sequence[int | None], place: int, step: int) -> int | None:
-    """Find the nearest place with the same label in one direction."""
-    return next(
-        (
-            other
-            for other in range(place + step, len(labels) if step > 0 else -1, step)
-            if labels[other] == labels[place]
-        ),
-        None,
-    )
+def _price_changes(messages: Sequence[WindowMessage]) -> list[float]:
+    """Return what a change of topic before each message but the first costs: less, the longer the silence before."""
+    gaps = [(after.sent_at - before.sent_at).total_seconds() for before, after in pairwise(messages)]
+    if not gaps:
+        return []
+    usual = min(max(median(gaps), _USUAL_GAP[0]), _USUAL_GAP[1])
+    return [_CHANGE * min(max(_LONG_GAP * usual / max(gap, 1.0), _LEAST_SHARE), 1.0) for gap in gaps]
 
 
 def _label_rest(

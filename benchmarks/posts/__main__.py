@@ -1,7 +1,8 @@
 """Measure the posts of the digest writer with Backstory's context, a whole-window context, and none.
 
 ``python -m benchmarks.posts DIR [--windows N] [--group NAME ...] [--workspace DIR] [--json]``, where DIR holds a
-labelled set with the topics of its messages, ``msg_topics.parquet``.
+labelled set with the topics of its messages, ``msg_topics.parquet``. Of the workspace that ``make demo`` makes, it
+measures the sections alone.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 
 from rich.console import Console
 
+from backstory.base.environment import SETTINGS_FILE
 from backstory.base.wording import count
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.terminal import make_table, open_console, plain_line, print_json
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.models import Settings
 from benchmarks.posts.comparison import PostComparison, evaluate_posts
+from benchmarks.posts.demo import score_demo
 from benchmarks.posts.scoring import POST_METRICS
 
 
@@ -41,6 +44,9 @@ def measure(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.windows is not None and asked.windows < 1:
         parser.error(f"--windows {asked.windows} must be at least 1")
+    if (asked.folder / SETTINGS_FILE).is_file():
+        print_json({"sections": score_demo(open_workspace(asked.folder))})
+        return
     settings = Settings() if asked.workspace is None else open_workspace(asked.workspace).located_settings
     comparison = evaluate_posts(asked.folder, settings, windows=asked.windows, groups=tuple(asked.group))
     if asked.json:
@@ -64,6 +70,7 @@ def print_comparison(console: Console, comparison: PostComparison) -> None:
         f"Writer: {comparison.writer}. Second lines: 95% bootstrap intervals. Third lines: Backstory's context minus "
         "the other.\n"
         "topics said: topics of which the post says a sentence; topics linked: those to whose documents it links.\n"
+        "sections: V-measure against the topics of messages; names: headings against what people call the topics.\n"
         "supported: sentences that the window or the context supports. repeated: runs of 5 words of earlier documents."
     )
 

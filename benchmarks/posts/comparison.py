@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -20,7 +22,7 @@ from backstory.operations.evaluation.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
 from backstory.writing.citations import LinkedText, link_citations
-from backstory.writing.digest_writer import DigestWriter
+from backstory.writing.digest_writer import DigestWriter, Outlined, outline
 from backstory.writing.draft import Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial
 from backstory.writing.sentences import choose_words
@@ -32,8 +34,13 @@ from benchmarks.posts.scoring import (
     TopicLabels,
     score_citations,
     score_claims,
+    score_names,
+    score_sections,
     score_topics,
 )
+
+_NAME_PREFIX: Final = re.compile(r".*#|\w+:t\d+:")
+"""What stands before the name of a topic: its date or meeting, and its number."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class _JudgedPost:
     linked: LinkedText
     claims: list[str]
     supports: list[Source | None]
+    sections: list[Outlined]
 
 
 def evaluate_posts(
@@ -119,6 +127,7 @@ def _judge(
         link_citations(draft.text, window, context, folder="written"),
         claims,
         support_claims(claims, list_sources(window, context, words), words, embed),
+        outline(window, context),
     )
 
 
@@ -130,6 +139,12 @@ def _score(posts: list[_JudgedPost], labels: dict[str, TopicLabels], labelled: L
             name_group(post.window.window_id, labelled.name),
             post.window.window_id,
             *score_topics(post.supports, post.linked, labels[post.window.window_id]),
+            score_sections([one.places for one in post.sections], labels[post.window.window_id].said),
+            *score_names(
+                [(one.heading, one.places) for one in post.sections],
+                labels[post.window.window_id],
+                choose_words(post.window.language),
+            ),
             score_claims(post.supports),
             score_citations(post.linked),
             repetition.score(post.claims, post.window.started_at),
@@ -173,12 +188,23 @@ def _read_labels(folder: Path, labelled: LabelledSet) -> dict[str, TopicLabels]:
         )
     topics: dict[str, str] = dict(labelled.message_topics.iter_rows())
     documents: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    named: dict[str, dict[str, None]] = defaultdict(dict)
     for window, document, topic in labelled.qrels.select("window_id", "doc_id", "topic").iter_rows():
         documents[window][document].add(topic)
+        named[window][topic] = None
     return {
         window.window_id: TopicLabels(
             [topics.get(message, "") for message in window.message_ids],
             {key: frozenset(held) for key, held in documents[window.window_id].items()},
+            _name_topics(
+                {topics.get(message, "") for message in window.message_ids}, named[window.window_id]
+            ),
         )
         for window in show_windows(labelled)
     }
+
+
+def _name_topics(said: Collection[str], judged: Collection[str]) -> dict[str, list[str]]:
+    """Name the topics of messages as their judgements do; a topic without judgements may have any of their names."""
+    names = {topic: _NAME_PREFIX.sub("", topic).replace("-", " ") for topic in judged}
+    return {topic: [names[topic]] if topic in names else list(names.values()) for topic in said if topic}

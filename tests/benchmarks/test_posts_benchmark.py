@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Vectors
@@ -17,11 +18,15 @@ from backstory.writing.citations import LinkedText
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
 from benchmarks.posts.__main__ import measure
 from benchmarks.posts.claims import Source, find_claims, list_sources, support_claims
+from benchmarks.posts.demo import LABELS
 from benchmarks.posts.scoring import (
+    POST_METRICS,
     Repetition,
     TopicLabels,
     score_citations,
     score_claims,
+    score_names,
+    score_sections,
     score_topics,
 )
 from tests.errors import raises
@@ -77,6 +82,33 @@ def test_topics_are_said_by_supported_claims_and_linked_by_citations() -> None:
     assert score_citations(LinkedText("", (), 0)) == 1.0
 
 
+def test_sections_are_right_where_each_holds_one_topic() -> None:
+    said = ["water", "water", "disk", "disk", ""]
+    assert score_sections([[0, 1, 4], [2, 3]], said) == pytest.approx(1)
+    assert score_sections([[0, 1]], said) == pytest.approx(1)  # the others are one more section
+    assert score_sections([[0, 2], [1, 3]], said) == pytest.approx(0)
+    assert score_sections([[0], [1], [2], [3]], said) == pytest.approx(2 / 3)
+
+
+def test_no_message_of_the_demo_has_two_topics() -> None:
+    for topics in YAML(typ="safe").load(LABELS).values():
+        spans = sorted(tuple(span.partition("-")[::2]) for held in topics.values() for span in held.split())
+        ends = [last or first for first, last in spans]
+        assert all(end < following for end, (following, _) in zip(ends, spans[1:], strict=False)), spans
+
+
+def test_headings_are_compared_with_the_names_of_their_topics() -> None:
+    labels = TopicLabels(
+        ["water", "water", "disk", ""],
+        {},
+        {"water": ["The broken water pipe"], "disk": ["Piano", "Noisy disks"]},
+    )
+    words, rouge = score_names([("A water pipe", [0, 1, 2]), ("Disk", [2]), ("Nothing", [3])], labels, WORDS)
+    assert words == pytest.approx((4 / 5 + 2 / 3) / 2)
+    assert rouge == pytest.approx((4 / 7 + 0) / 2)
+    assert score_names([], labels, WORDS) == (0.0, 0.0)
+
+
 def test_only_runs_of_documents_from_before_the_window_are_repeated() -> None:
     claims = ["one two three four five six"]
     documents = pl.DataFrame(
@@ -109,13 +141,7 @@ def test_the_contexts_of_a_labelled_set_are_compared(
     measure([str(folder), "-w", root, "--json"])
     scores = json.loads(capsys.readouterr().out)["scores"]
     means = {(row["method"], row["metric"]): row["mean"] for row in scores}
-    assert {metric for _, metric in means} == {
-        "topics said",
-        "topics linked",
-        "supported",
-        "valid citations",
-        "repeated",
-    }
+    assert {metric for _, metric in means} == set(POST_METRICS)
     assert means["context of backstory", "topics said"] == 1.0
     assert means["context of backstory", "topics linked"] == 1.0
     assert means["no context", "topics linked"] == 0.0
