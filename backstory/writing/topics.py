@@ -21,8 +21,8 @@ _SAME_DOCUMENTS: Final = 0.5
 """Share of the messages that both of two documents serve, from which on the two belong to one topic."""
 _ONLY_WORDS: Final = 0.75
 """How much the words that a message shares with a document count if the document does not serve it for certain."""
-_NO_DOCUMENT: Final = 1.0
-"""Fit of a message to no document; a document that serves it without a word in common fits as well."""
+_NO_DOCUMENT: Final = 0.9
+"""Fit of a message to no document; one that serves it without a word in common fits hardly better."""
 _CHANGE: Final = 2.0
 """What a change of topic from one message to the next costs, where there is no pause."""
 _USUAL_GAP: Final = (20.0, 300.0)
@@ -80,10 +80,26 @@ def find_topics(
     for place, label in enumerate(labels):
         if label is not None:
             places.setdefault(label, []).append(place)
+    serving = _spread_documents(groups, citations, labels)
     return [
-        Topic(tuple(members), tuple(citations[at] for at in groups[label]) if label < len(groups) else ())
+        Topic(tuple(members), tuple(citations[at] for at in serving.get(label, ())))
         for label, members in places.items()
     ]
+
+
+def _spread_documents(
+    groups: Sequence[Sequence[int]], citations: Sequence[Citation], labels: Sequence[int | None]
+) -> dict[int | None, list[int]]:
+    """Return the documents of each topic: a group without a topic of its own joins that of most of its messages."""
+    held = set(labels)
+    serving: dict[int | None, list[int]] = {
+        label: list(group) for label, group in enumerate(groups) if label in held
+    }
+    for label, group in enumerate(groups):
+        if label not in held:
+            counts = Counter(labels[place] for at in group for place in citations[at].messages)
+            serving.setdefault(counts.most_common(1)[0][0], []).extend(group)
+    return serving
 
 
 def _join_documents(citations: Sequence[Citation]) -> list[list[int]]:

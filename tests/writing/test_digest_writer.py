@@ -243,3 +243,12 @@ def test_an_earlier_post_moves_no_message_under_the_document_that_it_joins() -> 
     assert "varnish" not in drip.replace("smells of varnish", "")
     assert headings(alone) == headings(beside)
     assert "twice a day" in starter
+
+
+def test_talk_after_a_pause_stays_together_and_a_document_of_one_stray_message_is_still_cited() -> None:
+    battery = cite(2, "A cheap solar battery", "The battery lasted a year in the winter sun.", 2, 5)
+    text = write(TWO_TOPICS, DRIP, battery).text
+    drip, starter = text.split("## ")[1:]
+    assert [drip.count("- **"), starter.count("- **")] == [3, 3]
+    assert "battery" not in " ".join(headings(text))
+    assert "A cheap solar battery, 1 May 2024 [2]" in text
