@@ -68,6 +68,7 @@ def make_windows(windows: int, chunks_per_window: int) -> tuple[pl.DataFrame, pl
             "partition": "2025-01-15",
             "started_at": started,
             "ended_at": started,
+            "timezone": "UTC",
             "message_count": 50,
             "token_count": 500,
             "message_ids": [[f"{number}-m"] for number in range(windows)],

@@ -1,7 +1,7 @@
 """Starts runs automatically: a sensor for changed inputs, and a schedule for the latest partitions."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import dagster as dg
@@ -127,7 +127,7 @@ def make_schedule(workspace: Workspace, job: AssetJob) -> dg.ScheduleDefinition:
             fingerprint_documents(opened),
             {},
             list_distinct(find_under_way(context.instance, opened)),
-            recent=list_recent(opened, moment.astimezone(UTC)),
+            recent=list_recent(opened, moment),
         )
         reason = " ".join(["Every partition to request is under way.", *plan.notes])
         return _request(opened, plan, f"{moment.isoformat()} ") or dg.SkipReason(reason)
@@ -137,8 +137,8 @@ def make_schedule(workspace: Workspace, job: AssetJob) -> dg.ScheduleDefinition:
 
 def list_recent(workspace: Workspace, moment: datetime) -> Sequence[str]:
     """List the latest ended partition and the ``partitions.look_back`` partitions before it, in order of time."""
-    settings = workspace.settings.partitions
-    keys = [previous_partition(partition_key(moment, settings.grain), settings.grain)]
+    settings, timezone = workspace.settings.partitions, workspace.settings.conversations.timezone
+    keys = [previous_partition(partition_key(moment, settings.grain, timezone), settings.grain)]
     for _ in range(settings.look_back):
         keys.append(previous_partition(keys[-1], settings.grain))
     return keys[::-1]

@@ -46,7 +46,7 @@ def cut_windows(
     A window is a run of consecutive messages of one conversation, as long as ``size`` allows. The size limits the
     number of messages, the sum of the texts' tokens or bytes, or the time from the first message to the last, which
     stays below so many minutes or hours. A message that alone exceeds the size is a separate window. With the unit
-    ``day``, a window is a calendar day in UTC. System lines are in no window.
+    ``day``, a window is a calendar day of its conversation. System lines are in no window.
 
     A window begins with an overlap: the longest run of messages at the end of the previous window that is within
     ``overlap``. The overlap is shorter if the first further message would not fit otherwise. A window never
@@ -174,7 +174,7 @@ def _span_starts(moments: Rows, limit: int) -> Rows:
 
 
 def _check_partitions(messages: pl.DataFrame, grain: Grain) -> None:
-    misplaced = messages.filter(pl.col("partition") != partition_keys(pl.col("timestamp"), grain))
+    misplaced = messages.filter(messages["partition"] != partition_keys(messages, grain))
     if len(misplaced):
         message_id, moment, key = misplaced.select("message_id", "timestamp", "partition").row(0)
         raise InputError(
@@ -207,10 +207,13 @@ def _find_limits(rows: pl.DataFrame, tokens: Rows, settings: WindowSettings) -> 
 
 
 def _find_gaps(rows: pl.DataFrame, longest: int) -> Rows:
-    """Return the microseconds before each row, capped at ``longest``, the value between two conversations."""
+    """Return the microseconds before each row, at most ``longest``, the value between two conversations.
+
+    None is negative: a clock that is set back at midnight returns to a day after the first moments of the next one.
+    """
     gaps = rows["timestamp"].diff().dt.total_microseconds().fill_null(0).to_numpy()
     other = (rows["conversation_id"] != rows["conversation_id"].shift()).fill_null(value=False)
-    return np.where(other.to_numpy(), longest, np.minimum(gaps, longest)).astype(np.int64)
+    return np.where(other.to_numpy(), longest, np.clip(gaps, 0, longest)).astype(np.int64)
 
 
 def _find_bounds(rows: pl.DataFrame, limits: _Limits, before: Mapping[str, str]) -> Bounds:
@@ -229,7 +232,7 @@ def _find_bounds(rows: pl.DataFrame, limits: _Limits, before: Mapping[str, str])
 
 
 def _find_days(rows: pl.DataFrame) -> Bounds:
-    day = pl.col("timestamp").dt.date().alias("day")
+    day = pl.col("local_time").dt.date().alias("day")
     counts = rows.group_by("conversation_id", "partition", day, maintain_order=True).len()["len"]
     ends = counts.cum_sum().to_list()
     return list(pairwise([0, *ends]))
@@ -247,6 +250,7 @@ def _describe_windows(
             "partition": rows["partition"].gather(ends - 1),
             "started_at": rows["timestamp"].gather(starts),
             "ended_at": rows["timestamp"].gather(ends - 1),
+            "timezone": rows["timezone"].gather(ends - 1),
             "message_count": counts,
             "token_count": sums[ends] - sums[starts],
             "message_ids": _list_messages(rows["message_id"], starts, counts),

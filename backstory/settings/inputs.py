@@ -21,7 +21,7 @@ class ConversationOverride(SettingsGroup):
     """Settings of one conversation, or of one of its files, that replace those of all conversations."""
 
     timezone: str | None = None
-    """Time zone of its exports; null takes the zone of all conversations."""
+    """Time zone of its exports, its times and its days; null takes the zone of all conversations."""
     date_order: DateOrderSetting | None = None
     """Order of day, month and year in its exports; null takes the order of all conversations."""
     removals: RemovalSetting | None = None
@@ -39,7 +39,7 @@ class ConversationSettings(SettingsGroup):
     folder: str = "chats"
     """Folder of the chat exports, relative to the workspace. All files of a subfolder are one conversation."""
     timezone: str = "UTC"
-    """Time zone of exports that do not state one."""
+    """Time zone of the clock in exports that state none, of all times that are shown, and of the ends of days."""
     date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
     removals: RemovalSetting = "ask"

@@ -55,7 +55,7 @@ class PartitionSettings(SettingsGroup):
     )
 
     grain: Literal["hour", "day", "week", "month"] = "day"
-    """Calendar unit of one partition, in UTC."""
+    """Calendar unit of one partition, by the clock of each conversation; hours are those of UTC."""
     start: str | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
     look_back: int = Field(default=3, ge=0)
@@ -85,7 +85,7 @@ class WindowSettings(SettingsGroup):
     """How a partition's messages are cut into windows."""
 
     unit: Literal["messages", "tokens", "bytes", "minutes", "hours", "day"] = "messages"
-    """What `size` and `overlap` count; `day` makes one window per day (UTC)."""
+    """What `size` and `overlap` count; `day` makes one window per day."""
     size: int = Field(default=500, ge=1)
     """Largest amount of `unit` in one window."""
     overlap: int = Field(default=0, ge=0)

@@ -22,7 +22,7 @@ TEMPLATE = """\
 
 conversations:
   folder: chats            # WhatsApp, Telegram, Slack, Parquet, CSV, JSONL; one subfolder per conversation if you like
-  timezone: UTC            # zone of the clock in the exports, such as Europe/Berlin
+  timezone: UTC            # zone of your clocks: of exports, shown times and days
   # date_order: auto       # auto, dmy, mdy or ymd; needed only where a file alone is ambiguous
   # overrides: {}          # date_order and timezone of single chats, such as {family: {date_order: dmy}}
   # timestamp_column: timestamp

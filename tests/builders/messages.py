@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -15,6 +16,8 @@ _DEFAULTS: Final[Row] = {
     "message_id": "m",
     "conversation_id": "team",
     "timestamp": datetime(2025, 1, 15, tzinfo=UTC),
+    "local_time": None,
+    "timezone": "UTC",
     "seq": 0,
     "author": None,
     "text": None,
@@ -29,8 +32,16 @@ _RAW_COLUMNS: Final = ("conversation_id", "timestamp", "seq", "author", "text", 
 
 
 def make_messages(rows: Iterable[Row], **common: object) -> pl.DataFrame:
-    """Make a table of messages; ``common`` holds for all rows that do not say otherwise."""
-    return make_rows(Messages, rows, {**_DEFAULTS, **common})
+    """Make a table of messages; ``common`` holds for all rows that do not say otherwise.
+
+    A message that states no ``local_time`` has the one of its ``timezone``.
+    """
+    made = make_rows(Messages, rows, {**_DEFAULTS, **common})
+    local = [
+        row["local_time"] or row["timestamp"].astimezone(ZoneInfo(row["timezone"])).replace(tzinfo=None)
+        for row in made.iter_rows(named=True)
+    ]
+    return made.with_columns(local_time=pl.Series(local, dtype=pl.Datetime("us")))
 
 
 def raw_messages(rows: Iterable[tuple[object, ...]]) -> pl.DataFrame:

@@ -17,6 +17,7 @@ _WINDOW: Final[Row] = {
     "partition": "2025-01-15",
     "started_at": _MOMENT,
     "ended_at": _MOMENT,
+    "timezone": "UTC",
     "message_count": 1,
     "token_count": 1,
     "message_ids": ["m1"],

@@ -47,7 +47,7 @@ def converse(
         for place, (minute, count) in enumerate(ordered)
     ]
     table = make_messages(rows, conversation_id=name, author="member-1")
-    return table.with_columns(partition_keys(table["timestamp"], grain).alias("partition"))
+    return table.with_columns(partition_keys(table, grain))
 
 
 def cut(

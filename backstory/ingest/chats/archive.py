@@ -14,12 +14,11 @@ import polars as pl
 
 from backstory.base.errors import WorkspaceError
 from backstory.base.ids import digest
-from backstory.storage.tables.contracts import polars_schema
+from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
 from backstory.storage.tables.parquet import replace_file
-from backstory.storage.tables.schemas import Messages
 
-ARCHIVE_SCHEMA: Final = pl.Schema({**polars_schema(Messages), "reading": pl.String(), "held": pl.Boolean()})
-"""Columns of ``messages``, a hash of how the row was read, and whether an export contained it at the last run."""
+ARCHIVE_SCHEMA: Final = pl.Schema({**NAMED_SCHEMA, "reading": pl.String(), "held": pl.Boolean()})
+"""Columns of ``messages`` but for local times, a hash of how the row was read, and whether an export had it last."""
 
 
 def read_archive(folder: Path) -> pl.DataFrame:

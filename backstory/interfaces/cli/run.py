@@ -47,13 +47,13 @@ FirstOption = Annotated[
         "--from",
         metavar="DATE",
         parser=read_day,
-        help="First day (UTC). Default: that of the first message.",
+        help="First day. Default: that of the first message.",
     ),
 ]
 LastOption = Annotated[
     date | None,
     typer.Option(
-        "--to", metavar="DATE", parser=read_day, help="Last day (UTC). Default: that of the last message."
+        "--to", metavar="DATE", parser=read_day, help="Last day. Default: that of the last message."
     ),
 ]
 AcceptOption = Annotated[

@@ -18,14 +18,15 @@ _SCHEDULES = {
 
 
 def partitions_definition(
-    settings: PartitionSettings, first_message: str | None = None
+    settings: PartitionSettings, first_message: str | None = None, timezone: str = "UTC"
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Define the time partitions of a workspace, in UTC.
+    """Define the time partitions of a workspace.
 
     Args:
         settings: The section ``partitions`` of the settings: grain and first day.
         first_message: Key of the partition of the first message, used if ``start`` is not set. If it is None, too, the
             partitions begin today.
+        timezone: Time zone of the calendar; hours are those of UTC whatever it is.
 
     Returns:
         Partitions from the one that holds the first day; the keys follow :mod:`backstory.storage.tables.partitions`.
@@ -36,9 +37,12 @@ def partitions_definition(
     else:
         today = datetime.now(UTC)
         first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC) if settings.start else today
-        start = partition_key(first_day, settings.grain)
+        start = partition_key(first_day, settings.grain, "UTC" if settings.start else timezone)
     return dg.TimeWindowPartitionsDefinition(
-        start=start, fmt=form, cron_schedule=cron_schedule, timezone="UTC"
+        start=start,
+        fmt=form,
+        cron_schedule=cron_schedule,
+        timezone="UTC" if settings.grain == "hour" else timezone,
     )
 
 
@@ -47,4 +51,7 @@ def partitions_of(workspace: Workspace) -> dg.TimeWindowPartitionsDefinition:
 
     The exports are not read: the date of the first message is the one that the last run stored.
     """
-    return partitions_definition(workspace.settings.partitions, known_first_partition(workspace))
+    settings = workspace.settings
+    return partitions_definition(
+        settings.partitions, known_first_partition(workspace), settings.conversations.timezone
+    )

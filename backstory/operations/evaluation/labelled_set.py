@@ -92,6 +92,7 @@ def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         )
         .with_columns(
             window_id="conversation_id",
+            timezone=pl.lit("UTC"),
             partition=pl.col("started_at").dt.strftime("%Y-%m-%d"),
             token_count=pl.lit(0),
         )
@@ -212,6 +213,8 @@ def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
     table = windows.sort("window_id", "timestamp", "msg_no").with_columns(
         _MESSAGE_ID,
         conversation_id="window_id",
+        local_time=pl.col("timestamp").dt.convert_time_zone("UTC").dt.replace_time_zone(None),
+        timezone=pl.lit("UTC"),
         seq="msg_no",
         text="message",
         kind=pl.lit("message"),

@@ -36,7 +36,7 @@ def _require_messages(workspace: Workspace) -> None:
     stored = list_partitions(workspace.tables, "messages")
     if stored:
         reading = read_all_messages(workspace)
-        keys = partition_keys(reading.messages["timestamp"], workspace.settings.partitions.grain)
+        keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
         refuse_removals(workspace, reading, find_exports(workspace.chats_dir), [*stored, *keys.unique()])
 
 

@@ -48,7 +48,7 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
 
 def span_of(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
     """Return the keys of the first and last partition with messages; without messages, an empty range."""
-    keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain)
+    keys = partition_keys(messages, workspace.settings.partitions.grain)
     return (str(keys.min()), str(keys.max())) if len(keys) else ("~", "")
 
 
@@ -74,7 +74,7 @@ def are_written(
     workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
 ) -> pl.Series:
     """Return for each stored message whether the run writes its partition, or empties it; see the arguments above."""
-    keys = partition_keys(stored["timestamp"], workspace.settings.partitions.grain)
+    keys = partition_keys(stored, workspace.settings.partitions.grain)
     first, last = span_of(workspace, messages)
     return keys.is_in(partitions) | (keys < first) | (keys > last)
 
@@ -104,4 +104,4 @@ def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.Da
     messages = read_table_rows(
         workspace, "messages", [key for key in wanted if key in made or key in partitions]
     )
-    return messages.with_columns(partition_keys(messages["timestamp"], grain).alias("partition"))
+    return messages.with_columns(partition_keys(messages, grain))

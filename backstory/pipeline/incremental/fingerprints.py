@@ -29,8 +29,8 @@ A constant that decides rows counts like a setting, so that a release with anoth
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 13,
-        "windows": 2,
+        "messages": 14,
+        "windows": 3,
         "window_chunks": 3,
         "documents": 7,
         "document_chunks": 4,
@@ -135,7 +135,10 @@ def _messages(workspace: Workspace) -> SettingsRead:
     privacy = _whole_group("privacy", settings.privacy)
     if "phone" not in settings.privacy.scrub:
         del privacy["privacy.phone_region"]
+    overrides = settings.conversations.overrides.values()
+    has_zones = any(override.timezone is not None for override in overrides)
     return {
+        **({"writers.feedback": settings.writers.feedback} if has_zones else {}),
         **_whole_group("conversations", settings.conversations),
         **privacy,
         "partitions.grain": settings.partitions.grain,
@@ -309,7 +312,7 @@ class _Reader(NamedTuple):
 
 _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
     {
-        "messages": _Reader(_messages, ("conversations", "privacy", "partitions.grain")),
+        "messages": _Reader(_messages, ("conversations", "privacy", "partitions.grain", "writers.feedback")),
         "windows": _Reader(_windows, ("windows",)),
         "window_chunks": _Reader(_window_chunks, ("queries", "chunks.max_tokens")),
         "documents": _Reader(_documents, ("documents",)),

@@ -93,8 +93,20 @@ def _describe_windows(found: WindowDifferences) -> list[str]:
             f"{sum(found.added.values()):,} new ({added})" if found.added else "",
             _name(changes, "with another verdict"),
             f"{found.removed:,} gone" if found.removed else "",
+            *_describe_zones(found.zones),
         ],
     )
+
+
+def _describe_zones(zones: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Name the conversations whose days and times follow another zone, together for all that changed alike."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for conversation, former, present in zones:
+        alike.setdefault((former, present), []).append(conversation)
+    return [
+        f"days and times of {name_some(names, MOST_NAMES)} follow {present} (before: {former})"
+        for (former, present), names in alike.items()
+    ]
 
 
 def _describe_posts(found: PostDifferences) -> list[str]:

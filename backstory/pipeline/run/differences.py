@@ -11,6 +11,7 @@ import polars as pl
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.local_times import localize
 from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import scan_table
@@ -21,9 +22,10 @@ _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     "messages": (
         pl.col("message_id", "conversation_id").hash(),
         pl.col("timestamp"),
+        pl.col("local_time").dt.date().alias("day"),
         pl.struct("author", "text", "kind").hash().alias("content"),
     ),
-    "windows": (pl.col("window_id", "conversation_id", "started_at"),),
+    "windows": (pl.col("window_id", "conversation_id", "started_at", "timezone"),),
     "window_contexts": (pl.col("window_id", "verdict"),),
     "posts": (pl.col("window_id", "slug", "path", "status", "reason", "removed_citations"),),
 }
@@ -59,8 +61,8 @@ class MessageDifferences:
         late: Those of them that are older than the newest message that was known of their conversation.
         changed: Number of messages with another text, kind or author.
         removed: Number of messages that are gone.
-        new_days: Days (UTC) with messages that had none before.
-        late_days: Days (UTC) of the late messages.
+        new_days: Days with messages that had none before.
+        late_days: Days of the late messages.
     """
 
     added: int = 0
@@ -78,7 +80,7 @@ class VerdictChange:
     Attributes:
         window_id: Its present id, which changes with its messages.
         conversation_id: Its conversation.
-        started_at: When it began, by which it is recognised.
+        started_at: When it began, by which it is recognised; in the time zone of its conversation.
         before: The former verdict.
         after: The present verdict.
     """
@@ -98,11 +100,13 @@ class WindowDifferences:
         added: Number of windows that are new, by verdict.
         removed: Number of windows that are gone.
         verdicts: Windows with another verdict, in order of time.
+        zones: Conversations whose days and times follow another time zone, with the former one and the present one.
     """
 
     added: Mapping[str, int] = field(default_factory=dict)
     removed: int = 0
     verdicts: tuple[VerdictChange, ...] = ()
+    zones: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -293,7 +297,7 @@ def _compare_messages(before: pl.DataFrame, after: pl.DataFrame) -> MessageDiffe
 
 
 def _days(messages: pl.DataFrame) -> set[str]:
-    return {day.isoformat() for day in messages["timestamp"].dt.date().unique()}
+    return {day.isoformat() for day in messages["day"].unique()}
 
 
 def _join_verdicts(windows: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:
@@ -307,11 +311,27 @@ def _compare_windows(before: pl.DataFrame, after: pl.DataFrame) -> WindowDiffere
     added = after.join(before, on=name, how="anti")
     both = after.join(before.select(*name, former="verdict"), on=name, maintain_order="left")
     changes = both.filter(pl.col("verdict") != pl.col("former"))
-    columns = ("window_id", "conversation_id", "started_at", "former", "verdict")
+    zones, former = (
+        dict(frame.select("conversation_id", "timezone").unique().iter_rows()) for frame in (after, before)
+    )
     return WindowDifferences(
         added=dict(added["verdict"].value_counts().sort("verdict").iter_rows()),
         removed=len(before.join(after, on=name, how="anti")),
-        verdicts=tuple(VerdictChange(*row) for row in changes.select(columns).iter_rows()),
+        verdicts=tuple(
+            VerdictChange(
+                row["window_id"],
+                row["conversation_id"],
+                localize(row["started_at"], row["timezone"]),
+                row["former"],
+                row["verdict"],
+            )
+            for row in changes.iter_rows(named=True)
+        ),
+        zones=tuple(
+            (name, former[name], zones[name])
+            for name in sorted(zones.keys() & former.keys())
+            if zones[name] != former[name]
+        ),
     )
 
 

@@ -66,7 +66,7 @@ def hash_messages(workspace: Workspace) -> dict[str, str]:
     messages = read_all_messages(workspace).messages
     if not settings.allow_timestamp_outliers:
         require_no_timestamp_outliers(messages)
-    keyed = messages.with_columns(partition_keys(messages["timestamp"], settings.grain).alias("partition"))
+    keyed = messages.with_columns(partition_keys(messages, settings.grain))
     keys = [str(key) for key in keyed["partition"].unique().sort()]
     return {key: hash_rows(rows) for key, rows in split_by_partition(keyed, keys).items()}
 

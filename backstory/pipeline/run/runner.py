@@ -158,8 +158,8 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
 
     Args:
         workspace: An open workspace.
-        first: First day in UTC, or None for that of the first message.
-        last: Last day in UTC, inclusive, or None for that of the last message.
+        first: First day of the conversations, or None for that of the first message.
+        last: Last day, inclusive, or None for that of the last message.
 
     Returns:
         Keys without gaps, at least one.

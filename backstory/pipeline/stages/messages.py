@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -28,6 +28,7 @@ from backstory.pipeline.chats.exports_reading import (
     read_chats,
 )
 from backstory.pipeline.chats.leaks import record_opted_out
+from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put_local_times
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.name_leaks import remove_former_names
 from backstory.pipeline.chats.removals import refuse_removals
@@ -72,13 +73,13 @@ def find_partitions(workspace: Workspace) -> list[str]:
         read, files = read_chats(workspace)
         # An archived message stands for one of an export only by its id, which stored messages have.
         messages = (
-            read.messages
+            _place(workspace, read.messages)
             if read_archive(workspace.archive).is_empty()
             else _keep_archived(workspace, read, files).messages
         )
         if not settings.allow_timestamp_outliers:
             require_no_timestamp_outliers(messages)
-        keys = partition_keys(messages["timestamp"], settings.grain)
+        keys = partition_keys(messages, settings.grain)
         if keys.is_empty():
             # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
             if stored := list_partitions(workspace.tables, "messages"):
@@ -120,7 +121,20 @@ def read_all_messages(workspace: Workspace) -> Reading:
 
 
 def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[ExportFile]) -> Reading:
-    return keep_archived(workspace, put_as_stored(workspace, read), files)
+    reading = keep_archived(workspace, put_as_stored(workspace, read), files)
+    zones = find_zones(
+        workspace, reading.origins.select("conversation_id", "conversation", "file").iter_rows()
+    )
+    zone = workspace.settings.conversations.timezone
+    return replace(reading, messages=put_local_times(reading.messages, zones, zone))
+
+
+def _place(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
+    """Return the times of messages as they were read, with real names."""
+    chats = messages.select("conversation_id", name="conversation_id", file="source").unique()
+    zones = find_zones(workspace, chats.iter_rows())
+    placed = place_in_zones(messages, zones, workspace.settings.conversations.timezone)
+    return placed.select("timestamp", "local_time", "source")
 
 
 @dataclass
@@ -234,7 +248,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)
-    keys = partition_keys(messages["timestamp"], workspace.settings.partitions.grain).alias("partition")
+    keys = partition_keys(messages, workspace.settings.partitions.grain)
     days = keys.unique().sort()
     workspace.ledger.record(_EXTENT, {_DAYS: Entry("", " ".join(days), len(days))})
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())

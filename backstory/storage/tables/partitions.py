@@ -1,7 +1,8 @@
-"""Keys of the time partitions: calendar hours, days, weeks and months in UTC, named as Dagster names them.
+"""Keys of the time partitions: calendar days, weeks and months of a conversation, named as Dagster names them.
 
-A day is ``2025-03-04``, a week is the Monday that it begins with, a month is its first day, and an hour is
-``2025-03-04T10``, without a colon, since keys name files. Keys of one grain sort in the order of time.
+They follow the clock of the conversation, so that a day may have 23 or 25 hours; hours are those of UTC. A day is
+``2025-03-04``, a week is the Monday that it begins with, a month is its first day, and an hour is ``2025-03-04T10``,
+without a colon, since keys name files. Keys of one grain sort in the order of time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -27,12 +29,13 @@ _EXAMPLES: dict[Grain, str] = {
 _KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}))?")
 
 
-def partition_key(moment: datetime, grain: Grain) -> str:
+def partition_key(moment: datetime, grain: Grain, timezone: str = "UTC") -> str:
     """Return the key of the partition that contains a moment.
 
     Args:
         moment: A datetime with a time zone.
         grain: Calendar unit of a partition.
+        timezone: Time zone of the calendar; hours are those of UTC whatever it is.
 
     Returns:
         The partition's key.
@@ -46,58 +49,24 @@ def partition_key(moment: datetime, grain: Grain) -> str:
             code="no_time_zone",
             value=moment,
         )
-    return _name(_floor(moment.astimezone(UTC), grain), grain)
+    local = moment.astimezone(UTC if grain == "hour" else ZoneInfo(timezone))
+    return _name(_floor(local.replace(tzinfo=UTC), grain), grain)
 
 
-@overload
-def partition_keys(timestamps: pl.Series, grain: Grain) -> pl.Series: ...
-@overload
-def partition_keys(timestamps: pl.Expr, grain: Grain) -> pl.Expr: ...
-def partition_keys(timestamps: pl.Series | pl.Expr, grain: Grain) -> pl.Series | pl.Expr:
-    """Return the keys of the partitions that contain timestamps.
+def partition_keys(messages: pl.DataFrame, grain: Grain) -> pl.Series:
+    """Return the keys of the partitions that contain messages.
 
     Args:
-        timestamps: Datetimes with a time zone, as a series or an expression.
+        messages: ``timestamp`` and ``local_time`` of messages.
         grain: Calendar unit of a partition.
 
     Returns:
-        A string for each timestamp, null for null, as a series or an expression under the same name.
-
-    Raises:
-        InputError: A series does not hold datetimes with a time zone; an expression is not checked.
+        A string for each message, of name ``partition``.
     """
-    if isinstance(timestamps, pl.Series):
-        dtype = timestamps.dtype
-        if not isinstance(dtype, pl.Datetime) or dtype.time_zone is None:
-            raise InputError(
-                f"{timestamps.name or 'timestamps'}: expected datetimes with a zone, not {dtype}",
-                code="no_time_zone",
-                column=timestamps.name,
-            )
-        return (
-            timestamps.to_frame("moment")
-            .select(partition_keys(pl.col("moment"), grain))["moment"]
-            .alias(timestamps.name)
-        )
-    starts = timestamps.dt.convert_time_zone("UTC").dt.truncate(_UNITS[grain])
-    return starts.dt.strftime("%Y-%m-%dT%H" if grain == "hour" else "%Y-%m-%d")
-
-
-def partition_bounds(key: str, grain: Grain) -> tuple[datetime, datetime]:
-    """Return the start and end of a partition.
-
-    Args:
-        key: Key of the partition.
-        grain: Calendar unit of a partition.
-
-    Returns:
-        Its first moment and the first moment after it, both UTC.
-
-    Raises:
-        InputError: The key does not name a partition of this grain.
-    """
-    start = _parse(key, grain)
-    return start, _step(start, grain, forward=True)
+    # A clock that is set back shows an hour twice, which would make two hours one partition.
+    times = messages["timestamp"].dt.replace_time_zone(None) if grain == "hour" else messages["local_time"]
+    form = "%Y-%m-%dT%H" if grain == "hour" else "%Y-%m-%d"
+    return times.dt.truncate(_UNITS[grain]).dt.strftime(form).alias("partition")
 
 
 def previous_partition(key: str, grain: Grain) -> str:

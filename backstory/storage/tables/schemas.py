@@ -1,7 +1,7 @@
 """Contracts of the tables, in the order in which data flows.
 
 Each model is a pandera schema over Polars frames; :mod:`backstory.storage.tables.contracts` applies them. Timestamps
-are UTC with microseconds.
+are UTC with microseconds, but for ``local_time``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import polars as pl
 from backstory.base.chunker_names import ChunkerName
 
 UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
+LocalDatetime = Annotated[pl.Datetime, "us", None]
 StringList = Annotated[pl.List, pl.String()]
 NumberList = Annotated[pl.List, pl.Int64()]
 ShareList = Annotated[pl.List, pl.Float64()]
@@ -147,6 +148,10 @@ class Messages(Table):
         description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
     )
     timestamp: UtcDatetime = pa.Field(description="Time of sending, UTC.")
+    local_time: LocalDatetime = pa.Field(
+        description="Time of sending by the clock of the conversation, whose days partitions and windows follow."
+    )
+    timezone: str = pa.Field(description="Time zone of that clock.")
     seq: int = pa.Field(description="Position among the messages of its source with the same timestamp.")
     author: str = pa.Field(nullable=True, description="Pseudonym of the author; null for system lines.")
     text: str = pa.Field(
@@ -224,6 +229,7 @@ class Windows(Table):
     partition: str = pa.Field(description="Partition that the window belongs to.")
     started_at: UtcDatetime = pa.Field(description="Time of the first message, UTC.")
     ended_at: UtcDatetime = pa.Field(description="Time of the last message, UTC.")
+    timezone: str = pa.Field(description="Time zone of the conversation.")
     message_count: int = pa.Field(ge=1, description="Number of messages, overlap included.")
     token_count: int = pa.Field(ge=0, description="Sum of the messages' tokens, by the embedder's tokenizer.")
     message_ids: StringList = pa.Field(description="Messages in order, overlap first.")

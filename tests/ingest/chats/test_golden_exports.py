@@ -17,6 +17,7 @@ import pytest
 
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.pipeline.chats.local_times import put_local_times
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Messages
@@ -38,7 +39,8 @@ def describe(case: Path) -> dict[str, Any]:
     expected = case / EXPECTED
     settings = json.loads(expected.read_text(encoding="utf-8"))["settings"] if expected.exists() else {}
     found = read_exports(case / "input", ConversationSettings.model_validate(settings))
-    rows = validate(assign_message_ids(found.messages), Messages)
+    rows = assign_message_ids(found.messages)
+    validate(put_local_times(rows, {}, "UTC"), Messages)
     places = {key: place for place, key in enumerate(rows["message_id"])}
     messages = rows.drop("message_id").with_columns(
         pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6f"),

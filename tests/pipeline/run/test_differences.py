@@ -72,7 +72,7 @@ def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
 
 def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
     rows = [
-        (str(hour), str(group), START + timedelta(hours=9 * hour), content)
+        (str(hour), str(group), moment := START + timedelta(hours=9 * hour), moment.date(), content)
         for hour, (group, content) in chat.items()
     ]
     schema = pl.Schema(
@@ -80,6 +80,7 @@ def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
             "message_id": pl.String(),
             "conversation_id": pl.String(),
             "timestamp": pl.Datetime("us", "UTC"),
+            "day": pl.Date(),
             "content": pl.Int64(),
         }
     )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from backstory.base.ids import digest
-from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Messages
+
+NAMED_SCHEMA: Final = pl.Schema(
+    {name: dtype for name, dtype in polars_schema(Messages).items() if name not in ("local_time", "timezone")}
+)
+"""Columns of ``messages`` that do not depend on the time zone of a conversation."""
 
 _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 
@@ -25,7 +32,7 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         frame: Messages of any number of exports, without ids.
 
     Returns:
-        The columns of :class:`backstory.storage.tables.schemas.Messages`, sorted by timestamp, source and position in
+        The columns of ``NAMED_SCHEMA``, sorted by timestamp, source and position in
         the source; ``seq`` counts messages of one source with the same timestamp. An answer to a message that is not
         among them has no ``reply_to``.
     """
@@ -46,7 +53,7 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         # Not the position in the whole source, so that one late message changes no row of another time.
         .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over("timestamp", "source").alias("seq"))
     )
-    return conform(_resolve_answers(named), Messages)
+    return _resolve_answers(named).select(pl.col(name).cast(dtype) for name, dtype in NAMED_SCHEMA.items())
 
 
 def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:

@@ -1,0 +1,74 @@
+"""The time zone of each conversation, and the times of its messages by that clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from backstory.ingest.chats.export_parts import conversation_of
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.schemas import Messages
+
+
+def find_zones(workspace: Workspace, chats: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Find the time zones of conversations: the clock that their days follow, and that their times are shown by.
+
+    ``conversations.overrides`` may give a conversation a zone of its own, under its id, its name, or the name of its
+    export or subfolder. The zone of a single file of a subfolder is only that of a phone. If the exports of a
+    conversation have several zones, or if posts are documents for later windows of all conversations, which a run
+    makes day by day, it is the zone of all conversations.
+
+    Args:
+        workspace: An open workspace.
+        chats: Id of each conversation, its name in its export, and the path of an export that holds it.
+
+    Returns:
+        The zones that differ from that of all conversations, by id of the conversation.
+    """
+    settings = workspace.settings.conversations
+    named = {name: one.timezone for name, one in settings.overrides.items() if one.timezone is not None}
+    if not named or workspace.feeds_back:
+        return {}
+    found: dict[str, set[str]] = {}
+    for conversation, name, file in chats:
+        keys = (conversation, name, conversation_of(file))
+        zone = next((named[key] for key in keys if key in named), settings.timezone)
+        found.setdefault(conversation, set()).add(zone)
+    # Of these, no export may be left.
+    zones = {name: {zone} for name, zone in named.items()} | found
+    return {
+        name: next(iter(one)) for name, one in zones.items() if len(one) == 1 and one != {settings.timezone}
+    }
+
+
+def put_local_times(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:
+    """Make the table ``messages`` by :func:`place_in_zones`."""
+    return conform(place_in_zones(messages, zones, zone), Messages)
+
+
+def place_in_zones(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:
+    """Add the times of messages by the clock of their conversation.
+
+    Args:
+        messages: ``conversation_id`` and ``timestamp`` of messages, with other columns.
+        zones: Time zones by id of a conversation.
+        zone: Time zone of the other conversations.
+
+    Returns:
+        The messages with ``local_time`` and ``timezone``, in the same order.
+    """
+    name = pl.col("conversation_id")
+    placed = messages.with_columns(
+        timezone=name.replace_strict(dict(zones), default=zone, return_dtype=pl.String)
+        if zones
+        else pl.lit(zone)
+    )
+    clocks = (
+        pl.when(pl.col("timezone") == one).then(
+            pl.col("timestamp").dt.convert_time_zone(one).dt.replace_time_zone(None)
+        )
+        for one in sorted({zone, *zones.values()})
+    )
+    return placed.with_columns(local_time=pl.coalesce(*clocks))

@@ -1,0 +1,106 @@
+"""Days of a conversation follow its clock: where they end, which windows they hold, and what another zone changes."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
+from tests.pipeline.workspace_states import (
+    FreshWorkspaces,
+    describe,
+    feedback_inputs,
+    first_inputs,
+    run,
+    write_inputs,
+)
+
+EVENINGS = (
+    "2025-03-29T22:30:00Z", "2025-03-29T23:30:00Z", "2025-03-30T00:30:00Z", "2025-03-30T01:30:00Z",
+    "2025-03-30T21:30:00Z", "2025-03-30T22:30:00Z", "2025-03-31T06:30:00Z", "2025-03-31T17:45:00Z",
+    "2025-03-31T18:30:00Z",
+)  # fmt: skip
+"""Times around the ends of days in Berlin (whose 30 March has 23 hours), Los Angeles and Kathmandu."""
+TEXTS = ("The drip irrigation line broke", "A clicking backup disk", "Feed the sourdough starter")
+
+
+def told(times: tuple[str, ...] = EVENINGS) -> str:
+    """Write an export whose times state their zone."""
+    rows = (
+        {"timestamp": time, "author": ("Ada Lind", "Ben Okri")[place % 2], "message": TEXTS[place % 3]}
+        for place, time in enumerate(times)
+    )
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def make_inputs(conversations: str, inputs: dict[str, str], unit: str = "day") -> dict[str, str]:
+    settings = inputs["backstory.yaml"].replace("folder: chats", f"folder: chats, {conversations}")
+    settings = settings.replace("{unit: messages, size: 6, overlap: 2}", f"{{unit: {unit}}}")
+    posts = {name: text for name, text in inputs.items() if name.startswith("posts/")}
+    return {**posts, "backstory.yaml": settings, "chats/river.jsonl": told(), "chats/hill.jsonl": told()}
+
+
+@pytest.mark.parametrize("feeds_back", [False, True])
+def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
+    tmp_path: Path, feeds_back: bool
+) -> None:
+    fresh, root = FreshWorkspaces(tmp_path), tmp_path / "workspace"
+    before: dict[str, str] = {}
+    base = feedback_inputs() if feeds_back else first_inputs()
+    for zones in (
+        "timezone: UTC",
+        "timezone: Europe/Berlin",
+        "timezone: Europe/Berlin, overrides: {hill: {timezone: America/Los_Angeles}}",
+        "timezone: Asia/Kathmandu",
+        "timezone: UTC",
+    ):
+        inputs = make_inputs(zones, base)
+        write_inputs(root, inputs)
+        differences = run(root).differences.windows
+        assert differences is not None
+        changed = {name: list(pair) for name, *pair in differences.zones}
+        found, expected = describe(root), fresh.describe(inputs)
+        assert [name for name in expected if found[name] != expected[name]] == [], zones
+        assert run(root).fresh
+        workspace = open_workspace(root)
+        messages, windows = (read_table(workspace.tables, name) for name in ("messages", "windows"))
+        own = "overrides" in zones and not feeds_back
+        shared = zones.split()[1].rstrip(",")
+        now = {"river": shared, "hill": "America/Los_Angeles" if own else shared}
+        assert dict(messages.select("conversation_id", "timezone").unique().iter_rows()) == now
+        assert changed == {name: [zone, now[name]] for name, zone in before.items() if zone != now[name]}
+        before = now
+        days = {
+            key: {
+                row["timestamp"].astimezone(ZoneInfo(row["timezone"])).date().isoformat()
+                for row in read_table(workspace.tables, "messages", [key]).iter_rows(named=True)
+            }
+            for key in list_partitions(workspace.tables, "messages")
+        }
+        assert all(days[key] <= {key} for key in days), "a message is in the partition of its local date"
+        assert len(messages) == 2 * len(EVENINGS)
+        for row in windows.iter_rows(named=True):
+            zone = ZoneInfo(row["timezone"])
+            ends = [row[name].astimezone(zone).date().isoformat() for name in ("started_at", "ended_at")]
+            assert ends == [row["partition"]] * 2, "a day is one window"
+        assert len(windows) == sum(
+            read_table(workspace.tables, "messages", [key])["conversation_id"].n_unique() for key in days
+        )
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2025-03-30", 23), ("2025-10-26", 25)])
+def test_a_day_on_which_the_clock_is_changed_is_one_window(tmp_path: Path, day: str, hours: int) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    midnight = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(ZoneInfo("UTC"))
+    times = [(midnight + timedelta(hours=hour)).isoformat() for hour in range(-3, 30)]
+    inputs = make_inputs("timezone: Europe/Berlin", first_inputs())
+    del inputs["chats/hill.jsonl"]
+    write_inputs(tmp_path / "workspace", {**inputs, "chats/river.jsonl": told(tuple(times))})
+    assert run(tmp_path / "workspace").finished
+    windows = read_table(open_workspace(tmp_path / "workspace").tables, "windows")
+    assert windows.filter(pl.col("partition") == day)["message_count"].to_list() == [hours]
+    assert windows["message_count"].sum() == len(times)
