@@ -66,6 +66,7 @@ CHANGES = (
     Change("conversations.timezone", "Europe/Berlin", f"messages {CUT}", quick=True),
     Change("conversations.date_order", "dmy", "messages"),
     Change("conversations.overrides", {"garden": {"date_order": "dmy"}}, "messages"),
+    Change("conversations.overrides", {"garden": {"timezone": "Europe/Berlin"}}, f"messages {CUT}"),
     Change("conversations.removals", "mirror", "messages"),
     Change("conversations.timestamp_column", "sent", "messages"),
     Change("conversations.author_column", "sender", "messages"),
@@ -193,6 +194,13 @@ CHANGES = (
         }.items()
     ),
     Change("writers.feedback", "on", f"documents {SEARCHED}", read_by=SEARCHED, quick=True),
+    Change(
+        "writers.feedback",
+        "on",
+        f"messages documents {CUT}",
+        {"conversations.overrides": {"garden": {"timezone": "Europe/Berlin"}}},
+        read_by=f"messages {SEARCHED}",
+    ),
     Change("rag.posts_top_k", 1, NOTHING),
     Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}, read_by=f"hits {JUDGED}"),
     Change("context.posts_max_tokens", 200, NOTHING),

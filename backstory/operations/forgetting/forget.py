@@ -14,6 +14,7 @@ from backstory.base.wording import name_some
 from backstory.index.snapshot.publication import current_version, prune, publishing
 from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.written import locate
 from backstory.ingest.privacy.erasure_list import (
@@ -268,8 +269,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
 
 
 def _read_messages(workspace: Workspace) -> pl.DataFrame:
-    stored = read_table(workspace.tables, "messages")
-    return pl.concat([stored, read_archive(workspace.archive).select(stored.columns)]).unique("message_id")
+    tables = (read_table(workspace.tables, "messages"), read_archive(workspace.archive))
+    return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
 
 
 def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
