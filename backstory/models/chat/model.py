@@ -156,7 +156,6 @@ def ask_until_usable(
         ModelError: As in :meth:`ChatModel.ask`.
     """
     attempts_left = _ATTEMPTS
-    attempts_left = _ATTEMPTS
     while True:
         attempts_left -= 1
         answer = model.ask(messages, form)
