@@ -89,7 +89,7 @@ def init(
         raise typer.BadParameter("name the folder to create", param_hint="DIR")
     console, root = open_console(), folder or Path.cwd()
     if chats:
-        assumes_zone = _check(console, chats, documents)
+        assumes_zone = _check(console, chats, documents, timezone)
         timezone = timezone or (_ask_zone(console) if assumes_zone else None)
         writer = writer or _ask_writer(console)
     created = init_workspace(root, documents, chats=chats or (), timezone=timezone, writer=writer)
@@ -116,8 +116,8 @@ def _list_steps(created: Path, *, has_chats: bool) -> Sequence[str]:
     )
 
 
-def _check(console: Console, chats: Sequence[Path], documents: Path | None) -> bool:
-    """Print what is found in the exports and documents.
+def _check(console: Console, chats: Sequence[Path], documents: Path | None, timezone: str | None) -> bool:
+    """Print what is found in the exports and documents, whose clocks are of a zone, by default UTC.
 
     Returns:
         Whether an export does not say in which time zone its clock is.
@@ -128,10 +128,14 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None) -> b
     from backstory.interfaces.cli.check import print_preview
     from backstory.operations.inspection.file_rows import CHAT
     from backstory.operations.inspection.preview import preview_run
+    from backstory.settings.inputs import ConversationSettings
+    from backstory.settings.models import Settings
 
-    found = [preview_run([path], by_defaults=True) for path in chats]
+    clocks = ConversationSettings(timezone=timezone) if timezone else ConversationSettings()
+    planned = Settings(conversations=clocks)
+    found = [preview_run([path], planned=planned) for path in chats]
     both = [*chats, *([documents] if documents else [])]
-    print_preview(console, preview_run(both, by_defaults=True))
+    print_preview(console, preview_run(both, planned=planned))
     console.print()
     assumed = False
     for path, preview in zip(chats, found, strict=True):

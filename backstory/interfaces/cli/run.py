@@ -15,7 +15,7 @@ from rich.text import Text
 from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.telemetry.logs import configure_logs
-from backstory.base.wording import count
+from backstory.base.wording import count, name_some
 from backstory.interfaces.cli.alerts import send_alerts
 from backstory.interfaces.cli.estimate import print_estimate
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _NOTES = ("notice", "cleared")
 """Keys of the counts of a stage that hold a sentence for the user."""
 
+_MOST_NAMES = 10
 _USES = ("embedding", "rerank", "writing")
 
 FirstOption = Annotated[
@@ -258,8 +259,8 @@ def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
         verbose: Whether to count the files of a folder of which all were read, too.
 
     Returns:
-        A line per folder that has files, followed by the lines of its files. If nothing has changed, only the files
-        that need a person.
+        A line per folder that has files, followed by a line for each reason with its files. If nothing has changed,
+        only the files that need a person.
     """
     import polars as pl
 
@@ -277,9 +278,13 @@ def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
         words = ", ".join(f"{counts[key]} {words}" for key, words in STATUS_WORDS.items() if key in counts)
         unit = "messages" if folder == "conversations" else "documents"
         lines.append(f"Files of {folder}: {words}; {files['rows'].sum():,} {unit}")
-        for row in odd.iter_rows(named=True):
-            reason = f": {row['reason']}" if row["reason"] else ""
-            lines.append(f"  {row['source']}: {STATUS_WORDS[row['status']]}{reason}")
+        alike = odd.group_by("status", "reason", maintain_order=True).agg("source")
+        for status, reason, names in alike.iter_rows():
+            why = f"{STATUS_WORDS[status]}{f': {reason}' if reason else ''}"
+            if len(names) == 1:
+                lines.append(f"  {names[0]}: {why}")
+            else:
+                lines.append(f"  {count(len(names), 'file')} {why} ({name_some(names, _MOST_NAMES)})")
     return lines
 
 

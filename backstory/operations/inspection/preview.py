@@ -103,7 +103,7 @@ class _Reading:
 
 
 def preview_run(
-    paths: Sequence[Path] = (), workspace: Path | None = None, *, by_defaults: bool = False
+    paths: Sequence[Path] = (), workspace: Path | None = None, *, planned: Settings | None = None
 ) -> Preview:
     """Preview what a run would read, with the readers of a run. Nothing is written.
 
@@ -116,7 +116,7 @@ def preview_run(
         paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
         workspace: Folder of the workspace whose settings apply. By default the workspace that contains a path, else
             that of the environment or the current folder; without a workspace, the default settings apply.
-        by_defaults: Whether the default settings apply even so, as in a workspace that is still to be created.
+        planned: Settings of a workspace that is still to be created, which apply even so.
 
     Raises:
         InputError: A path does not exist, or the paths belong to several workspaces.
@@ -128,9 +128,10 @@ def preview_run(
             raise InputError(
                 f"{path} does not exist; name an existing file or folder", code="absent_file", path=path
             )
-    opened = None if by_defaults else _open(paths, workspace)
+    opened = None if planned else _open(paths, workspace)
     if opened is None:
-        settings, readings = Settings(), _read_loose(paths, Settings())
+        settings = planned or Settings()
+        readings = _read_loose(paths, settings)
     else:
         settings = opened.located_settings
         placed = {path: _locate(path) for path in paths}

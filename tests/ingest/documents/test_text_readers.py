@@ -241,7 +241,9 @@ def test_headings_code_and_keywords_of_org_are_found() -> None:
 
 def test_plain_text_stays_as_it_is() -> None:
     document = read("text", "Compost\n\n  * leaves\n---\ndate: 2024-05-01\n---\n")
-    assert document == ParsedDocument(text="Compost\n\n  * leaves\n---\ndate: 2024-05-01\n---\n")
+    assert document == ParsedDocument(
+        title="Compost", text="Compost\n\n  * leaves\n---\ndate: 2024-05-01\n---\n"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "cp1252"])
@@ -271,3 +273,20 @@ def test_equal_bytes_give_an_equal_document_whose_code_is_closed(format_: str, l
     assert document == read(format_, text)
     assert format_ in ("restructuredtext", "text") or document.text.count("Last words") == 1
     assert "Last words" in document.text
+
+
+def test_the_first_line_of_a_plain_text_is_its_title_if_it_stands_alone_and_is_no_sentence() -> None:
+    titles = {
+        "Compost in winter\n\nTurn the heap once a month.": "Compost in winter",
+        "\n  Komposthaufen \n\nWenden.": "Komposthaufen",
+        "Is it warm?\n\nYes.": "Is it warm?",
+        "Turn the heap once a month.\n\nThen wait.": None,
+        "Compost in winter\nTurn the heap once a month.": None,
+        "Compost in winter\n\n": None,
+        "2024-05-01\n\nTurn the heap.": None,
+        f"{'Compost ' * 20}\n\nTurn the heap.": None,
+        "Dear all,\n\nTurn the heap.": None,
+        "# Heap\n\nTurn it.": "Heap",
+    }
+    assert {text: read("text", text).title for text in titles} == titles
+    assert read("text", "Compost in winter\n\nTurn it.").text == "Compost in winter\n\nTurn it."

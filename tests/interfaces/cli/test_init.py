@@ -58,6 +58,7 @@ def test_a_chat_and_a_folder_become_a_workspace_that_was_run(
     assert exit_code(monkeypatch, "init", str(root), *given) == 0
     said = capsys.readouterr().out
     assert said.index("Taken for chats") < said.index("Taken for documents") < said.index(f"Made {root}")
+    assert "read in UTC" not in said  # the preview knows the given zone
     workspace = open_workspace(root)
     messages = read_table(workspace.tables, "messages")
     assert messages["timestamp"].sort().dt.strftime("%H:%M")[0] == "00:01"
@@ -71,6 +72,7 @@ def test_without_a_terminal_the_defaults_are_said(
 ) -> None:
     assert exit_code(monkeypatch, "init", str(tmp_path / "new"), "--from", str(export)) == 0
     said = capsys.readouterr().out
+    assert "read in UTC" in said
     assert "--timezone" in said
     assert "--writer" in said
     settings = open_workspace(tmp_path / "new").settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +13,7 @@ from backstory.ingest.documents.formats.marked_text import MarkedText
 from backstory.ingest.documents.formats.org_mode import convert_org_mode
 from backstory.ingest.documents.formats.restructured_text import convert_restructured_text
 from backstory.ingest.documents.formats.text_decoding import decode_text
-from backstory.ingest.documents.metadata.front_matter import collect_fields
+from backstory.ingest.documents.metadata.front_matter import Field, collect_fields
 from backstory.ingest.documents.metadata.stated_fields import find_date, find_update_date, is_draft, list_tags
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.chunking.outline import outline_markdown
@@ -20,6 +21,10 @@ from backstory.text.encoding import find_encoding
 
 PLAIN_TEXT: Final = "text"
 """Format of plain text, in which most messengers export chats, too."""
+
+_TITLE_LINE: Final = re.compile(r"\s*(?!#)(\S.{0,98}\S)[ \t]*\n[ \t]*\n\s*\S")
+_ENDS: Final = (".", "!", ",", ";", ":", "。", "！", "，", "；", "：")
+"""Marks after which a line is a sentence, or begins one."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,17 @@ class TextReader:
         )
 
 
+def convert_plain_text(text: str) -> MarkedText:
+    """Find the title of a plain text: a short first line that is no sentence, before a blank line and more text."""
+    match = _TITLE_LINE.match(text)
+    if match is None or not any(map(str.isalpha, match[1])) or match[1].endswith(_ENDS):
+        return MarkedText(text)
+    line = text.count("\n", 0, match.start(1)) + 1
+    return MarkedText(text, (Field("title", match[1], line),))
+
+
 TEXT_READERS = (
-    TextReader(PLAIN_TEXT, frozenset({".txt", ".text"}), MarkedText),
+    TextReader(PLAIN_TEXT, frozenset({".txt", ".text"}), convert_plain_text),
     TextReader("restructuredtext", frozenset({".rst"}), convert_restructured_text),
     TextReader("asciidoc", frozenset({".adoc", ".asciidoc"}), convert_asciidoc),
     TextReader("org", frozenset({".org"}), convert_org_mode),
