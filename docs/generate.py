@@ -13,8 +13,8 @@ from typing import Any
 from backstory.settings.groups import SettingsGroup
 from backstory.settings.models import SERVED_GROUPS, Settings
 from backstory.settings.services import SERVICE_FIELDS, Service
-from backstory.storage.tables.contracts import describe_table
-from backstory.storage.tables.schemas import SERVED_TABLES, Table
+from backstory.storage.tables.schemas import SERVED_TABLES
+from backstory.storage.tables.table import Table
 from backstory.storage.tables.views import CATALOG_COLUMNS, DOCUMENT_CATALOG
 from backstory.storage.tables.writer_inputs import COLUMNS, WRITER_INPUTS
 
@@ -166,7 +166,7 @@ def write_columns_page() -> str:
         key = _key_of(model)
         rows = [
             f"| `{column.name}` | {column.dtype}{', or null' if column.nullable else ''} | {column.description} |"
-            for column in describe_table(model)
+            for column in model.columns
         ]
         parts += [
             f"## {name}",
@@ -185,8 +185,7 @@ def _first_sentence(model: type[Table]) -> str:
 
 
 def _key_of(model: type[Table]) -> str:
-    unique = model.Config.__dict__.get("unique")
-    return f"`{', '.join(unique)}`" if unique else ""
+    return f"`{', '.join(model.unique)}`" if model.unique else ""
 
 
 def _list_columns(columns: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.schemas import Table
+from backstory.storage.tables.table import Table
 
 Row = Mapping[str, object]
 

@@ -11,6 +11,7 @@ from backstory.pipeline.checks.checks import CHECKS, make_check
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.passages.provenance import quote_chunk
+from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
@@ -65,9 +66,7 @@ def plant(value: Any, rows: pl.DataFrame, column: str) -> pl.DataFrame:
 def test_every_column_with_words_is_searched_or_is_known_to_need_no_search() -> None:
     for table, model in TABLES.items():
         columns = {
-            name
-            for name, column in model.to_schema().columns.items()
-            if column.dtype.type in (pl.String, pl.List(pl.String))
+            name for name, dtype in polars_schema(model).items() if dtype in (pl.String, pl.List(pl.String))
         }
         if table in SEARCHED_COLUMNS:
             assert columns == {*SEARCHED_COLUMNS[table], *BESIDE[table].split()}, table

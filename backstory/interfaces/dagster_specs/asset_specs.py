@@ -14,7 +14,6 @@ from backstory.pipeline.incremental.fingerprints import code_version, name_setti
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.contracts import describe_table
 from backstory.storage.tables.schemas import TABLES
 
 SOURCES: Final = (CHATS, DOCUMENT_FILES)
@@ -212,7 +211,7 @@ def _describe_columns(table: str) -> Mapping[str, Any]:
     elif table in TABLES:
         columns = [
             dg.TableColumn(column.name, str(column.dtype), column.description)
-            for column in describe_table(TABLES[table])
+            for column in TABLES[table].columns
         ]
     else:
         return {}

@@ -59,7 +59,6 @@ _PACKAGES = (
     "duckdb",
     "duckdb-extension-vss",
     "polars",
-    "pandera",
     "py3langid",
 )
 

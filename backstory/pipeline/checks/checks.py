@@ -22,6 +22,7 @@ from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
 from backstory.pipeline.incremental.report import are_parts
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.prompts.entries import cut_line
@@ -162,7 +163,7 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
 
 
 def _real_names(table: str) -> Check:
-    has_windows = "window_id" in TABLES[table].to_schema().columns
+    has_windows = "window_id" in polars_schema(TABLES[table])
     return Check(
         table=table,
         name="real_names",

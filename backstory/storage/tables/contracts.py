@@ -2,105 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
-from pandera.api.checks import Check
-from pandera.errors import SchemaError, SchemaErrors
 
 from backstory.base.errors import ContractError
-from backstory.storage.tables.schemas import Table
+from backstory.storage.tables.table import Column, Table
 
-_Passes = Callable[[pl.Expr, Mapping[str, Any]], pl.Expr]
-
-
-_CHECKS: Final[Mapping[str, _Passes]] = MappingProxyType(
-    {
-        "greater_than_or_equal_to": lambda column, arguments: column >= arguments["min_value"],
-        "less_than_or_equal_to": lambda column, arguments: column <= arguments["max_value"],
-        "isin": lambda column, arguments: column.is_in(list(arguments["allowed_values"])),
-    }
-)
+_SHOWN: int = 8
 
 
-def keeps_contract(frame: pl.DataFrame, model: type[Table]) -> bool:
-    """Return whether a frame certainly keeps its contract.
+class _Rule(NamedTuple):
+    """A rule of a contract.
 
-    Args:
-        frame: The table, with the columns and types of its contract.
-        model: Its contract.
-
-    Returns:
-        False also for a contract with a check that this module does not know.
+    Attributes:
+        columns: The columns that it is about.
+        keeps: Whether each row keeps it; null for a missing value.
+        breach: What a row that does not keep it is, after the name of the column.
     """
-    passes = _compile(model)
-    return passes is not None and bool(frame.lazy().select(passes).collect().item())
+
+    columns: tuple[str, ...]
+    keeps: pl.Expr
+    breach: str
 
 
 @cache
-def _compile(model: type[Table]) -> pl.Expr | None:
-    """Join the checks of a contract; None if one of them is unknown."""
-    schema = model.to_schema()
-    if schema.checks:
-        return None
-    passes: list[pl.Expr] = []
-    for name, column in schema.columns.items():
-        values = pl.col(name)
-        checks = [_pass(values, check) for check in column.checks]
-        if column.unique or any(check is None for check in checks):
-            return None
-        if not column.nullable:
-            passes.append(values.is_not_null().all())
-            if column.dtype.type.is_float():
-                passes.append(values.is_not_nan().all())
-        passes.extend(check for check in checks if check is not None)
-    if schema.unique:
-        passes.append(~pl.struct(schema.unique).is_duplicated().any())
-    return pl.all_horizontal(passes)
+def _list_rules(model: type[Table]) -> tuple[_Rule, ...]:
+    rules = [rule for column in model.columns for rule in _list_column_rules(column)]
+    if model.unique:
+        keeps = ~pl.struct(model.unique).is_duplicated()
+        rules.append(_Rule(model.unique, keeps, "occurs in several rows"))
+    return tuple(rules)
 
 
-def _pass(column: pl.Expr, check: Check) -> pl.Expr | None:
-    """Return whether all values of a column pass a check; None if the check is unknown."""
-    passes = _CHECKS.get(check.name or "")
-    if passes is None:
-        return None
-    # Like pandera, a check leaves out missing values.
-    return passes(column, check.statistics or {}).fill_null(value=True).all()
+def _list_column_rules(column: Column) -> Iterator[_Rule]:
+    values = pl.col(column.name)
+    names = (column.name,)
+    if not column.nullable:
+        yield _Rule(names, values.is_not_null(), "is missing")
+        if column.dtype.is_float():
+            yield _Rule(names, values.is_not_nan(), "is not a number")
+    # A missing value is neither kept nor broken, and `all` and `filter` pass it over.
+    if column.least is not None:
+        yield _Rule(names, (values >= column.least), f"is below {column.least:g}")
+    if column.most is not None:
+        yield _Rule(names, (values <= column.most), f"is above {column.most:g}")
+    if column.allowed is not None:
+        keeps = values.is_in(list(column.allowed))
+        yield _Rule(names, keeps, f"is none of {', '.join(column.allowed)}")
+
+
+@cache
+def _join_rules(model: type[Table]) -> pl.Expr:
+    """Return whether all rows keep all rules."""
+    return pl.all_horizontal([rule.keeps.all() for rule in _list_rules(model)])
 
 
 @cache
 def polars_schema(model: type[Table]) -> pl.Schema:
-    """Return the Polars schema of a table.
-
-    Args:
-        model: One of the models of this module.
-
-    Returns:
-        Column names and Polars types, in order.
-    """
-    columns: dict[str, Any] = model.to_schema().columns
-    return pl.Schema({name: column.dtype.type for name, column in columns.items()})
-
-
-class Column(NamedTuple):
-    """Description of one column of a table."""
-
-    name: str
-    dtype: pl.DataType
-    nullable: bool
-    description: str
-
-
-def describe_table(model: type[Table]) -> list[Column]:
-    """Describe the columns of a table, in order."""
-    columns: dict[str, Any] = model.to_schema().columns
-    return [
-        Column(name, dtype, columns[name].nullable, columns[name].description or "")
-        for name, dtype in polars_schema(model).items()
-    ]
+    """Return the Polars schema of a table: column names and types, in order."""
+    return pl.Schema({column.name: column.dtype for column in model.columns})
 
 
 def empty(model: type[Table]) -> pl.DataFrame:
@@ -150,24 +113,35 @@ def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
         The frame, unchanged.
 
     Raises:
-        ContractError: The contract is broken. The error lists the failed checks and some of the values.
+        ContractError: The contract is broken. The error lists the broken rules and some of the values.
     """
-    if frame.schema == polars_schema(model) and keeps_contract(frame, model):
-        return frame
-    try:
-        return model.validate(frame, lazy=True)
-    except (SchemaErrors, SchemaError) as error:
-        raise ContractError(f"{model.__name__}: {_describe(error)}", table=model.__name__) from error
+    breaches = _compare_columns(frame, model)
+    if not breaches:
+        if frame.lazy().select(_join_rules(model)).collect().item():
+            return frame
+        breaches = [breach for rule in _list_rules(model) if (breach := _describe_breach(frame, rule))]
+    raise ContractError(f"{model.__name__}: {'; '.join(breaches[:_SHOWN])}", table=model.__name__)
 
 
-def _describe(error: SchemaErrors | SchemaError) -> str:
-    cases = error.failure_cases
-    if not isinstance(cases, pl.DataFrame):
-        return str(error)
-    first_cases = cases.unique(["column", "check"], keep="first", maintain_order=True).head(8)
-    return "; ".join(
-        f"the table fails {row['check']}"
-        if row["schema_context"] == "DataFrameSchema"
-        else f"{row['column']} fails {row['check']} (for example {str(row['failure_case'])[:80]!r})"
-        for row in first_cases.to_dicts()
-    )
+def _compare_columns(frame: pl.DataFrame, model: type[Table]) -> list[str]:
+    """Return how the columns of a frame differ from those of its contract."""
+    schema = polars_schema(model)
+    if frame.schema == schema:
+        return []
+    breaches = [f"{name} is absent" for name in schema if name not in frame.columns]
+    breaches += [f"{name} is no column of the table" for name in frame.columns if name not in schema]
+    breaches += [
+        f"{name} is {frame.schema[name]} in place of {dtype}"
+        for name, dtype in schema.items()
+        if name in frame.columns and frame.schema[name] != dtype
+    ]
+    return breaches or ["the columns are in another order"]
+
+
+def _describe_breach(frame: pl.DataFrame, rule: _Rule) -> str | None:
+    """Return which values break a rule, or None if none does."""
+    broken = frame.filter(~rule.keeps).select(rule.columns)
+    if broken.is_empty():
+        return None
+    example = ", ".join(str(value)[:80] for value in broken.row(0))
+    return f"{', '.join(rule.columns)} {rule.breach} in {len(broken)} of {len(frame)} rows (for example {example})"

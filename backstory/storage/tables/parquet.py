@@ -19,7 +19,8 @@ from backstory.base.errors import ContractError, DamagedTableError, InputError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.storage.tables.contracts import empty, polars_schema, validate
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.storage.tables.schemas import HISTORY_TABLES, SERVED_TABLES, Table
+from backstory.storage.tables.schemas import HISTORY_TABLES, SERVED_TABLES
+from backstory.storage.tables.table import Table
 
 logger = logging.getLogger(__name__)
 

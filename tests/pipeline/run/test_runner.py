@@ -15,7 +15,7 @@ from backstory.pipeline.run.position import RunPosition
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.contracts import conform, polars_schema
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES, Sources
 from tests.errors import raises
@@ -185,7 +185,7 @@ def _example_of(dtype: pl.DataType) -> object:
 
 def write_sources(workspace: Workspace, *rows: dict[str, object]) -> None:
     defaults = {"folder": "conversations", "rows": 0, "unread": 0, "status": "read"}
-    columns = Sources.to_schema().columns
+    columns = polars_schema(Sources)
     frame = pl.DataFrame(
         [{**dict.fromkeys(columns), **defaults, **row} for row in rows], infer_schema_length=None
     )

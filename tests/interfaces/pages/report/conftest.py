@@ -16,11 +16,11 @@ from backstory.storage.tables.schemas import (
     Documents,
     Hits,
     Messages,
-    Table,
     WindowChunks,
     WindowContexts,
     Windows,
 )
+from backstory.storage.tables.table import Table
 
 START = datetime(2025, 3, 13, 9, 0, tzinfo=UTC)
 
