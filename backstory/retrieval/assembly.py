@@ -26,7 +26,7 @@ from backstory.retrieval.evidence.document_prior import weigh_documents
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
-from backstory.retrieval.hits import FoundHits, Queries, find_hits, plan_queries
+from backstory.retrieval.hits import FoundHits, PostsOf, Queries, find_hits, plan_queries
 from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.retrieval.selection.title_match import match_titles
@@ -80,6 +80,7 @@ class Retrieval:
         judgements: Judgements of earlier runs; None keeps none.
         separate_posts: Whether the index may hold posts that Backstory wrote. They are searched by themselves and have
             places of their own, so that nothing of what people wrote gives way to them.
+        posts_of: Which posts the windows of a conversation may find; None for all.
         document_fit: What was learned about the documents that people wrote; None for nothing.
     """
 
@@ -91,6 +92,7 @@ class Retrieval:
     find_leaks: FindLeaks = find_no_leaks
     judgements: JudgementCache | None = None
     separate_posts: bool = False
+    posts_of: PostsOf | None = None
     document_fit: DocumentFit | None = None
 
     @classmethod
@@ -130,7 +132,9 @@ class Retrieval:
 
     def find_hits(self, queries: Queries) -> FoundHits:
         """Search for all queries of :func:`backstory.retrieval.hits.plan_queries` at once."""
-        return find_hits(queries, self.index, self.rag, separate_posts=self.separate_posts)
+        return find_hits(
+            queries, self.index, self.rag, separate_posts=self.separate_posts, posts_of=self.posts_of
+        )
 
     def judge(
         self,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,16 @@ from backstory.storage.tables.contracts import conform
 
 logger = logging.getLogger(__name__)
 
+PostsOf: TypeAlias = Callable[[str], Sequence[str]]
+"""Gives the ids of the posts that the windows of a conversation may find."""
+
 
 @dataclass(frozen=True)
 class Queries:
     """The queries of a batch of windows, one row per query.
 
     Attributes:
-        frame: ``query_chunk_id``, ``window_id``, ``text`` and ``as_of`` of each query.
+        frame: ``query_chunk_id``, ``window_id``, ``conversation_id``, ``text`` and ``as_of`` of each query.
         vectors: Unit vectors of the queries, shape ``(queries, dimension)``, float32.
     """
 
@@ -51,6 +54,10 @@ class Queries:
                 code="unknown_query",
                 query_chunk_id=error.args[0],
             ) from error
+
+    def of(self, rows: pl.Series) -> Queries:
+        """Return the queries of some rows, in the order of these."""
+        return Queries(self.frame[rows], self.vectors[rows.to_numpy()])
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -93,7 +100,7 @@ def plan_queries(
         The queries, window by window.
     """
     chunks = window_chunks.select("chunk_id", "window_id", "text").with_row_index("row")
-    starts = windows.select("window_id", "started_at", "message_count")
+    starts = windows.select("window_id", "conversation_id", "started_at", "message_count")
     queried = chunks.join(starts, on="window_id", how="inner", maintain_order="left")
     if settings.plan == "chunked":
         return _queries(queried, vectors)
@@ -113,7 +120,9 @@ def _queries(queried: pl.DataFrame, vectors: Vectors) -> Queries:
 
 
 def _columns(queried: pl.DataFrame) -> pl.DataFrame:
-    return queried.select("window_id", "text", query_chunk_id="chunk_id", as_of="started_at")
+    return queried.select(
+        "window_id", "conversation_id", "text", query_chunk_id="chunk_id", as_of="started_at"
+    )
 
 
 def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]:
@@ -139,7 +148,7 @@ def mean_vectors(keys: pl.Series, vectors: Vectors) -> tuple[pl.Series, Vectors]
 
 def _whole_windows(queried: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFrame, Vectors]:
     frame = (
-        queried.group_by("window_id", "started_at", "message_count", maintain_order=True)
+        queried.group_by("window_id", "conversation_id", "started_at", "message_count", maintain_order=True)
         .agg(text=pl.col("text").str.join("\n\n"))
         .with_columns(chunk_id=pl.col("window_id") + f"#{WHOLE_WINDOW}")
     )
@@ -147,7 +156,12 @@ def _whole_windows(queried: pl.DataFrame, vectors: Vectors) -> tuple[pl.DataFram
 
 
 def find_hits(
-    queries: Queries, index: SearchIndex, settings: RAGSettings, *, separate_posts: bool = False
+    queries: Queries,
+    index: SearchIndex,
+    settings: RAGSettings,
+    *,
+    separate_posts: bool = False,
+    posts_of: PostsOf | None = None,
 ) -> FoundHits:
     """Search for all queries of a batch at once.
 
@@ -159,28 +173,17 @@ def find_hits(
         settings: The ``rag`` settings; ``chunks_per_query`` is the number of hits per query.
         separate_posts: Whether to search the posts that Backstory wrote by themselves, after what people wrote. A query
             then has as many hits again, of posts, unless ``posts_top_k`` is 0. Their ranks go on after the others.
+        posts_of: Which posts a query may find; None for all.
 
     Returns:
         The hits, query by query, best first.
     """
     frame = queries.frame
-    as_of: Sequence[datetime | None] | None = frame["as_of"].to_list() if settings.as_of else None
-    texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
-
-    def search(by_people: bool | None) -> SearchResult:
-        request = SearchRequest.from_settings(
-            settings,
-            top_k=settings.chunks_per_query,
-            calibration=index.calibration,
-            as_of=as_of,
-            by_people=by_people,
-        )
-        return index.search(queries.vectors, request, texts=texts)
-
-    result = search(True if separate_posts else None)
+    result = _search(queries, index, settings, by_people=True if separate_posts else None)
     found = result.hits
     if separate_posts and settings.posts_top_k:
-        found = _append(found, search(by_people=False).hits)
+        posts = _find_posts(queries, index, settings, posts_of)
+        found = _append(found, pl.concat([found.clear(), *posts]))
     queried = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
     hits = queried.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
         engine=pl.lit(result.engine), index_version=pl.lit(index.version)
@@ -189,6 +192,40 @@ def find_hits(
         "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
     )
     return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
+
+
+def _search(
+    queries: Queries, index: SearchIndex, settings: RAGSettings, *, by_people: bool | None
+) -> SearchResult:
+    frame = queries.frame
+    request = SearchRequest.from_settings(
+        settings,
+        top_k=settings.chunks_per_query,
+        calibration=index.calibration,
+        as_of=frame["as_of"].to_list() if settings.as_of else None,
+        by_people=by_people,
+    )
+    texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
+    return index.search(queries.vectors, request, texts=texts)
+
+
+def _find_posts(
+    queries: Queries, index: SearchIndex, settings: RAGSettings, posts_of: PostsOf | None
+) -> Iterator[pl.DataFrame]:
+    """Search for the posts that each query may find: with ``posts_of``, conversation by conversation."""
+    if posts_of is None:
+        yield _search(queries, index, settings, by_people=False).hits
+        return
+    conversations = queries.frame["conversation_id"]
+    for conversation in conversations.unique(maintain_order=True):
+        admitted = set(settings.document_ids)
+        posts = [each for each in posts_of(conversation) if not admitted or each in admitted]
+        # An empty list of documents would admit all of them.
+        if posts:
+            rows = (conversations == conversation).arg_true()
+            within = settings.model_copy(update={"document_ids": tuple(posts)})
+            hits = _search(queries.of(rows), index, within, by_people=False).hits
+            yield hits.with_columns(query=rows.cast(hits.schema["query"]).gather(hits["query"]))
 
 
 def _append(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:

@@ -24,6 +24,8 @@ class WriterSettings(LanguageModelSettings):
     """`none`: no posts; `digest`: no model; `gemini`, `openai`, or a name of `services`; `custom`: your `plugin`."""
     feedback: Literal["on", "off"] = "off"
     """`on`: a written post is a document for every window that begins after its own window has ended."""
+    feedback_scope: Literal["conversation", "workspace"] = "conversation"
+    """Whose posts a window gets with `feedback: on`: those of its own conversation, or those of all conversations."""
     folder: str = "written"
     """Folder of the written posts, relative to the workspace."""
     without_context: Literal["write", "skip"] = "write"

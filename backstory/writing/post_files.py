@@ -33,6 +33,7 @@ class Post:
 
     Attributes:
         window_id: Its window.
+        conversation_id: Conversation of the window.
         slug: Its slug.
         title: Title, one line.
         published_at: End of the window, UTC.
@@ -42,6 +43,7 @@ class Post:
     """
 
     window_id: str
+    conversation_id: str
     slug: str
     title: str
     published_at: datetime
@@ -73,6 +75,7 @@ def render_post(post: Post) -> bytes:
         "tags": list(post.tags),
         "kind": "post",
         "window": post.window_id,
+        "conversation": post.conversation_id,
         "writer": post.writer,
     }
     # JSON is YAML, and escapes whatever a title holds.

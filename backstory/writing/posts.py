@@ -41,14 +41,10 @@ def make_wait(
     return _start_row(window, context, writer, settings) | {"status": "waiting", "reason": reason}
 
 
-def as_post(row: dict[str, Any]) -> Post:
-    """Return the post of a row of table ``posts``."""
-    return Post(
-        **{
-            name: row[name]
-            for name in ("window_id", "slug", "title", "published_at", "tags", "text", "writer")
-        }
-    )
+def as_post(row: dict[str, Any], conversation_id: str) -> Post:
+    """Return the post of a row of table ``posts``, about a window of a conversation."""
+    names = ("window_id", "slug", "title", "published_at", "tags", "text", "writer")
+    return Post(conversation_id=conversation_id, **{name: row[name] for name in names})
 
 
 def count_unfinished(rows: pl.DataFrame) -> int:

@@ -58,6 +58,15 @@ def write_chat(folder: Path, days: int, *, windows: int, edited: str | None = No
     (folder / "garden.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_second_chat(folder: Path, days: int) -> None:
+    """Write a chat of another group, with one window in the evening of each day about the topics of the first chat."""
+    lines = []
+    for line in list_lines(days, windows=1):
+        when, _, said = line.partition(", ")
+        lines.append(f"{when}, 23:{said.partition(' - ')[0][3:]} - Cleo Marsh: {said.partition(': ')[2]}")
+    (folder / "moths.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def write_workspace(root: Path) -> Workspace:
     """Write a workspace with settings and three documents, and without a chat."""
     (root / "posts").mkdir(parents=True)

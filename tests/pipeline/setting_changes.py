@@ -201,6 +201,8 @@ CHANGES = (
         {"conversations.overrides": {"garden": {"timezone": "Europe/Berlin"}}},
         read_by=f"messages {SEARCHED}",
     ),
+    Change("writers.feedback_scope", "workspace", NOTHING),
+    Change("writers.feedback_scope", "workspace", "hits window_contexts", {"writers.feedback": "on"}),
     Change("rag.posts_top_k", 1, NOTHING),
     Change("rag.posts_top_k", 1, f"hits {JUDGED}", {"writers.feedback": "on"}, read_by=f"hits {JUDGED}"),
     Change("context.posts_max_tokens", 200, NOTHING),

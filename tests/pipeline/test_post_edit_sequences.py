@@ -76,6 +76,9 @@ def first() -> Iterator[Edited]:
         yield {
             "backstory.yaml": settings,
             "chats/garden.txt": write_chat_text(DAYS),
+            "chats/moths.txt": write_chat_text(DAYS)
+            .replace("Ada Lind", "Cleo Marsh")
+            .replace(":05 ", ":07 "),
             PROMPT: TEMPLATE.format(style=0),
             **documents,
         }
@@ -119,6 +122,16 @@ def try_setting(_: Path, inputs: Edited, rng: random.Random) -> None:
     inputs["backstory.yaml"] = inputs["backstory.yaml"].replace(*rng.choice(SETTINGS_TRIED))
 
 
+def switch_scope(_: Path, inputs: Edited, __: random.Random) -> None:
+    """Give windows the posts of all conversations, or only those of their own again."""
+    settings, scope = inputs["backstory.yaml"], ", feedback_scope: workspace"
+    inputs["backstory.yaml"] = (
+        settings.replace(scope, "")
+        if scope in settings
+        else settings.replace("model: tiny", f"model: tiny{scope}")
+    )
+
+
 def edit_post(root: Path, inputs: Edited, rng: random.Random) -> None:
     """Edit the file of a post as a person does."""
     path = rng.choice(list_posts(root))
@@ -151,8 +164,8 @@ def remove_post(root: Path, _: Edited, rng: random.Random) -> None:
 
 
 EDITS: tuple[Edit, ...] = (
-    edit_post, edit_prompt, remove_post, remove_day, edit_message, rename_post, add_own, remove_own, cut_chat,
-    restore_chat, edit_document, try_setting,
+    edit_post, switch_scope, remove_post, remove_day, edit_prompt, edit_message, rename_post, add_own, remove_own,
+    cut_chat, restore_chat, edit_document, try_setting,
 )  # fmt: skip
 """The edits; the short test makes the first ones in this order."""
 

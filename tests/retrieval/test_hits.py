@@ -16,7 +16,14 @@ VECTORS = np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32)
 
 def windows() -> pl.DataFrame:
     start = datetime(2025, 1, 15, tzinfo=UTC)
-    return pl.DataFrame({"window_id": ["big", "small"], "started_at": [start] * 2, "message_count": [200, 3]})
+    return pl.DataFrame(
+        {
+            "window_id": ["big", "small"],
+            "conversation_id": ["garden", "moths"],
+            "started_at": [start] * 2,
+            "message_count": [200, 3],
+        }
+    )
 
 
 def chunks() -> pl.DataFrame:

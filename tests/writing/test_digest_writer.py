@@ -194,7 +194,7 @@ def outline(parser: MarkdownIt, hostile: str, made: str) -> Counter[str]:
     citation = cite(1, texts["title"], f"Forged flour: {texts['passage']}", 0, 1)
     draft = write(window, citation)
     linked = link_citations(draft.text, window, ContextMaterial("ok", (citation,)), folder="written")
-    post = Post("w", "slug", draft.title, NINE, draft.tags, linked.text, "digest")
+    post = Post("w", "garden", "slug", draft.title, NINE, draft.tags, linked.text, "digest")
     assert render_post(post).count(b"\n---\n") == 1
     tokens = parser.parse(linked.text)
     inline = [child for token in tokens for child in token.children or []]

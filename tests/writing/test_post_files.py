@@ -6,7 +6,9 @@ from pathlib import Path
 
 from backstory.writing.post_files import Post, draft_path, make_slug, place_post, remove_post
 
-POST = Post("w", "slug", "Title", datetime(2025, 3, 13, tzinfo=UTC), [], "The first draft.", "digest")
+POST = Post(
+    "w", "garden", "slug", "Title", datetime(2025, 3, 13, tzinfo=UTC), [], "The first draft.", "digest"
+)
 LATER = replace(POST, text="A later draft.")
 
 

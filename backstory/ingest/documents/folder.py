@@ -350,6 +350,7 @@ def _describe(
         tags=list(stated.tags),
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,
+        conversation_id=stated.conversation if is_written(uri) else None,
         format=reader.format,
         size=None if content is None else len(content),
         encoding=None if content is None or document is None else reader.find_encoding(content),

@@ -27,6 +27,7 @@ class ParsedDocument:
         tags: Tags in the order given, each once.
         kind: Kind.
         tenant: Tenant.
+        conversation: Conversation of a written post; empty for a post that does not state it.
         page_starts: Character of ``text`` at which each page begins, the first at 0; empty for a document without
             pages. A slide and a sheet are pages.
         chunker: How the text is cut; see :data:`backstory.ingest.documents.parsed_document.Chunker`.
@@ -44,6 +45,7 @@ class ParsedDocument:
     tags: tuple[str, ...] = ()
     kind: str | None = None
     tenant: str | None = None
+    conversation: str | None = None
     page_starts: tuple[int, ...] = ()
     chunker: Chunker = "markdown"
     confidences: tuple[float | None, ...] = ()

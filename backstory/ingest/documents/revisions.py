@@ -23,6 +23,7 @@ class Revision:
     tags: list[str]
     kind: str
     tenant: str
+    conversation_id: str | None
     format: str
     size: int | None
     encoding: str | None

@@ -22,6 +22,7 @@ from backstory.operations.inspection.windows import find_window
 from backstory.retrieval.assembly import Retrieval, Retrieved
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import add_budget_of_posts
+from backstory.retrieval.hits import PostsOf
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
 from backstory.storage.tables.parquet import read_table
@@ -128,7 +129,7 @@ def make_context(
     rag = snapshot.workspace.located_settings.rag.model_copy(
         update={"as_of": plan.as_of is not None, "plan": "chunked"}
     )
-    return _cover(snapshot, text, windows, chunks, rag, plan, notes)
+    return _cover(snapshot, text, windows, chunks, rag, plan, notes, posts_of=None)
 
 
 def make_window_context(
@@ -165,7 +166,11 @@ def make_window_context(
     if plan.as_of is not None:
         rag = rag.model_copy(update={"as_of": True})
         windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
-    return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes)
+    # Loaded late, since a question needs no stage.
+    from backstory.pipeline.incremental.visible_documents import find_posts_of
+
+    posts_of = find_posts_of(workspace)
+    return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes, posts_of=posts_of)
 
 
 def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
@@ -190,6 +195,8 @@ def _cover(
     rag: RAGSettings,
     plan: ContextPlan,
     notes: Sequence[str],
+    *,
+    posts_of: PostsOf | None,
 ) -> ContextAnswer:
     """Search for the query chunks of one window, and describe the documents that serve them."""
     workspace, index = snapshot.workspace, snapshot.index
@@ -207,6 +214,7 @@ def _cover(
         rerank=settings.rerank,
         judgements=workspace.judgements,
         separate_posts=workspace.feeds_back,
+        posts_of=posts_of,
         document_fit=workspace.document_fit,
     )
     retrieved = retrieval.run(windows, chunks, embedded.vectors)

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.settings.models import RAGSettings
+from backstory.pipeline.incremental.visible_documents import find_posts_of
+from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.text.prompts.entries import cut_line
 
@@ -18,6 +20,8 @@ _PARTS: Final = 3
 _PART_CHARACTERS: Final = 120
 _NEVER_FOUND: Final[Mapping[str, str]] = {
     "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
+    "other_conversation": "it is a post of another conversation, and the setting writers.feedback_scope keeps each "
+    "conversation to its own",
     "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
     "not_found": "it is not among the nearest chunks of any part of the window (setting rag.chunks_per_query)",
 }
@@ -57,7 +61,7 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
         ).items()
     ]
     if wanted is not None and not explained:
-        explained = [_explain_absence(wanted, window, workspace.settings.rag)]
+        explained = [_explain_absence(wanted, window, workspace)]
     return Explanation(
         window_id=window["window_id"],
         verdict=context["verdict"],
@@ -89,10 +93,19 @@ def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str
     )
 
 
-def _explain_absence(entry: DocumentEntry, window: Mapping[str, Any], rag: RAGSettings) -> ExplainedDocument:
+def _explain_absence(
+    entry: DocumentEntry, window: Mapping[str, Any], workspace: Workspace
+) -> ExplainedDocument:
     """Explain why no part of a window found a document."""
+    rag, posts_of = workspace.settings.rag, find_posts_of(workspace)
     if rag.as_of and entry.date is not None and entry.date > window["started_at"]:
         cause = "published_later"
+    elif (
+        posts_of is not None
+        and is_written(entry.uri)
+        and entry.document_id not in posts_of(window["conversation_id"])
+    ):
+        cause = "other_conversation"
     elif (
         (rag.kinds and entry.kind not in rag.kinds)
         or (rag.tags and not set(rag.tags) & set(entry.tags))

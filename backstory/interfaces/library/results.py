@@ -414,7 +414,8 @@ class ExplainedDocument(Result):
     kept: bool = Field(description="Whether it is in the context.")
     cause: str = Field(
         description="kept; below_threshold, duplicate_document, near_duplicate, below_rating, not_selected or "
-        "over_budget; or, if no part found it: published_later, filtered or not_found."
+        "over_budget; or, if no part found it: published_later, other_conversation, filtered or "
+        "not_found."
     )
     reason: str = Field(description="The cause in words.")
     rank: int | None = Field(description="Rank in the context; null if it is not in it.")

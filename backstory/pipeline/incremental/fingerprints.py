@@ -39,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 7,
         "contexts": 4,
         "window_contexts": 7,
-        "posts": 5,
+        "posts": 6,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
@@ -195,6 +195,8 @@ def _hits(workspace: Workspace) -> SettingsRead:
         *(("mode", "nprobe", "overfetch") if approximate else ()),
         *(("posts_top_k",) if workspace.feeds_back else ()),
     )
+    if workspace.feeds_back:
+        read["writers.feedback_scope"] = workspace.settings.writers.feedback_scope
     if settings.ranking != "dense":
         read["rag.keyword_terms"] = KEYWORD_TERMS
     if settings.ranking == "hybrid":
@@ -318,10 +320,12 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "documents": _Reader(_documents, ("documents",)),
         "document_chunks": _Reader(_document_chunks, ("chunks",)),
         "search_index": _Reader(_search_index, ("index",)),
-        "hits": _Reader(_hits, ("rag",)),
+        "hits": _Reader(_hits, ("rag", "writers.feedback_scope")),
         "decisions": _Reader(_decisions, ("rag", "context", "rerank")),
         "contexts": _Reader(_contexts, ("context",)),
-        "window_contexts": _Reader(_window_contexts, ("rag", "context", "embedding.languages")),
+        "window_contexts": _Reader(
+            _window_contexts, ("rag", "context", "embedding.languages", "writers.feedback_scope")
+        ),
         "posts": _Reader(_posts, ("writers", "privacy.pseudonyms", "costs.prices")),
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import PurePosixPath
@@ -247,20 +248,25 @@ def _write(
         return is_document or (before.get(row["slug"]) == file and all_read())
 
     rows: list[dict[str, Any]] = []
+    # By conversation, of which a window waits for the posts; under one key if it is given those of all.
+    earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     placed: dict[str, Entry] = {}
     # A window that ended before another began comes before it in this order.
     material = sorted(
         read_material(workspace, partition), key=lambda pair: (pair[0].started_at, pair[0].window_id)
     )
     for window, context in material:
-        if any(row["published_at"] < window.started_at and not is_served(row) for row in rows):
-            rows.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
+        seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
+        if any(row["published_at"] < window.started_at and not is_served(row) for row in seen):
+            seen.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
+            rows.append(seen[-1])
             continue
         row = ready.get(window.window_id) or write_post(
             window, context, writer, settings, open_leak_finder(), workspace.drafts, calls
         )
         if row["status"] in PUBLISHED:
-            row, placed[row["slug"]] = _place(workspace, partition, row)
+            row, placed[row["slug"]] = _place(workspace, partition, window.conversation_id, row)
+        seen.append(row)
         rows.append(row)
     known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
     left += _remove_files(
@@ -285,7 +291,9 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
     return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
 
 
-def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[dict[str, Any], Entry]:
+def _place(
+    workspace: Workspace, partition: str, conversation_id: str, row: dict[str, Any]
+) -> tuple[dict[str, Any], Entry]:
     """Write the file of a post.
 
     Returns:
@@ -294,7 +302,7 @@ def _place(workspace: Workspace, partition: str, row: dict[str, Any]) -> tuple[d
     path = workspace.posts_dir / f"{row['slug']}.md"
     # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
     workspace.ledger.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
-    if not place_post(path, as_post(row)):
+    if not place_post(path, as_post(row, conversation_id)):
         aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
         row = row | {
             "status": "edited",

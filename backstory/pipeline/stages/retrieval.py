@@ -15,7 +15,7 @@ from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.incremental.visible_documents import name_earlier_documents
+from backstory.pipeline.incremental.visible_documents import find_posts_of, name_earlier_documents
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
@@ -81,6 +81,7 @@ class RetrievalStage(TableStage):
             find_leaks=lambda texts: make_leak_finder(workspace)(texts),
             judgements=workspace.judgements,
             separate_posts=workspace.feeds_back,
+            posts_of=find_posts_of(workspace),
             document_fit=workspace.document_fit,
         )
 

@@ -54,6 +54,11 @@ class Documents(Table):
     tags: StringList = declare(description="Tags.")
     kind: str = declare(description="Kind, such as post.")
     tenant: str = declare(description="Owner of the document.")
+    conversation_id: str = declare(
+        nullable=True,
+        description="Conversation of a post that Backstory wrote, empty if its file does not state it; null for what "
+        "people wrote.",
+    )
     format: str = declare(description="Reader of its format, such as markdown.")
     size: int = declare(
         nullable=True, least=0, description="Bytes of the file; null if it could not be opened."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from backstory.base.errors import EmptyDocumentError
 from backstory.ingest.documents.formats.inline_tags import find_inline_tags
 from backstory.ingest.documents.formats.text_decoding import decode_text
+from backstory.ingest.documents.metadata.front_matter import FrontMatter
 from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
 from backstory.ingest.documents.metadata.stated_fields import find_date, find_update_date, is_draft, list_tags
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -47,4 +48,10 @@ class MarkdownReader:
             tags=tuple(dict.fromkeys((*list_tags(front), *find_inline_tags(body)))),
             kind=front.text("kind"),
             tenant=front.text("tenant"),
+            conversation=_find_conversation(front),
         )
+
+
+def _find_conversation(front: FrontMatter) -> str | None:
+    """Return whose post a file is: no text for a post of an earlier version, which did not say; None for no post."""
+    return front.text("conversation") or ("" if front.text("window") else None)
