@@ -27,7 +27,7 @@ def required() -> list[Requirement]:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (extras,) = re.findall(r"^EXTRAS := (.+)$", makefile, re.MULTILINE)
     groups = written["dependency-groups"]
-    lines = [*written["project"]["dependencies"], *groups["pipelines"]]
+    lines = list(written["project"]["dependencies"])
     lines += [line for line in groups["dev"] if isinstance(line, str)]
     for extra in extras.split():
         lines += written["project"]["optional-dependencies"][extra]

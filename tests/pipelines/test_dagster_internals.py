@@ -3,6 +3,7 @@
 import ast
 import inspect
 import shutil
+import tomllib
 from pathlib import Path
 
 import dagster as dg
@@ -16,14 +17,17 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster_webserver.webserver import DagsterWebserver
 
 from assets import tags
+from backstory.base.errors import WorkspaceError
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
 from pipelines import run_plan
+from pipelines.dagster_internals import public_api
 from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
 from pipelines.dagster_internals.webserver import GuardedWebserver
+from tests.errors import raises
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.test_days import make_alone
 from tests.workspaces import run_job
@@ -141,3 +145,15 @@ def test_the_settings_of_the_public_api_name_no_class_of_this_project(
     with open_instance(workspace) as instance:
         assert not isinstance(instance.event_log_storage, BatchedEventLog)
         assert not isinstance(instance.run_launcher, WatchedRunLauncher)
+
+
+def test_another_release_is_refused_unless_the_public_api_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pinned = {f"{name}=={public_api.TESTED_RELEASE}" for name in ("dagster", "dagster-webserver")}
+    assert set(project["optional-dependencies"]["dagster"]) == pinned
+    public_api.require_tested_release()
+    monkeypatch.setattr(public_api, "installed", "1.13.28")
+    with raises(WorkspaceError, "untested_dagster", installed="1.13.28"):
+        public_api.require_tested_release()
+    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
+    public_api.require_tested_release()
