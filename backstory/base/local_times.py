@@ -25,9 +25,14 @@ def write_span(first: datetime, last: datetime) -> str:
         first: The earlier datetime, with the zone that it is shown in.
         last: The later one, in the same zone.
     """
-    clock = "%H:%M" if first.utcoffset() == last.utcoffset() else "%H:%M (%z)"
+    clock = choose_clock(first, last)
     end = clock if first.date() == last.date() else f"%Y-%m-%d {clock}"
     return f"{first.strftime(f'%Y-%m-%d {clock}')} to {last.strftime(end)} {name_zone(first)}"
+
+
+def choose_clock(first: datetime, last: datetime) -> str:
+    """Return the format of the time of day for two datetimes: with the distance from UTC if it is not the same."""
+    return "%H:%M" if first.utcoffset() == last.utcoffset() else "%H:%M (%z)"
 
 
 def name_zone(moment: datetime) -> str:

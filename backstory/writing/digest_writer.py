@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from backstory.base.ids import PSEUDONYM_PREFIX
+from backstory.base.local_times import choose_clock, name_zone
 from backstory.base.wording import inflect
 from backstory.text.prompts.escaping import escape_line
 from backstory.writing.determiners import list_introducers
@@ -197,8 +198,9 @@ class _Digest:
         short = [self._names.shorten(author) for author in authors]
         by = f" by {_enumerate([_escape(name) for name in short])}" if authors else ""
         start, end = window.started_at, window.ended_at
-        until = f"{end:%H:%M}" if start.date() == end.date() else f"{_write_day(end)} {end:%H:%M}"
-        span = f"{_write_day(start)} {start:%H:%M} to {until} UTC"
+        clock = choose_clock(start, end)
+        until = f"{end:{clock}}" if start.date() == end.date() else f"{_write_day(end)} {end:{clock}}"
+        span = f"{_write_day(start)} {start:{clock}} to {until} {name_zone(start)}"
         return f"*{span}: {len(window.messages)} {inflect(len(window.messages), 'message')}{by}.*"
 
     def _write_section(self, section: _Section) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.ids import PSEUDONYM_PREFIX, digest, is_written
+from backstory.base.local_times import localize
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class WindowMessage:
 
     Attributes:
         message_id: Its id.
-        sent_at: Time of sending, UTC.
+        sent_at: Time of sending, in the time zone of the conversation.
         author: Pseudonym of the author; None for a line of the app.
         text: Text, never blank.
     """
@@ -38,8 +39,8 @@ class WindowMaterial:
         window_id: Its id.
         conversation_id: Its conversation.
         partition: Its partition.
-        started_at: Time of its first message, UTC.
-        ended_at: Time of its last message, UTC.
+        started_at: Time of its first message, in the time zone of the conversation.
+        ended_at: Time of its last message, likewise.
         language: Main language, ISO 639-1; None if it cannot be detected.
         messages: Its messages with a text, in order.
     """
@@ -131,7 +132,7 @@ def gather_windows(
     """
     texts = {
         row["message_id"]: WindowMessage(
-            row["message_id"], row["timestamp"], row["author"], row["text"].strip()
+            row["message_id"], localize(row["timestamp"], row["timezone"]), row["author"], row["text"].strip()
         )
         for row in messages.filter(pl.col("kind") != "system").iter_rows(named=True)
         if row["text"] and row["text"].strip()
@@ -142,8 +143,8 @@ def gather_windows(
             window_id=row["window_id"],
             conversation_id=row["conversation_id"],
             partition=row["partition"],
-            started_at=row["started_at"],
-            ended_at=row["ended_at"],
+            started_at=localize(row["started_at"], row["timezone"]),
+            ended_at=localize(row["ended_at"], row["timezone"]),
             language=known.get(row["window_id"]),
             messages=tuple(texts[key] for key in row["message_ids"] if key in texts),
         )

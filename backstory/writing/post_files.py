@@ -36,7 +36,7 @@ class Post:
         conversation_id: Conversation of the window.
         slug: Its slug.
         title: Title, one line.
-        published_at: End of the window, UTC.
+        published_at: End of the window, in the time zone of its conversation.
         tags: Tags.
         text: Markdown without front matter.
         writer: Writer and its version.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import SettingsError
 from backstory.base.ids import digest
+from backstory.base.local_times import name_zone
 from backstory.models.chat.messages import Messages
 from backstory.text.languages import name_language
 from backstory.text.prompts.escaping import escape_block, escape_line
@@ -166,6 +167,7 @@ def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any
             "conversation": escape_line(window.conversation_id).replace('"', "'"),
             "started_at": f"{window.started_at:%Y-%m-%d %H:%M}",
             "ended_at": f"{window.ended_at:%Y-%m-%d %H:%M}",
+            "timezone": name_zone(window.started_at),
             "language": window.language,
             "messages": [
                 {

@@ -135,14 +135,17 @@ def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         console.print("No windows yet; `backstory run` builds them from the chats.")
         return
+    zones = {row["timezone"] for row in rows}
+    # The zone is named once, unless conversations have different ones.
+    time = f"time ({next(iter(zones))})" if len(zones) == 1 else "time"
     table = make_table(
-        "window", "time (UTC)", "msgs", "documents", "served", "conversation", right=("msgs", "served")
+        "window", time, "msgs", "documents", "served", "conversation", right=("msgs", "served")
     )
     table.columns[-1].no_wrap = False
     for row in rows:
         table.add_row(
             row["short_id"],
-            _span(row["started_at"], row["ended_at"]),
+            _span(row["started_at"], row["ended_at"]) + (f" {row['timezone']}" if len(zones) > 1 else ""),
             str(row["message_count"]),
             _state(row),
             "" if row["part_count"] is None else f"{row['served_count']}/{row['part_count']}",

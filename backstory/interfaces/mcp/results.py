@@ -52,8 +52,8 @@ class WindowEntry(Result):
 
     window_id: str = Field(description="Id of the window.")
     conversation_id: str = Field(description="Its conversation.")
-    started_at: datetime = Field(description="Time of its first message, UTC.")
-    ended_at: datetime = Field(description="Time of its last message, UTC.")
+    started_at: datetime = Field(description="Time of its first message, in the zone of the conversation.")
+    ended_at: datetime = Field(description="Time of its last message, likewise.")
     message_count: int = Field(description="Number of its messages.")
     status: str = Field(description="Status of its context.")
     documents: int | None = Field(description="Number of chunks in its context; null if there is none yet.")

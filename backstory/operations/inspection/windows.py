@@ -11,8 +11,10 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError
+from backstory.base.local_times import write_span
 from backstory.base.wording import count, count_rest
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.local_times import localize_window, read_clocks
 from backstory.storage.tables.parquet import read_table, scan_table
 
 LATEST: Final = "latest"
@@ -42,13 +44,14 @@ def list_windows(
 
     Args:
         workspace: A workspace with windows.
-        first: Leave out windows that began before this day, in UTC.
-        last: Leave out windows that began after this day, in UTC.
+        first: Leave out windows that began before this day of their conversation.
+        last: Leave out windows that began after this day of their conversation.
         limit: Most windows to list, the latest ones; None for all.
 
     Returns:
         Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
-        ``conversation_id``, ``partition``, ``started_at``, ``ended_at``, ``message_count``, and of its context
+        ``conversation_id``, ``partition``, ``started_at`` and ``ended_at`` in its time zone, ``timezone``,
+        ``message_count``, and of its context
         ``status`` (``not made`` before it exists), ``kept_count``, ``part_count``, ``served_count`` and
         ``coverage``.
 
@@ -59,7 +62,7 @@ def list_windows(
         *("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
     )
     windows = scan_table(workspace.tables, "windows").select(
-        "window_id", "conversation_id", "partition", "started_at", "ended_at", "message_count"
+        "window_id", "conversation_id", "partition", "started_at", "ended_at", "timezone", "message_count"
     )
     table = (
         windows.join(states, on="window_id", how="left")
@@ -68,10 +71,9 @@ def list_windows(
         .collect()
     )
     table.insert_column(1, shorten_ids(table["window_id"]))
-    day = pl.col("started_at").dt.date()
-    chosen = table.filter(day >= (first or date.min), day <= (last or date.max))
+    began = read_clocks(table, "started_at").dt.date()
+    chosen = table.filter((began >= (first or date.min)) & (began <= (last or date.max)))
     if chosen.is_empty() and not table.is_empty():
-        began = table["started_at"].dt.date()
         raise InputError(
             f"no window began {_describe_range(first, last)}; the first began on {began[0]} and the last on "
             f"{began[-1]}",
@@ -79,7 +81,8 @@ def list_windows(
             first=first,
             last=last,
         )
-    return (chosen if limit is None else chosen.tail(limit)).to_dicts()
+    listed = chosen if limit is None else chosen.tail(limit)
+    return [localize_window(row) for row in listed.iter_rows(named=True)]
 
 
 def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
@@ -87,11 +90,11 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
 
     Args:
         workspace: A workspace with windows.
-        reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, in UTC, on which one window
-            began; or the id of a window or its first characters.
+        reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, on which one window
+            began by the clock of its conversation; or the id of a window or its first characters.
 
     Returns:
-        The row of ``windows``.
+        The row of ``windows``, its times in its time zone.
 
     Raises:
         InputError: The reference matches no window, or several; the message lists them.
@@ -109,7 +112,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
             reference=reference,
             ids=found["short_id"].to_list(),
         )
-    return found.drop("short_id").row(0, named=True)
+    return localize_window(found.drop("short_id").row(0, named=True))
 
 
 def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
@@ -137,7 +140,7 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
         raise InputError(
             f"{reference} is not a date: {error}", code="invalid_date", reference=reference
         ) from error
-    began = windows["started_at"].dt.date()
+    began = read_clocks(windows, "started_at").dt.date()
     found = windows.filter(began == day)
     if found.is_empty():
         nearest = [*began.filter(began < day).tail(1), *began.filter(began > day).head(1)]
@@ -158,9 +161,9 @@ def _describe_choice(reference: str) -> str:
 
 def _list_choices(found: pl.DataFrame) -> str:
     lines = [
-        f"  {row['short_id']}  {row['started_at']:%Y-%m-%d %H:%M} to {row['ended_at']:%H:%M} UTC, "
+        f"  {row['short_id']}  {write_span(row['started_at'], row['ended_at'])}, "
         f"{count(row['message_count'], 'message')} of {row['conversation_id']}"
-        for row in found.head(_MOST_NAMED).to_dicts()
+        for row in map(localize_window, found.head(_MOST_NAMED).to_dicts())
     ]
     if rest := count_rest(len(found), _MOST_NAMED, listed_by="`backstory windows`"):
         lines.append(f"  {rest}")

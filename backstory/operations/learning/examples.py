@@ -28,6 +28,7 @@ from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS
 from backstory.retrieval.hits import Queries, plan_queries
+from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.parquet import read_table
 
 
@@ -170,8 +171,8 @@ def _search(
         windows.join(asking.filter(pl.col("parts") >= LEAST_PARTS), on="window_id", how="semi")
         .join(labels.frame, on="window_id", how="semi")
         .sort("started_at", "window_id")
-        .select("window_id", day=pl.col("started_at").dt.date())
     )
+    weighed = weighed.select("window_id", read_clocks(weighed, "started_at").dt.date().alias("day"))
     kept = labels.frame.join(weighed, on="window_id", how="semi", maintain_order="left")
     return Examples(
         replace(labels, frame=kept),

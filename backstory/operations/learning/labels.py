@@ -13,6 +13,7 @@ from backstory.ingest.documents.written import locate
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.parquet import read_table, scan_table
 from backstory.writing.post_files import draft_path, inspect_file
 from backstory.writing.posts import PUBLISHED
@@ -81,7 +82,9 @@ def gather_labels(workspace: Workspace) -> Labels:
     Raises:
         WorkspaceError: No run has made the windows yet.
     """
-    windows = read_table(workspace.tables, "windows").select("window_id", "started_at", "ended_at")
+    windows = read_table(workspace.tables, "windows").select(
+        "window_id", "started_at", "ended_at", "timezone"
+    )
     documents = (
         scan_table(workspace.tables, "documents")
         .filter(pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
@@ -108,11 +111,10 @@ def gather_labels(workspace: Workspace) -> Labels:
 def _read_links(
     workspace: Workspace, windows: pl.DataFrame, documents: pl.DataFrame, places: Places
 ) -> pl.DataFrame:
-    """Read what the documents of people link to, for each window of their day (UTC)."""
+    """Read what the documents of people link to, for each window of their day."""
     folder = workspace.settings.documents.folder
-    days = windows.select(
-        "window_id", day=pl.date_ranges(pl.col("started_at").dt.date(), pl.col("ended_at").dt.date())
-    ).explode("day")
+    first, last = (read_clocks(windows, name).dt.date() for name in ("started_at", "ended_at"))
+    days = windows.select("window_id", day=pl.date_ranges(first, last)).explode("day")
     of_days = documents.with_columns(day=pl.col("published_at").dt.date()).join(
         days, on="day", how="semi", maintain_order="left"
     )

@@ -9,6 +9,7 @@ import polars as pl
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.schemas import Messages
 
 
@@ -65,10 +66,4 @@ def place_in_zones(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) 
         if zones
         else pl.lit(zone)
     )
-    clocks = (
-        pl.when(pl.col("timezone") == one).then(
-            pl.col("timestamp").dt.convert_time_zone(one).dt.replace_time_zone(None)
-        )
-        for one in sorted({zone, *zones.values()})
-    )
-    return placed.with_columns(local_time=pl.coalesce(*clocks))
+    return placed.with_columns(local_time=read_clocks(placed, "timestamp"))

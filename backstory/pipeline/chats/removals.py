@@ -71,7 +71,7 @@ def _describe(missing: pl.DataFrame, reading: Reading, folder: str) -> str:
     lines = []
     states = {row["source"].removesuffix("/"): row for row in reading.sources.iter_rows(named=True)}
     for rows in missing.sort("conversation_id").partition_by("conversation_id", maintain_order=True):
-        days = rows["timestamp"].dt.date()
+        days = rows["local_time"].dt.date()
         first, last = str(days.min()), str(days.max())
         span = first if first == last else f"{first} to {last}"
         reasons = [

@@ -31,6 +31,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.settings.costs import ModelPrice
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.parquet import scan_table
 from backstory.storage.tables.schemas import Posts
 from backstory.text.leaks import FindLeaks
@@ -157,7 +158,7 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
     made = workspace.ledger.read("windows")
     looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
     windows = read_table_rows(workspace, "windows", sorted(looked_at))
-    columns = windows.select("conversation_id", "window_id", "started_at")
+    columns = windows.select("conversation_id", "window_id", read_clocks(windows, "started_at"))
     slugs = {make_slug(*window) for window in columns.iter_rows()}
     gone = [
         slug

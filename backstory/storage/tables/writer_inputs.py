@@ -17,9 +17,10 @@ COLUMNS: Final = MappingProxyType(
         "partition": "Partition.",
         "started_at": "Time of the first message, UTC.",
         "ended_at": "Time of the last message, UTC.",
+        "timezone": "Time zone of the conversation, whose clock `messages` shows.",
         "language": "Main language, ISO 639-1; null if it cannot be detected.",
-        "messages": "Markdown: one list item per message with a text: its number in the window, time (UTC), "
-        "author and text on one line.",
+        "messages": "Markdown: one list item per message with a text: its number in the window, time by the "
+        "clock of the conversation, author and text on one line.",
         "message_count": "Number of messages with a text.",
         "message_tokens": "Tokens of the window's messages, by the embedder's tokenizer.",
         "context": "Markdown: each document with its citation number, file, date, tags, why it is here, and its "
@@ -78,12 +79,12 @@ def write_utc(column: str) -> str:
     return f"make_timestamp(epoch_us({column}))"
 
 
-_TIME: Final = f"strftime({write_utc('m.timestamp')}, '%Y-%m-%d %H:%M')"
+_TIME: Final = "strftime(m.local_time, '%Y-%m-%d %H:%M')"
 
 _SELECT: Final = f"""\
 SELECT
     w.window_id, w.conversation_id, w.partition, {write_utc("w.started_at")} AS started_at,
-    {write_utc("w.ended_at")} AS ended_at, x.language,
+    {write_utc("w.ended_at")} AS ended_at, w.timezone, x.language,
     coalesce(said.messages, '') AS messages,
     coalesce(said.message_count, 0) AS message_count,
     w.token_count AS message_tokens,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from backstory.base.local_times import write_span
 from backstory.interfaces.pages.report.page import render_picture
 from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.report.window_report import WindowReport
-from backstory.interfaces.pages.report.wording import describe_span
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.text.prompts.entries import cut_line
@@ -114,7 +114,7 @@ def _draw_panel(report: WindowReport, top: int) -> _Panel:
     return _Panel(
         top=top,
         caption=f"{cut_line(window['conversation_id'], _CAPTION_CHARACTERS)}, "
-        + describe_span(window["started_at"], window["ended_at"]),
+        + write_span(window["started_at"], window["ended_at"]),
         about=f"{len(report.messages)} messages, {len(kept)} documents, "
         f"{report.summary['coverage']:.0%} of the parts served",
         bars=tuple((HUES[place % len(HUES)], _draw_bars(runs, place)) for place in range(len(kept))),

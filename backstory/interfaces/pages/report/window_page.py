@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backstory.base.ids import digest
+from backstory.base.local_times import name_zone, write_span
 from backstory.interfaces.pages.report.documents import link_sources, list_chunks, list_kept
 from backstory.interfaces.pages.report.heatmap import SHADES, draw_heatmap
 from backstory.interfaces.pages.report.page import TrailLink, render_page, write_page
@@ -14,7 +15,7 @@ from backstory.interfaces.pages.report.palette import name_paint
 from backstory.interfaces.pages.report.timeline import draw_timeline
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.report.window_report import WindowReport
-from backstory.interfaces.pages.report.wording import STATUS_WORDS, describe_moment, describe_span
+from backstory.interfaces.pages.report.wording import STATUS_WORDS, describe_moment
 from backstory.pipeline.chats.copies import record_copy
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import REPORTS_FOLDER
@@ -62,7 +63,7 @@ def render_window_page(
         trail: Links above the heading.
     """
     window, summary = report.window, report.summary
-    span = describe_span(window["started_at"], window["ended_at"])
+    span = write_span(window["started_at"], window["ended_at"])
     return render_page(
         "window.html",
         title=f"{window['conversation_id']}, {span}",
@@ -70,6 +71,7 @@ def render_window_page(
         window=window,
         summary=summary,
         span=span,
+        timezone=name_zone(window["started_at"]),
         notice=STATUS_WORDS[summary["status"]],
         report=report,
         timeline=draw_timeline(report),

@@ -10,6 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
+from backstory.base.local_times import localize
 from backstory.interfaces.pages.report.window_report import (
     Candidate,
     Cell,
@@ -19,6 +20,7 @@ from backstory.interfaces.pages.report.window_report import (
     WindowReport,
 )
 from backstory.retrieval.assessment import judge_parts
+from backstory.storage.tables.local_times import localize_window
 
 WHOLE = "whole window"
 """Granularity of a query that is the whole window."""
@@ -75,10 +77,16 @@ def make_window_report(tables: WindowTables) -> WindowReport:
     queries = _judge_queries(ordered, tables, documents)
     served_messages = _serve_messages(queries, cells, len(tables.messages))
     return WindowReport(
-        window=tables.window,
+        window=localize_window(tables.window),
         summary=tables.summary,
         messages=tuple(
-            Message(row["timestamp"], row["author"], row["text"], row["kind"], served_messages[place])
+            Message(
+                localize(row["timestamp"], row["timezone"]),
+                row["author"],
+                row["text"],
+                row["kind"],
+                served_messages[place],
+            )
             for place, row in enumerate(tables.messages.to_dicts())
         ),
         queries=queries,

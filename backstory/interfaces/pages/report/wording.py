@@ -41,12 +41,6 @@ def describe_moment(moment: datetime) -> str:
     return f"{moment:%d %b %H:%M}"
 
 
-def describe_span(first: datetime, last: datetime) -> str:
-    """Write a span of time; the day of its end only if it differs from the first."""
-    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"{first:%Y-%m-%d %H:%M} to {end} UTC"
-
-
 def describe_query(report: WindowReport, query: Query) -> str:
     """Describe a part of the window: its time, authors and text, and the document that serves it."""
     if query.document is None:

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from backstory.base.local_times import write_span
 from backstory.interfaces.pages.report.page import TrailLink, render_page
-from backstory.interfaces.pages.report.wording import describe_span
 from backstory.interfaces.pages.site.addresses import (
     INDEX,
     TAGS,
@@ -102,7 +102,7 @@ class _Renderer:
             without_post=[
                 {
                     "window": window,
-                    "span": describe_span(window.started_at, window.ended_at),
+                    "span": write_span(window.started_at, window.ended_at),
                     "report": self._link_report(INDEX, window.window_id),
                 }
                 for window in library.without_post
@@ -188,7 +188,7 @@ class _Renderer:
             "weekday": f"{window.started_at:%a}",
             "date": _write_date(window.started_at),
             "iso": window.started_at.isoformat(),
-            "span": describe_span(window.started_at, window.ended_at),
+            "span": write_span(window.started_at, window.ended_at),
             "topics": post.topics,
             "messages": len(window.messages),
             "cites": len(post.cited),

@@ -16,6 +16,7 @@ from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.local_times import localize_window
 from backstory.storage.tables.parquet import read_table, scan_table
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
 from backstory.writing.posts import PUBLISHED
@@ -160,8 +161,9 @@ def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, 
 
 
 def _explain_absence(
-    workspace: Workspace, window: Mapping[str, Any], row: Mapping[str, Any] | None
+    workspace: Workspace, stored: Mapping[str, Any], row: Mapping[str, Any] | None
 ) -> WithoutPost:
+    window = localize_window(stored)
     if row is None:
         reason = _NO_WRITER if workspace.writer is None else _NOT_MADE
     else:

@@ -99,7 +99,15 @@ def make_tables() -> MakeTables:
         kept = {hit["rank"]: hit["chunk_id"] for hit in hits if hit["kept"]}
         window = frame(
             Windows,
-            [{"window_id": "w", "conversation_id": text, "ended_at": moments[-1], "message_ids": ids}],
+            [
+                {
+                    "window_id": "w",
+                    "conversation_id": text,
+                    "ended_at": moments[-1],
+                    "timezone": "UTC",
+                    "message_ids": ids,
+                }
+            ],
         )
         summary = {"window_id": "w", "status": status, "coverage": 0.75, "hit_count": len(hits)}
         return WindowTables(
@@ -108,7 +116,8 @@ def make_tables() -> MakeTables:
             messages=frame(
                 Messages,
                 [
-                    {"message_id": key, "timestamp": moment, "author": "member-1", "text": text, "kind": "message"}
+                    {"message_id": key, "timestamp": moment, "timezone": "UTC", "author": "member-1", "text": text,
+                     "kind": "message"}
                     for key, moment in zip(ids, moments, strict=True)
                 ],
             ),
