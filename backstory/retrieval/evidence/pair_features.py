@@ -6,7 +6,6 @@ spread or the temperature of the embedding space. So one model of pairs serves s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,12 +13,7 @@ import numpy as np
 from backstory.retrieval.evidence.pairs import Pairs, compare_rows
 from backstory.retrieval.evidence.shared_words import Rows, Values, weigh_shared
 
-SAMPLED: Final = 512
-"""Chunks of the corpus whose cosines say what a text reaches by chance."""
-_LEAST_SAMPLE: Final = 20
-"""Fewer chunks say nothing of chance; the threshold and the temperature of the embedding space take their place."""
 _TINY: Final = 1e-6
-_ROWS_AT_ONCE: Final = 1 << 15
 _OF_NEIGHBOURS: Final = ("neighbour_deviations", "neighbours_above_window", "neighbour_words")
 
 
@@ -32,52 +26,22 @@ def measure_pairs(pairs: Pairs) -> dict[str, Values]:
     Returns:
         The values of each feature, in the order of the pairs, shape ``(pairs,)``.
     """
-    noise, share = _measure_noise(pairs), _share(pairs)
+    share = _share(pairs)
     return {
-        **_measure_similarity(pairs, noise, share),
+        **_measure_similarity(pairs, share),
         **_measure_words(pairs),
-        **_measure_neighbours(pairs, noise),
-        **_measure_documents(pairs, noise, share),
+        **_measure_neighbours(pairs),
+        **_measure_documents(pairs, share),
     }
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """What each part reaches by chance: mean and standard deviation of its cosines with the sample."""
-
-    mean: Values
-    spread: Values
-
-    def standardize(self, pairs: Pairs, cosines: Values) -> Values:
-        """Return how many deviations lie between the mean of the part of each pair and a cosine."""
-        standard: Values = (cosines - self.mean[pairs.part]) / self.spread[pairs.part]
-        return standard
-
-
-def _measure_noise(pairs: Pairs) -> _Noise:
-    sample = pairs.index.sample_vectors(SAMPLED)
-    if len(sample) < _LEAST_SAMPLE:
-        count = len(pairs.part_vectors)
-        mean = np.full(count, pairs.threshold - pairs.temperature)
-        return _Noise(mean, np.full(count, pairs.temperature))
-    # In double precision, since the last digits of a product depend on how many parts are multiplied at once.
-    vectors = pairs.part_vectors
-    cosines = [
-        vectors[start : start + _ROWS_AT_ONCE].astype(np.float64) @ sample.T
-        for start in range(0, len(vectors), _ROWS_AT_ONCE)
-    ]
-    mean = np.concatenate([np.empty(0), *(group.mean(axis=1) for group in cosines)])
-    spread = np.concatenate([np.empty(0), *(group.std(axis=1) for group in cosines)])
-    return _Noise(mean, spread + _TINY)
-
-
-def _measure_similarity(pairs: Pairs, noise: _Noise, share: Values) -> dict[str, Values]:
+def _measure_similarity(pairs: Pairs, share: Values) -> dict[str, Values]:
     """Compare the cosine and the score of each pair with what its part finds elsewhere."""
     count = len(pairs.part_vectors)
     found = np.maximum(np.bincount(pairs.part, minlength=count), 1)
     mean = np.bincount(pairs.part, weights=pairs.score, minlength=count) / found
     return {
-        "part_deviations": noise.standardize(pairs, pairs.cosine),
+        "part_deviations": pairs.standardize(pairs.cosine),
         "gap_to_mean": (pairs.score - mean[pairs.part]) / pairs.temperature,
         "log_share": np.log(share + _TINY),
         "keywords": np.sqrt(pairs.keywords),
@@ -112,7 +76,7 @@ def _measure_words(pairs: Pairs) -> dict[str, Values]:
     }
 
 
-def _measure_neighbours(pairs: Pairs, noise: _Noise) -> dict[str, Values]:
+def _measure_neighbours(pairs: Pairs) -> dict[str, Values]:
     """Measure what the parts beside a part, and its whole window, have in common with the chunk."""
     if not (np.any(pairs.before >= 0) or np.any(pairs.after >= 0)):
         return {name: np.zeros(len(pairs.part)) for name in _OF_NEIGHBOURS}
@@ -125,7 +89,7 @@ def _measure_neighbours(pairs: Pairs, noise: _Noise) -> dict[str, Values]:
     mean = np.nansum(cosines, axis=0) / np.maximum(count, 1)
     window = _compare_window(pairs)
     return {
-        "neighbour_deviations": np.where(alone, 0.0, noise.standardize(pairs, mean)),
+        "neighbour_deviations": np.where(alone, 0.0, pairs.standardize(mean)),
         "neighbours_above_window": np.where(alone, 0.0, (mean - window) / pairs.temperature),
         "neighbour_words": np.log1p(words),
     }
@@ -140,7 +104,7 @@ def _compare_window(pairs: Pairs) -> Values:
     return compare_rows(means, pairs.window[pairs.part], pairs.chunk_vectors, pairs.chunk)
 
 
-def _measure_documents(pairs: Pairs, noise: _Noise, share: Values) -> dict[str, Values]:
+def _measure_documents(pairs: Pairs, share: Values) -> dict[str, Values]:
     """Measure how much of the window finds the document of each pair, and how well."""
     parts, documents = len(pairs.part_vectors), int(pairs.document.max(initial=-1)) + 1
     # A document in a window, then in a part of it.
@@ -157,7 +121,7 @@ def _measure_documents(pairs: Pairs, noise: _Noise, share: Values) -> dict[str, 
     of_part = _find_most(pairs.part, pairs.score, parts)[pairs.part]
     return {
         "document_above_part": (score[order][best][of_pair] - of_part) / pairs.temperature,
-        "document_second": noise.standardize(pairs, second[of_pair]),
+        "document_second": pairs.standardize(second[of_pair]),
         "document_mass": np.log(mass[of_pair] / asked + 1e-4),
         "document_found": np.log(count[of_pair] / asked),
         "parts": np.log(asked),

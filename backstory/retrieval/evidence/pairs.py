@@ -20,7 +20,25 @@ from backstory.text.message_markdown import MESSAGE_SEPARATOR
 if TYPE_CHECKING:
     from backstory.index.engines.keywords import IndexedWords
 
+SAMPLED: Final = 512
+"""Chunks of the corpus whose cosines say what a text reaches by chance."""
+_LEAST_SAMPLE: Final = 20
+"""Fewer chunks say nothing of chance; the threshold and the temperature of the embedding space take their place."""
+_TINY: Final = 1e-6
 _ROWS_AT_ONCE: Final = 1 << 15
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What each part reaches by chance.
+
+    Attributes:
+        mean: Mean of its cosines with the sample.
+        spread: Their standard deviation.
+    """
+
+    mean: Values
+    spread: Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +56,7 @@ class Pairs:
         after: Row of the part after it; -1 for the last.
         part_texts: Text of each part.
         part_vectors: Unit vectors of the parts.
+        noise: What each part reaches by chance.
         chunk_ids: Id of each chunk.
         titles: Title of each chunk.
         texts: Text of each chunk.
@@ -54,6 +73,7 @@ class Pairs:
     after: Rows
     part_texts: Sequence[str]
     part_vectors: Vectors
+    noise: Noise
     chunk_ids: Sequence[str]
     titles: Sequence[str]
     texts: Sequence[str]
@@ -100,10 +120,10 @@ class Pairs:
         """Difference in score that changes the evidence by the factor e."""
         return self.index.calibration.temperature
 
-    @property
-    def threshold(self) -> float:
-        """Cosine below which a hit of this embedding space is seldom evidence."""
-        return self.index.calibration.min_similarity or 0.0
+    def standardize(self, cosines: Values) -> Values:
+        """Return how many deviations lie between the mean of the part of each pair and a cosine."""
+        standard: Values = (cosines - self.noise.mean[self.part]) / self.noise.spread[self.part]
+        return standard
 
     def compare(self, part: Rows) -> Values:
         """Return the cosine of a part with the chunk of each pair."""
@@ -153,6 +173,7 @@ def read_pairs(
     window, kind = _number(parts["window_id"]), _number(parts["granularity"])
     follows = (window[1:] == window[:-1]) & (kind[1:] == kind[:-1])
     own = np.arange(len(parts))
+    vectors = find_vectors(part_ids)
     return Pairs(
         cosine=hits["similarity"].to_numpy().astype(np.float64),
         keywords=hits["keyword_score"].fill_null(0).to_numpy().astype(np.float64),
@@ -163,7 +184,8 @@ def read_pairs(
         before=np.where(np.insert(follows, 0, values=False)[: len(own)], own - 1, -1),
         after=np.where(np.append(follows, values=False)[: len(own)], own + 1, -1),
         part_texts=parts["text"].to_list(),
-        part_vectors=find_vectors(part_ids),
+        part_vectors=vectors,
+        noise=measure_noise(vectors, index),
         chunk_ids=chunk_ids,
         titles=chunks["title"].to_list(),
         texts=chunks["text"].to_list(),
@@ -180,6 +202,28 @@ def _number(values: pl.Series) -> Rows:
 def _find_rows(values: pl.Series, known: Sequence[str]) -> Rows:
     rows = {value: row for row, value in enumerate(known)}
     return np.array([rows[value] for value in values.to_list()], np.int64)
+
+
+def measure_noise(vectors: Vectors, index: SearchIndex) -> Noise:
+    """Measure what parts reach by chance: with the sample, or by the constants of the embedding space.
+
+    The last digits of the values depend on how many parts are measured at once.
+
+    Args:
+        vectors: Unit vectors of the parts.
+        index: The index that was searched.
+    """
+    sample = index.sample_vectors(SAMPLED)
+    if len(sample) < _LEAST_SAMPLE:
+        threshold, temperature = index.calibration.min_similarity or 0.0, index.calibration.temperature
+        return Noise(np.full(len(vectors), threshold - temperature), np.full(len(vectors), temperature))
+    cosines = [
+        vectors[start : start + _ROWS_AT_ONCE].astype(np.float64) @ sample.T
+        for start in range(0, len(vectors), _ROWS_AT_ONCE)
+    ]
+    mean = np.concatenate([np.empty(0), *(group.mean(axis=1) for group in cosines)])
+    spread = np.concatenate([np.empty(0), *(group.std(axis=1) for group in cosines)])
+    return Noise(mean, spread + _TINY)
 
 
 def compare_rows(left: Vectors, left_rows: Rows, right: Vectors, right_rows: Rows) -> Values:

@@ -15,7 +15,7 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
-from backstory.retrieval.evidence.pairs import Pairs
+from backstory.retrieval.evidence.pairs import Noise, Pairs, measure_noise
 from backstory.retrieval.evidence.shared_words import Rows
 
 COMPARED: Final = 5
@@ -60,13 +60,15 @@ def estimate_questions(
         after=alone,
         part_texts=[texts[place] for place in of_part.tolist()],
         part_vectors=vectors[of_part],
+        noise=_measure_noise(vectors, of_part, index),
         chunk_ids=chunk_ids,
         titles=[each["title"] for each in described],
         texts=[each["text"] for each in described],
         index=index,
     )
-    probability = np.empty(len(hits))
-    probability[hit[is_wanted]] = read_pair_model().estimate(measure_pairs(pairs))[is_wanted]
+    # The wanted places are in the order of the hits.
+    features = {name: values[is_wanted] for name, values in measure_pairs(pairs).items()}
+    probability = read_pair_model().estimate(features)
     small_talk = np.array(find_small_talk_parts(texts))
     estimated: NDArray[np.float64] = np.where(small_talk[query], 0.0, probability)
     return estimated
@@ -97,6 +99,15 @@ def _list_hits(query: Rows) -> tuple[Rows, Rows, Rows, NDArray[np.bool_]]:
     is_wanted = np.arange(len(hit)) < len(query)
     order = np.lexsort((place[hit], part))
     return hit[order], part[order], query[opens], is_wanted[order]
+
+
+def _measure_noise(vectors: Vectors, of_part: Rows, index: SearchIndex) -> Noise:
+    """Measure each question alone, so that no digit depends on the other questions of a search."""
+    alone = [measure_noise(vectors[place : place + 1], index) for place in range(len(vectors))]
+    mean, spread = (
+        np.concatenate(values) for values in zip(*((each.mean, each.spread) for each in alone), strict=True)
+    )
+    return Noise(mean[of_part], spread[of_part])
 
 
 def _number(values: Sequence[str]) -> tuple[Rows, list[str]]:

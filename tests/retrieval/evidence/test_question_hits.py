@@ -13,6 +13,7 @@ from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.evidence.pairs import read_pairs
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
+from backstory.retrieval.selection.strategies import FindVectors
 
 QUESTIONS = (
     "When does the blight come?",
@@ -23,29 +24,28 @@ QUESTIONS = (
 SMALL_TALK = QUESTIONS.index("thanks!")
 
 
+def find_only(vectors: Vectors) -> FindVectors:
+    return lambda _: vectors
+
+
 def estimate_plainly(
     hits: pl.DataFrame, chunks: pl.DataFrame, vectors: Vectors, index: SearchIndex
 ) -> list[float]:
-    """Measure each list of hits as the hits of a window of its own: the first five, or a later one after four."""
-    lists, places = [], []
+    """Measure each list of hits as those of a window of one part: the first five, or a later one after four."""
+    rows = []
     for (query,), found in hits.group_by("query", maintain_order=True):
+        part = pl.DataFrame(
+            {"window_id": "w", "granularity": "question", "text": QUESTIONS[query], "part_id": "p"}
+        )
         for last in [min(COMPARED, len(found)) - 1, *range(COMPARED, len(found))]:
-            members = [*range(min(COMPARED - 1, last)), last]
-            name = f"{query}+{last}"
-            lists.append(found[members].with_columns(window_id=pl.lit(name), query_chunk_id=pl.lit(name)))
-            places.append((query, range(len(members)) if last < COMPARED else [COMPARED - 1]))
-    names = [each["window_id"][0] for each in lists]
-    parts = pl.DataFrame(
-        {"window_id": names, "part_id": names, "text": [QUESTIONS[query] for query, _ in places]}
-    ).with_columns(granularity=pl.lit("question"))
-    rows = vectors[[query for query, _ in places]]
-    measured = measure_pairs(read_pairs(pl.concat(lists), parts, chunks, lambda _: rows, index))
-    probability = read_pair_model().estimate(measured)
-    estimated, start = [], 0
-    for each, (query, wanted) in zip(lists, places, strict=True):
-        estimated += [0.0 if query == SMALL_TALK else float(probability[start + place]) for place in wanted]
-        start += len(each)
-    return estimated
+            some = found[[*range(min(COMPARED - 1, last)), last]].with_columns(query_chunk_id=pl.lit("p"))
+            features = measure_pairs(read_pairs(some, part, chunks, find_only(vectors[[query]]), index))
+            rows.append(pl.DataFrame(features)[0 if last < COMPARED else -1 :])
+    together = pl.concat(rows)
+    probability = read_pair_model().estimate({name: together[name].to_numpy() for name in together.columns})
+    return [
+        float(each) * (query != SMALL_TALK) for each, query in zip(probability, hits["query"], strict=True)
+    ]
 
 
 def test_probabilities_are_those_of_windows_of_one_part(made_workspace: Workspace) -> None:
