@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 _MOST_WORDS: Final = 50_000
 """Words that are remembered before all are forgotten."""
-# A word begins with the spaces before it. A run of white space belongs to one word as a whole.
-_WORD_STARTS: Final = re.compile(r"""(?<=\S)(?= )|(?<=[A-Za-z0-9])(?=")|(?<=")(?=[A-Za-z0-9])""")
+# A word begins with the spaces before it, and a run of white space belongs to one word as a whole. It ends between a
+# letter or digit and a quotation mark, whichever comes first.
+_WORDS: Final = re.compile(
+    r""" *+(?:[A-Za-z0-9]++|"++)?+(?:(?:[^ A-Za-z0-9"]|(?<=\s) )++(?:[A-Za-z0-9]++|"++)?+)*+"""
+)
 
 
 class TokenCounter:
@@ -43,15 +46,16 @@ class TokenCounter:
         """
         if _estimate([text]) <= most:
             return True
-        words, known = _split(text), self._known
-        unknown = [word for word in words if word not in known]
-        if unknown and len(unknown) < len(words):
-            total = sum(known.get(word, 0) for word in words)
-            if total > most:
-                return False
-            if total + _estimate(unknown) <= most:
-                return True
-        return self.count(text) <= most
+        words = _split(text)
+        counts = list(map(self._known.get, words))
+        total = sum(filter(None, counts))
+        if total > most or None not in counts:
+            return total <= most
+        unknown = [word for word, known in zip(words, counts, strict=True) if known is None]
+        if len(unknown) < len(words) and total + _estimate(unknown) <= most:
+            return True
+        known = self._learn(unknown)
+        return total + sum(map(known.__getitem__, unknown)) <= most
 
     def _learn(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return the counts of words; those that are not known are counted in one batch."""
@@ -67,7 +71,7 @@ class TokenCounter:
 
 
 def _split(text: str) -> list[str]:
-    return _WORD_STARTS.split(text.encode("utf-8", "replace").decode())
+    return _WORDS.findall(text.encode("utf-8", "replace").decode())
 
 
 def _estimate(texts: Sequence[str]) -> int:
