@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from types import MappingProxyType
 from typing import Final
-
-from bm25s import stopwords
 
 NO_LANGUAGE: Final = "none"
 """Name of the stemmer that leaves words as they are."""
@@ -27,22 +28,12 @@ _STEMMERS: Final = MappingProxyType({
 })  # fmt: skip
 
 
-_STOP_WORDS: Final = MappingProxyType(
-    {
-        "danish": stopwords.STOPWORDS_DANISH,
-        "dutch": stopwords.STOPWORDS_DUTCH,
-        "english": stopwords.STOPWORDS_EN_PLUS,
-        "french": stopwords.STOPWORDS_FRENCH,
-        "german": stopwords.STOPWORDS_GERMAN,
-        "italian": stopwords.STOPWORDS_ITALIAN,
-        "norwegian": stopwords.STOPWORDS_NORWEGIAN,
-        "portuguese": stopwords.STOPWORDS_PORTUGUESE,
-        "russian": stopwords.STOPWORDS_RUSSIAN,
-        "spanish": stopwords.STOPWORDS_SPANISH,
-        "swedish": stopwords.STOPWORDS_SWEDISH,
-        "turkish": stopwords.STOPWORDS_TURKISH,
-    }
-)
+_STOP_WORDS: Final = MappingProxyType({
+    "danish": "DANISH", "dutch": "DUTCH", "english": "EN_PLUS", "french": "FRENCH", "german": "GERMAN",
+    "italian": "ITALIAN", "norwegian": "NORWEGIAN", "portuguese": "PORTUGUESE", "russian": "RUSSIAN",
+    "spanish": "SPANISH", "swedish": "SWEDISH", "turkish": "TURKISH",
+})  # fmt: skip
+"""Names of the lists of bm25s."""
 
 
 def find_stemmer(language: str | None) -> str:
@@ -52,7 +43,21 @@ def find_stemmer(language: str | None) -> str:
 
 def list_stop_words(stemmer: str) -> frozenset[str]:
     """List the stop words that belong to a stemmer; none for most languages."""
-    return frozenset(_STOP_WORDS.get(stemmer, ()))
+    name = _STOP_WORDS.get(stemmer)
+    return frozenset(_read_stop_words()[f"STOPWORDS_{name}"] if name else ())
+
+
+@cache
+def _read_stop_words() -> Mapping[str, Sequence[str]]:
+    """Load the module of the lists alone, since all of bm25s takes ten times as long to load."""
+    package = find_spec("bm25s")
+    folder = package.submodule_search_locations if package else None
+    found = PathFinder.find_spec("stopwords", folder)
+    if found is None or found.loader is None:
+        raise ModuleNotFoundError("bm25s has no module stopwords", name="bm25s.stopwords")
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return vars(module)
 
 
 def choose_stemmers(languages: Sequence[str | None], counted: Iterable[bool], setting: str) -> list[str]:

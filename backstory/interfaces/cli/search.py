@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from backstory.base.wording import count
+from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import (
     JsonOption,
     PagesOption,
@@ -103,8 +104,9 @@ def search(
 
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
-    from backstory.interfaces.library.filters import SearchFilters
-    from backstory.interfaces.library.library import Library
+    with loading():
+        from backstory.interfaces.library.filters import SearchFilters
+        from backstory.interfaces.library.library import Library
 
     filters = SearchFilters(
         documents=document or (),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console
 
@@ -41,8 +42,9 @@ def mcp(
     from backstory.base.extras import require_extra
 
     require_extra("mcp", "`backstory mcp`", "use `backstory search --json` instead")
-    from backstory.interfaces.library.library import Library
-    from backstory.interfaces.mcp.server import make_server
+    with loading():
+        from backstory.interfaces.library.library import Library
+        from backstory.interfaces.mcp.server import make_server
 
     with Library.open(workspace) as library:
         server = make_server(library, allow_write=allow_write, tools=tools)
