@@ -1,32 +1,15 @@
-"""What all tests share."""
+"""How all tests are collected."""
 
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Generator
 
-import certifi
-import numpy as np
 import pytest
-from hypothesis import settings
-from numpy.typing import NDArray
-from pydantic import SecretStr
-from tokenizers import Tokenizer
 
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.services import connection
-from backstory.models.services.gemini import GeminiAccess
-from backstory.text.chunking.tokens import CountTokens
 from tests.long_tests import LONG_TESTS
-from tests.models.services.gemini_server import GeminiServer, run_gemini_server
-from tests.models.services.instant_time import InstantTime
 
-pytest_plugins = ["tests.privileges", "tests.workspaces"]
-
-# The same examples in every run and on every machine, however slow: a failure can be seen again.
-settings.register_profile("backstory", derandomize=True, deadline=None)
-settings.load_profile("backstory")
+_FIXTURES = ("tests.environment", "tests.privileges", "tests.workspaces")
 
 # Consoles take their width from here when they are made, which is when a test first imports them.
 for variable in ("COLUMNS", "LINES"):
@@ -49,7 +32,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that take long, unless asked for: the others take some ten minutes on two cores."""
+    """Skip the tests that take long, unless asked for."""
     if not LONG_TESTS:
         skip = pytest.mark.skip(reason="takes long; `make test-long` runs it")
         for item in items:
@@ -57,96 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(skip)
 
 
-KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-
-@pytest.fixture
-def shared_data() -> Path:
-    """Give the folder of real data, which lies beside the checkout where there is one."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"real data is not beside the checkout ({SHARED_DATA})")
-    return SHARED_DATA
-
-
-@pytest.fixture(scope="session")
-def count_granite_tokens() -> CountTokens:
-    """Count with the tokenizer of the default local model, special tokens included."""
-    tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
-    tokenizer.encode_special_tokens = True
-
-    def count(texts: Sequence[str]) -> NDArray[np.int64]:
-        readable = [text.encode("utf-8", "replace").decode() for text in texts]
-        return np.array([len(encoding.ids) for encoding in tokenizer.encode_batch(readable)], np.int64)
-
-    return count
-
-
-@pytest.fixture(scope="session")
-def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give one cache folder to all workers of a run: one of them builds a model's graph, the others wait for it."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
-
-
-@pytest.fixture(scope="session")
-def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a file with one certificate: no test speaks TLS, and each client of a service loads all that it is given."""
-    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
-    path = tmp_path_factory.mktemp("authority") / "one.pem"
-    path.write_text(first + end, encoding="utf-8")
-    return path
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(
-    monkeypatch: pytest.MonkeyPatch,
-    model_cache: Path,
-    one_authority: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
-    monkeypatch.setattr(
-        connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
-    )
-    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
-    monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
-    for variable in (
-        *("BACKSTORY_WORKSPACE", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        # Together, since a home that differs from the second one is taken for an operator's.
-        *("DAGSTER_HOME", "BACKSTORY_DAGSTER_HOME"),
-        *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
-        "BACKSTORY_SUMMARY_KEY",
-    ):
-        monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture
-def api_key(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put a key where users put it."""
-    monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    return KEY
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
-    """Run a loopback server in place of the Gemini API."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_gemini_server() as running:
-        yield running
-
-
-@pytest.fixture
-def instant_time() -> InstantTime:
-    return InstantTime()
-
-
-@pytest.fixture
-def access(tmp_path: Path, instant_time: InstantTime, api_key: str) -> GeminiAccess:
-    """Reach the loopback server without waiting in real time, and with rate limits of the test's own."""
-    return GeminiAccess(
-        api_key=SecretStr(api_key),
-        limits_file=tmp_path / "limits.sqlite",
-        clock=instant_time.clock,
-        wait=instant_time.wait,
-    )
+def pytest_configure(config: pytest.Config) -> None:
+    """Import the fixtures where tests run, which is not in the process that shows what the workers report."""
+    if config.getoption("dist") == "no" or hasattr(config, "workerinput"):
+        for fixtures in _FIXTURES:
+            config.pluginmanager.import_plugin(fixtures)

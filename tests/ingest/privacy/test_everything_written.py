@@ -20,7 +20,7 @@ from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import VIEWS_FILE
-from tests.conftest import KEY
+from tests.environment import KEY
 from tests.interfaces.cli.test_foreign_errors import NAME as DAMAGED_NAME
 from tests.interfaces.cli.test_foreign_errors import WORDS as DAMAGED_WORDS
 from tests.interfaces.cli.test_foreign_errors import write_unreadable
