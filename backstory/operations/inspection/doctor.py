@@ -59,6 +59,7 @@ _PACKAGES = (
     "duckdb",
     "duckdb-extension-vss",
     "polars",
+    "pandera",
     "py3langid",
 )
 

@@ -2,62 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from backstory.base.errors import ContractError
-from backstory.storage.tables.table import Column, Table
+from backstory.storage.tables.table import Table
 
-_SHOWN: int = 8
+if TYPE_CHECKING:
+    from pandera.errors import SchemaError, SchemaErrors
+    from pandera.polars import DataFrameSchema
+
+_SHOWN: Final = 8
 
 
-class _Rule(NamedTuple):
-    """A rule of a contract.
+@cache
+def make_schema(model: type[Table]) -> DataFrameSchema:
+    """Build the pandera schema of a table, for the checks of a run and for those of a writer job.
 
-    Attributes:
-        columns: The columns that it is about.
-        keeps: Whether each row keeps it; null for a missing value.
-        breach: What a row that does not keep it is, after the name of the column.
+    Args:
+        model: The table's contract.
     """
+    import pandera.polars as pa  # takes a third of a second, which no command needs whose tables are whole
 
-    columns: tuple[str, ...]
-    keeps: pl.Expr
-    breach: str
+    columns = {
+        column.name: pa.Column(
+            column.dtype,
+            nullable=column.nullable,
+            checks=[
+                *([] if column.least is None else [pa.Check.ge(column.least)]),
+                *([] if column.most is None else [pa.Check.le(column.most)]),
+                *([] if column.allowed is None else [pa.Check.isin(column.allowed)]),
+            ],
+            description=column.description,
+        )
+        for column in model.columns
+    }
+    return pa.DataFrameSchema(columns, unique=list(model.unique) or None, strict=True, ordered=True)
 
 
 @cache
-def _list_rules(model: type[Table]) -> tuple[_Rule, ...]:
-    rules = [rule for column in model.columns for rule in _list_column_rules(column)]
+def _keeps(model: type[Table]) -> pl.Expr:
+    """Return whether all rows keep a contract, in one query: what pandera says, in a tenth of its time."""
+    rules = []
+    for column in model.columns:
+        values = pl.col(column.name)
+        if not column.nullable:
+            rules.append(values.is_not_null().all())
+            if column.dtype.is_float():
+                rules.append(values.is_not_nan().all())
+        # Like pandera, a limit leaves out missing values.
+        if column.least is not None:
+            rules.append((values >= column.least).all())
+        if column.most is not None:
+            rules.append((values <= column.most).all())
+        if column.allowed is not None:
+            rules.append(values.is_in(list(column.allowed)).all())
     if model.unique:
-        keeps = ~pl.struct(model.unique).is_duplicated()
-        rules.append(_Rule(model.unique, keeps, "occurs in several rows"))
-    return tuple(rules)
+        rules.append(~pl.struct(model.unique).is_duplicated().any())
+    return pl.all_horizontal(rules)
 
 
-def _list_column_rules(column: Column) -> Iterator[_Rule]:
-    values = pl.col(column.name)
-    names = (column.name,)
-    if not column.nullable:
-        yield _Rule(names, values.is_not_null(), "is missing")
-        if column.dtype.is_float():
-            yield _Rule(names, values.is_not_nan(), "is not a number")
-    # A missing value is neither kept nor broken, and `all` and `filter` pass it over.
-    if column.least is not None:
-        yield _Rule(names, (values >= column.least), f"is below {column.least:g}")
-    if column.most is not None:
-        yield _Rule(names, (values <= column.most), f"is above {column.most:g}")
-    if column.allowed is not None:
-        keeps = values.is_in(list(column.allowed))
-        yield _Rule(names, keeps, f"is none of {', '.join(column.allowed)}")
+def keeps_contract(frame: pl.DataFrame, model: type[Table]) -> bool:
+    """Return whether a frame certainly keeps its contract.
 
-
-@cache
-def _join_rules(model: type[Table]) -> pl.Expr:
-    """Return whether all rows keep all rules."""
-    return pl.all_horizontal([rule.keeps.all() for rule in _list_rules(model)])
+    Args:
+        frame: The table.
+        model: Its contract.
+    """
+    return frame.schema == polars_schema(model) and bool(frame.lazy().select(_keeps(model)).collect().item())
 
 
 @cache
@@ -113,35 +127,27 @@ def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
         The frame, unchanged.
 
     Raises:
-        ContractError: The contract is broken. The error lists the broken rules and some of the values.
+        ContractError: The contract is broken. The error lists the failed checks and some of the values.
     """
-    breaches = _compare_columns(frame, model)
-    if not breaches:
-        if frame.lazy().select(_join_rules(model)).collect().item():
-            return frame
-        breaches = [breach for rule in _list_rules(model) if (breach := _describe_breach(frame, rule))]
-    raise ContractError(f"{model.__name__}: {'; '.join(breaches[:_SHOWN])}", table=model.__name__)
+    if keeps_contract(frame, model):
+        return frame
+    from pandera.errors import SchemaError, SchemaErrors
+
+    try:
+        make_schema(model).validate(frame, lazy=True)
+    except (SchemaErrors, SchemaError) as error:
+        raise ContractError(f"{model.__name__}: {_describe(error)}", table=model.__name__) from error
+    return frame
 
 
-def _compare_columns(frame: pl.DataFrame, model: type[Table]) -> list[str]:
-    """Return how the columns of a frame differ from those of its contract."""
-    schema = polars_schema(model)
-    if frame.schema == schema:
-        return []
-    breaches = [f"{name} is absent" for name in schema if name not in frame.columns]
-    breaches += [f"{name} is no column of the table" for name in frame.columns if name not in schema]
-    breaches += [
-        f"{name} is {frame.schema[name]} in place of {dtype}"
-        for name, dtype in schema.items()
-        if name in frame.columns and frame.schema[name] != dtype
-    ]
-    return breaches or ["the columns are in another order"]
-
-
-def _describe_breach(frame: pl.DataFrame, rule: _Rule) -> str | None:
-    """Return which values break a rule, or None if none does."""
-    broken = frame.filter(~rule.keeps).select(rule.columns)
-    if broken.is_empty():
-        return None
-    example = ", ".join(str(value)[:80] for value in broken.row(0))
-    return f"{', '.join(rule.columns)} {rule.breach} in {len(broken)} of {len(frame)} rows (for example {example})"
+def _describe(error: SchemaErrors | SchemaError) -> str:
+    cases = error.failure_cases
+    if not isinstance(cases, pl.DataFrame):
+        return str(error)
+    first_cases = cases.unique(["column", "check"], keep="first", maintain_order=True).head(_SHOWN)
+    return "; ".join(
+        f"the table fails {row['check']}"
+        if row["schema_context"] == "DataFrameSchema"
+        else f"{row['column']} fails {row['check']} (for example {str(row['failure_case'])[:80]!r})"
+        for row in first_cases.to_dicts()
+    )

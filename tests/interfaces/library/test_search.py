@@ -44,7 +44,7 @@ def test_neither_a_search_nor_the_start_of_the_server_loads_pandas(indexed_once:
         "from backstory.interfaces.library.library import Library\n"
         "with Library.open(sys.argv[1]) as library:\n"
         "    assert library.search('sourdough').hits\n"
-        "print([name for name in ('pandas', 'dagster') if name in sys.modules])"
+        "print([name for name in ('pandas', 'pandera', 'dagster') if name in sys.modules])"
     )
     command = [sys.executable, "-c", code, str(indexed_once.workspace.root)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
