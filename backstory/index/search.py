@@ -10,27 +10,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.index.calibration import Calibration
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
-from backstory.index.engines.matches import Matches, find_stray_vector, pair_similarities
+from backstory.index.engines.matches import Matches, pair_similarities
 from backstory.index.engines.scope import Scope, scope_of
 from backstory.index.engines.vss import LOW_RECALL, VssEngine
-from backstory.index.request import Filters, Mode, SearchRequest
+from backstory.index.request import Filters, Mode, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import (
     DATABASE_FILE,
     KEYWORDS_FOLDER,
-    REBUILD_COMMAND,
     Manifest,
     Snapshot,
 )
@@ -126,7 +125,7 @@ class SearchIndex:
             InputError: The queries are not finite unit rows, or there is not one text or time per query.
         """
         started = time.perf_counter()
-        _check_queries(queries, self.manifest)
+        check_queries(queries, self.manifest)
         if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
@@ -175,6 +174,20 @@ class SearchIndex:
             InputError: A chunk is not in this snapshot.
         """
         return self._database.describe(self._rows_of(chunk_ids))
+
+    def describe_few(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Read some chunks as the rows of :meth:`describe`, for which a table would take longer to make.
+
+        Args:
+            chunk_ids: Any chunks of this snapshot, at least one.
+
+        Raises:
+            InputError: A chunk is not in this snapshot.
+        """
+        rows = self._rows_of(chunk_ids)
+        chunks = self._database.read_chunks(rows)
+        documents = (self._facts.row(place, named=True) for place in self._row_documents[rows].tolist())
+        return [{**chunk, **document} for chunk, document in zip(chunks, documents, strict=True)]
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks, and the one before and after each in its document.
@@ -270,6 +283,14 @@ class SearchIndex:
         ids = list(chunk_ids)
         by_people = self._is_row_by_people[self._rows_of(ids)].tolist()
         return [chunk_id for chunk_id, is_by_people in zip(ids, by_people, strict=True) if not is_by_people]
+
+    @cached_property
+    def _facts(self) -> pl.DataFrame:
+        """What :meth:`describe` tells of each document, in the order of the snapshot's documents."""
+        keys = ["document_id", "revision"]
+        named = self.documents.select(*keys, "uri", "title", "slug")
+        known = self._snapshot.documents.join(named, on=keys, how="left", maintain_order="left")
+        return known.select("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
 
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:
@@ -387,26 +408,3 @@ class SearchIndex:
                 code="unknown_chunk",
                 chunk_id=error.args[0],
             ) from error
-
-
-def _check_queries(queries: Vectors, manifest: Manifest) -> None:
-    """Check that queries can be compared with the vectors of a snapshot."""
-    if queries.ndim != 2 or queries.dtype != np.float32:
-        raise InputError(
-            f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
-            "(queries, dimension)",
-            code="unusable_vectors",
-            shape=queries.shape,
-            dtype=str(queries.dtype),
-        )
-    if queries.shape[1] != manifest.dimension:
-        raise EmbedderMismatchError(
-            f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
-            embedder=manifest.embedder_id,
-            width=queries.shape[1],
-        )
-    if (stray := find_stray_vector(queries)) is not None:
-        raise InputError(
-            f"query {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector", row=stray
-        )

@@ -20,6 +20,7 @@ _DOCUMENT: Final[Row] = {
     "tags": [],
     "kind": "post",
     "tenant": "",
+    "conversation_id": None,
     "format": "markdown",
     "size": 4,
     "encoding": "utf-8",

@@ -223,6 +223,7 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
     assert described.select(corpus.chunks.columns).equals(corpus.chunks[[30, 3, 3, 17]])
     assert described["title"].to_list() == ["Post 15", "Post 1", "Post 1", "Post 8"]
     assert described["published_at"].equals(corpus.documents["published_at"][[15, 1, 1, 8]])
+    assert index.describe_few(wanted.to_list()) == list(described.iter_rows(named=True))
     assert np.array_equal(index.vectors_of(wanted), corpus.vectors[[30, 3, 3, 17]])
     assert index.describe([]).height == 0
     assert index.vectors_of([]).shape == (0, 24)

@@ -6,7 +6,7 @@ import threading
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import numpy as np
@@ -122,6 +122,7 @@ class Database:
 
     def __init__(self, path: Path, *, has_hnsw: bool) -> None:
         self.lock = threading.Lock()
+        self._columns: tuple[str, ...] = ()
         self.connection = _connect(with_vss=has_hnsw)
         _attach(self.connection, path, read_only=True)
 
@@ -181,6 +182,27 @@ class Database:
             "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
         )
         return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+
+    def read_chunks(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Read a few chunks without their vectors and their documents.
+
+        Args:
+            rows: Positions of rows of the index, not none.
+
+        Returns:
+            The columns of each chunk, in the order of ``rows``.
+        """
+        numbers = ", ".join(map(str, rows.tolist()))
+        with self.lock:
+            if not self._columns:
+                described = self.connection.execute("SELECT * FROM chunks LIMIT 0").description or []
+                self._columns = tuple(name for name, *_ in described if name not in ("row", "vector"))
+            names = ", ".join(f'"{name}"' for name in self._columns)
+            found = self.connection.execute(
+                f"SELECT row, {names} FROM chunks WHERE row IN ({numbers})"  # noqa: S608 - numbers and own names
+            ).fetchall()
+        chunks = {row: dict(zip(self._columns, values, strict=True)) for row, *values in found}
+        return [chunks[row] for row in rows.tolist()]
 
     def read_around(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Read chunks, and the one before and after each in its document.

@@ -79,8 +79,7 @@ class OpenSnapshot:
                 self.described.clear()
                 unknown = list(dict.fromkeys(chunk_ids))
             if unknown:
-                rows = self.index.describe(unknown).iter_rows(named=True)
-                self.described.update({row["chunk_id"]: row for row in rows})
+                self.described.update(zip(unknown, self.index.describe_few(unknown), strict=True))
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
     def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:
