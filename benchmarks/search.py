@@ -94,7 +94,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
     names = [name for name in polars_schema(Documents) if name not in documents.columns]
     values: dict[str, Any] = {
-        **dict.fromkeys(("error", "unread", "size", "date_origin")),
+        **dict.fromkeys(("error", "unread", "size", "date_origin", "conversation_id")),
         "page_starts": [],
         "confidences": [],
         "status": "ok",

@@ -192,6 +192,7 @@ def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
         tags=pl.col("tags").fill_null([]),
         kind=pl.lit("post"),
         tenant=pl.lit(""),
+        conversation_id=pl.lit(None, dtype=pl.String),
         format=pl.lit("markdown"),
         size=pl.col("text").str.len_bytes(),
         encoding=pl.lit("utf-8"),
