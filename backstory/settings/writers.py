@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.errors import SettingsError
 from backstory.settings.groups import LanguageModelSettings
+
+LetterGrain: TypeAlias = Literal["day", "week", "month"]
+"""The period that a letter tells of."""
+PostGrain: TypeAlias = Literal["window", "day", "week", "month"]
 
 
 class WriterSettings(LanguageModelSettings):
@@ -26,6 +30,10 @@ class WriterSettings(LanguageModelSettings):
     """`on`: a written post is a document for every window that begins after its own window has ended."""
     feedback_scope: Literal["conversation", "workspace"] = "conversation"
     """Whose posts a window gets with `feedback: on`: those of its own conversation, or those of all conversations."""
+    grain: PostGrain = "window"
+    """What a post tells of: a `window`, or, as a letter, all windows of a `day`, `week` or `month`."""
+    grains: dict[str, PostGrain] = Field(default_factory=dict)
+    """The same for single conversations, such as `{family: week}`."""
     folder: str = "written"
     """Folder of the written posts, relative to the workspace."""
     without_context: Literal["write", "skip"] = "write"
@@ -42,6 +50,15 @@ class WriterSettings(LanguageModelSettings):
     """Most tokens that the model may write for a post, its thoughts included."""
     threads: int = Field(default=4, ge=1)
     """Most calls at once; with `feedback: on`, windows are written one after the other."""
+
+    def find_grain(self, conversation_id: str) -> PostGrain:
+        """Return what a post of a conversation tells of."""
+        return self.grains.get(conversation_id, self.grain)
+
+    @property
+    def letter_grains(self) -> frozenset[LetterGrain]:
+        """The periods of which letters are written."""
+        return frozenset(grain for grain in (self.grain, *self.grains.values()) if grain != "window")
 
     @field_validator("folder")
     @classmethod

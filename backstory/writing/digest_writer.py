@@ -17,7 +17,14 @@ from backstory.text.prompts.escaping import escape_line
 from backstory.writing.determiners import list_introducers
 from backstory.writing.draft import Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
-from backstory.writing.material import Citation, ContextMaterial, ShortNames, WindowMaterial, WindowMessage
+from backstory.writing.material import (
+    Citation,
+    ContextMaterial,
+    EarlierTopic,
+    ShortNames,
+    WindowMaterial,
+    WindowMessage,
+)
 from backstory.writing.sentences import (
     Sentence,
     choose_sentences,
@@ -33,6 +40,8 @@ from backstory.writing.topics import Topic, find_topics
 _VERSION: Final = "digest-7"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
+_EXCHANGE: Final = 2
+"""The same in a letter, which tells of more topics."""
 _TOPICS: Final = 10
 """Most topics of a digest."""
 _TAGS: Final = 5
@@ -45,7 +54,7 @@ _SHARED_FACTOR: Final = 1.5
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
 _EARLIER: Final = "Earlier"
 # What an earlier digest quotes is quoted without its author and time: neither belongs to the sentence.
-_QUOTED_BY: Final = re.compile(r"^- \*\*[^*\n]+\*\* \d\d:\d\d: ", re.MULTILINE)
+_QUOTED_BY: Final = re.compile(r"^- \*\*[^*\n]+\*\* (?:\d\d? \w+ \d{4} )?\d\d:\d\d: ", re.MULTILINE)
 _LIST_MARK: Final = re.compile(r"\A[-*•]\s+")
 _ACTIVE: Final = re.compile(r"(\\*)([*`<]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -82,10 +91,14 @@ class Outlined:
     Attributes:
         heading: Its heading, Markdown without marks.
         places: Positions of its messages, ascending.
+        documents: Ids of the documents that serve it, without posts.
+        terms: Terms of its messages.
     """
 
     heading: str
     places: tuple[int, ...]
+    documents: tuple[str, ...]
+    terms: frozenset[str]
 
 
 def outline(window: WindowMaterial, context: ContextMaterial) -> list[Outlined]:
@@ -119,11 +132,23 @@ class _Digest:
 
     def outline(self) -> list[Outlined]:
         sections, _ = self._plan()
-        return [Outlined(self._name(section), section.topic.places) for section in sections]
+        return [
+            Outlined(
+                self._name(section),
+                section.topic.places,
+                _list_documents(section),
+                frozenset(section.weights),
+            )
+            for section in sections
+        ]
 
     def write(self) -> Draft:
         sections, left_out = self._plan()
-        parts = [self._write_head(), *map(self._write_section, sections)]
+        parts = [self._write_head()]
+        if self._window.period is not None and self._window.period.earlier:
+            sections, news = self._compare(sections, self._window.period.earlier)
+            parts.append(news)
+        parts += map(self._write_section, sections)
         if left_out:
             parts.append(f"*{left_out} {inflect(left_out, 'message')} on other subjects.*")
         without_topic = [citation for citation in self._context.citations if not citation.messages]
@@ -171,6 +196,35 @@ class _Digest:
             for term, count in counts.items()
         }
         return _Section(topic, next(iter(phrases), None), weights)
+
+    def _compare(
+        self, sections: Sequence[_Section], earlier: Sequence[EarlierTopic]
+    ) -> tuple[list[_Section], str]:
+        """Put what is new since the letter before first, and say what is new, what goes on, and what has ended."""
+        met = [self._meet(section, earlier) for section in sections]
+        new = [section for section, places in zip(sections, met, strict=True) if not places]
+        old = [section for section, places in zip(sections, met, strict=True) if places]
+        gone = [
+            one.heading for place, one in enumerate(earlier) if not any(place in places for places in met)
+        ]
+        listed = (
+            ("New since the letter before", map(self._name, new)),
+            ("Still talked about", map(self._name, old)),
+            ("No longer talked about", map(self._names.shorten, gone)),
+        )
+        lines = [f"- {label}: {'; '.join(map(_escape, names))}." for label, names in listed]
+        return [*new, *old], "\n".join(line for line in lines if not line.endswith(": ."))
+
+    @staticmethod
+    def _meet(section: _Section, earlier: Sequence[EarlierTopic]) -> set[int]:
+        """Find the topics of the letter before that a topic continues: they share a document, or most of its words."""
+        documents = set(_list_documents(section))
+        half = sum(section.weights.values()) / 2
+        return {
+            place
+            for place, one in enumerate(earlier)
+            if not documents.isdisjoint(one.documents) or sum_weights(one.terms, section.weights) > half
+        }
 
     def _write_title(self, sections: Sequence[_Section]) -> str:
         """Name the main topic: the one with most messages among those that a document names, or else among all."""
@@ -252,7 +306,8 @@ class _Digest:
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]
-        best = choose_sentences(candidates, section.weights, _SENTENCES) or [0]
+        most = _SENTENCES if self._window.period is None else _EXCHANGE
+        best = choose_sentences(candidates, section.weights, most) or [0]
         chosen = [candidates[place] for place in best]
         for one in tuple(chosen):
             partner = self._find_answer(one, section) if one.asks else self._find_question(one, section)
@@ -294,7 +349,8 @@ class _Digest:
             pieces.append(_escape(self._names.shorten(shorten(one.text))))
             before = one.number
         author = _escape(self._names.shorten(message.author or "someone"))
-        return f"- **{author}** {message.sent_at:%H:%M}: {' '.join(pieces)}"
+        day = f"{_write_day(message.sent_at)} " if self._window.period is not None else ""
+        return f"- **{author}** {day}{message.sent_at:%H:%M}: {' '.join(pieces)}"
 
     def _write_earlier(self, citation: Citation, weights: Mapping[str, float]) -> str:
         """Cite a document with the sentence of it that is nearest to a topic."""
@@ -312,6 +368,10 @@ class _Digest:
     def _write_citation(self, citation: Citation) -> str:
         dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
         return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
+
+
+def _list_documents(section: _Section) -> tuple[str, ...]:
+    return tuple(citation.document_id for citation in section.topic.citations if not citation.is_post)
 
 
 def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:

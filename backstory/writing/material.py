@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory.base.ids import PSEUDONYM_PREFIX, digest, is_written
 from backstory.base.local_times import localize
+from backstory.settings.writers import LetterGrain
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,52 @@ class WindowMessage:
 
 
 @dataclass(frozen=True)
-class WindowMaterial:
-    """One window.
+class EarlierTopic:
+    """A topic of the letter before.
 
     Attributes:
-        window_id: Its id.
+        heading: What the digest of that letter calls it.
+        documents: Ids of the documents that serve it, without posts.
+        terms: Terms of its messages, sorted.
+    """
+
+    heading: str
+    documents: tuple[str, ...]
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Period:
+    """What a letter tells of.
+
+    Attributes:
+        grain: ``day``, ``week`` or ``month``.
+        key: Its first day, such as ``2025-03-03``.
+        windows: Ids of its windows, in order.
+        last_started_at: Beginning of its last window, UTC.
+        earlier: Topics of the period before, in their order; empty if nothing was said in it.
+    """
+
+    grain: LetterGrain
+    key: str
+    windows: tuple[str, ...] = ()
+    last_started_at: datetime | None = None
+    earlier: tuple[EarlierTopic, ...] = ()
+
+
+@dataclass(frozen=True)
+class WindowMaterial:
+    """One window, or all windows of a period of which one letter tells.
+
+    Attributes:
+        window_id: Its id; of a letter that of the last window.
         conversation_id: Its conversation.
         partition: Its partition.
         started_at: Time of its first message, in the time zone of the conversation.
         ended_at: Time of its last message, likewise.
         language: Main language, ISO 639-1; None if it cannot be detected.
         messages: Its messages with a text, in order.
+        period: What a letter tells of; None for the post of one window.
     """
 
     window_id: str
@@ -52,6 +88,18 @@ class WindowMaterial:
     ended_at: datetime
     language: str | None
     messages: tuple[WindowMessage, ...]
+    period: Period | None = None
+
+    @property
+    def window_ids(self) -> tuple[str, ...]:
+        """Ids of the windows of which a post tells: the window's own, or those of a letter."""
+        return self.period.windows if self.period is not None else (self.window_id,)
+
+    @property
+    def last_started_at(self) -> datetime:
+        """Beginning of the window, or of the last window of a letter, UTC: what its context may hold is older."""
+        last = self.period.last_started_at if self.period is not None else None
+        return last or self.started_at
 
     @property
     def message_ids(self) -> tuple[str, ...]:
@@ -114,6 +162,9 @@ def hash_material(window: WindowMaterial, context: ContextMaterial) -> str:
         for citation in context.citations
     ]  # fmt: skip
     parts = [window.window_id, window.language or "", context.status, digest(messages), *map(digest, cited)]
+    if window.period is not None:
+        parts += [window.period.grain, window.period.key]
+        parts += [digest([one.heading, *one.documents, "", *one.terms]) for one in window.period.earlier]
     return digest(parts, length=16)
 
 

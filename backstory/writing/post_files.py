@@ -15,11 +15,13 @@ from typing import Final, Literal, TypeAlias
 import regex
 
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.ids import digest
 from backstory.text.words import PLAIN_LETTERS
 
 FileState: TypeAlias = Literal["absent", "ours", "edited"]
 
 _CHECKSUM: Final = re.compile(rb"^checksum: ([0-9a-f]{64})\n", re.MULTILINE)
+_WINDOW: Final = re.compile(rb'^window: "([^"\n]*)"\n', re.MULTILINE)
 _UNSAFE: Final = re.compile(r"[\W_]+")
 _ACCENTED: Final = regex.compile(r"(\p{Latin})\p{Mn}+")
 _ID_CHARACTERS: Final = 8
@@ -64,6 +66,26 @@ def make_slug(conversation_id: str, window_id: str, started_at: datetime) -> str
     return "-".join(
         part for part in (f"{started_at:%Y-%m-%d}", conversation, window_id[:_ID_CHARACTERS]) if part
     )
+
+
+def name_letter(conversation_id: str, grain: str, key: str) -> str:
+    """Make the slug of the letter of a period, which is the same whatever windows the period has.
+
+    Args:
+        conversation_id: Its conversation.
+        grain: ``day``, ``week`` or ``month``.
+        key: First day of the period, such as ``2025-03-03``.
+    """
+    return make_slug(conversation_id, digest([conversation_id, grain, key]), datetime.fromisoformat(key))
+
+
+def read_window_id(path: Path) -> str | None:
+    """Read the id of the window that a file of a post states; None if it states none."""
+    try:
+        stated = _WINDOW.search(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return stated[1].decode() if stated else None
 
 
 def render_post(post: Post) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
@@ -19,7 +20,7 @@ from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
-from backstory.writing.post_files import Post, make_slug
+from backstory.writing.post_files import Post, make_slug, name_letter
 from backstory.writing.writer_calls import WriterCalls
 
 PUBLISHED: Final = ("written", "edited")
@@ -39,6 +40,20 @@ def make_wait(
 ) -> dict[str, Any]:
     """Make the row of a window that waits for the writer."""
     return _start_row(window, context, writer, settings) | {"status": "waiting", "reason": reason}
+
+
+def make_told(told: Mapping[str, Any], slug: str, writer: Writer, settings: WriterSettings) -> dict[str, Any]:
+    """Make the row of a window of which a letter tells that has the row of another window.
+
+    Args:
+        told: The window: ``window_id`` and ``ended_at``.
+        slug: Slug of the letter.
+        writer: The writer.
+        settings: Folder of the posts.
+    """
+    reason = f"the letter {slug} tells of it"
+    row = _make_row(told["window_id"], slug, told["ended_at"], writer, settings)
+    return row | {"status": "in_letter", "reason": reason}
 
 
 def as_post(row: dict[str, Any], conversation_id: str) -> Post:
@@ -153,20 +168,32 @@ def _drop_leak(draft: Draft, find_leaks: FindLeaks) -> Draft:
 def _start_row(
     window: WindowMaterial, context: ContextMaterial, writer: Writer, settings: WriterSettings
 ) -> dict[str, Any]:
-    slug = make_slug(window.conversation_id, window.window_id, window.started_at)
+    period = window.period
+    slug = (
+        make_slug(window.conversation_id, window.window_id, window.started_at)
+        if period is None
+        else name_letter(window.conversation_id, period.grain, period.key)
+    )
+    row = _make_row(window.window_id, slug, window.ended_at, writer, settings)
+    return row | {"context_hash": hash_material(window, context)}
+
+
+def _make_row(
+    window_id: str, slug: str, published_at: datetime, writer: Writer, settings: WriterSettings
+) -> dict[str, Any]:
     return {
-        "window_id": window.window_id,
+        "window_id": window_id,
         "slug": slug,
         "path": f"{settings.folder}/{slug}.md",
         "title": "",
-        "published_at": window.ended_at,
+        "published_at": published_at,
         "tags": [],
         "text": "",
         "reason": None,
         "writer": writer.id,
         "model": None,
         "prompt_hash": writer.prompt_hash,
-        "context_hash": hash_material(window, context),
+        "context_hash": "",
         "tokens_in": 0,
         "tokens_out": 0,
         "cost": None,

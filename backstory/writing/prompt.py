@@ -169,6 +169,10 @@ def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any
             "ended_at": f"{window.ended_at:%Y-%m-%d %H:%M}",
             "timezone": name_zone(window.started_at),
             "language": window.language,
+            "grain": window.period.grain if window.period else "window",
+            "earlier_topics": [escape_line(one.heading) for one in window.period.earlier]
+            if window.period
+            else [],
             "messages": [
                 {
                     "sent_at": f"{message.sent_at:%Y-%m-%d %H:%M}",

@@ -27,7 +27,7 @@ _FEWEST_TERMS: Final = 3
 """Fewest terms of a claim; shorter sentences state too little to be judged."""
 _ABOUT_THE_POST: Final = re.compile(r"#{1,6}\s|\*[^*]+\*\s*\Z")
 _MARKS: Final = re.compile(r"^(?:>\s?|[-+*]\s+|\d{1,9}[.)]\s+)+")
-_SPEAKER: Final = re.compile(r"^\*\*[^*\n]{1,80}\*\*(?: \d\d:\d\d)?:\s*")
+_SPEAKER: Final = re.compile(r"^\*\*[^*\n]{1,80}\*\*(?: (?:\d\d? \w+ \d{4} )?\d\d:\d\d)?:\s*")
 _CITED: Final = re.compile(r"\[\d{1,4}\]")
 _MARKUP: Final = re.compile(r"\\(?=[\W_])|\*+|`+")
 

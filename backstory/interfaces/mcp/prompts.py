@@ -28,16 +28,17 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     @server.prompt(title="Write the post for a window")
     @answering
     def write_post(window: str = "latest") -> list[dict[str, str]]:
-        """The prompt by which Backstory itself has a model write the post for a window of a chat."""
+        """The prompt by which Backstory itself has a model write the post for a window of a chat, or its letter."""
         # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
         from backstory.operations.inspection.windows import find_window
-        from backstory.pipeline.stages.writer_material import read_material
+        from backstory.pipeline.stages.letters import read_post_material
 
         workspace = library.workspace
         found = find_window(workspace, window)
-        read_own_context(library, found["window_id"])  # raises where a writer must not see the context
+        material, context = read_post_material(workspace, found["window_id"], found["partition"])
+        for window_id in material.window_ids:
+            read_own_context(library, window_id)  # raises where a writer must not see the context
         settings = workspace.settings.writers
-        [(material, context)] = read_material(workspace, found["partition"], [found["window_id"]])
         template = load_prompt(workspace.root / settings.prompt if settings.prompt else None)
         messages = template.fill_in(material, context, max_characters=settings.max_characters)
         return [_say(text) for text in (messages.system, messages.user) if text]

@@ -274,7 +274,10 @@ def _posts(workspace: Workspace) -> SettingsRead:
         "writers.prompt": writer.prompt_hash,
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
     }
-    names = ("folder", "without_context", "min_characters", "max_characters")
+    names: tuple[str, ...] = ("folder", "without_context", "min_characters", "max_characters")
+    if settings.letter_grains:
+        names += ("grain", "grains")
+        read |= _context(workspace, "max_tokens", "posts_max_tokens")
     if settings.paid_model is not None:
         price = find_price(workspace.settings.costs, settings.paid_model)
         read["costs.prices"] = price.model_dump(mode="json") if price else None
@@ -326,6 +329,6 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "window_contexts": _Reader(
             _window_contexts, ("rag", "context", "embedding.languages", "writers.feedback_scope")
         ),
-        "posts": _Reader(_posts, ("writers", "privacy.pseudonyms", "costs.prices")),
+        "posts": _Reader(_posts, ("writers", "context", "privacy.pseudonyms", "costs.prices")),
     }
 )

@@ -337,6 +337,7 @@ def _find_inherited(
 ) -> Reasons:
     """Find the partitions that cannot be built because a table that they read is broken."""
     inherited: Reasons = {}
+    also_read = stage.list_also_read(workspace, partitions) if any(map(state.broken.get, stage.reads)) else {}
     for table in stage.reads:
         reason = f"{table} is broken"
         broken = set(state.broken.get(table, {}))
@@ -345,6 +346,7 @@ def _find_inherited(
         if table in stage.reads_previous and workspace.settings.windows.overlap:
             grain = workspace.settings.partitions.grain
             broken |= {key for key in partitions if previous_partition(key, grain) in broken}
+        broken |= {key for key, others in also_read.items() if not broken.isdisjoint(others)}
         inherited |= {key: reason for key in partitions if key in broken}
     return inherited
 

@@ -18,20 +18,17 @@ from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import (
-    content_of,
-    read_table_rows,
-)
+from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.documents import DocumentsStage
+from backstory.pipeline.stages.letters import find_neighbours, list_homes, read_assignment
 from backstory.pipeline.stages.messages import list_chat_partitions
 from backstory.pipeline.stages.stage import RunResources, TableStage
-from backstory.pipeline.stages.writer_material import TABLES_READ, read_material
+from backstory.pipeline.stages.writer_material import TABLES_READ
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.costs import ModelPrice
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.parquet import scan_table
 from backstory.storage.tables.schemas import Posts
 from backstory.text.leaks import FindLeaks
@@ -41,14 +38,15 @@ from backstory.writing.post_files import (
     draft_path,
     hash_file,
     inspect_file,
-    make_slug,
     place_post,
+    read_window_id,
     remove_post,
 )
 from backstory.writing.posts import (
     PUBLISHED,
     as_post,
     count_unfinished,
+    make_told,
     make_wait,
     tabulate,
     write_post,
@@ -96,8 +94,27 @@ class PostsStage(TableStage):
         depends = hash_dependencies(workspace, POSTS)
         if workspace.writer is None:
             return dict.fromkeys(self.partitions, depends)
-        contents = [content_of(workspace, table, self.partitions) for table in TABLES_READ]
-        return {key: digest([*(content[key] for content in contents), depends]) for key in self.partitions}
+        neighbours = {key: find_neighbours(workspace, key) for key in self.partitions}
+        told = sorted({key for one in neighbours.values() for key in one.told})
+        contents = [content_of(workspace, table, told) for table in TABLES_READ]
+        windows = content_of(
+            workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
+        )
+        return {
+            key: digest(
+                [
+                    *(content[one] for content in contents for one in near.told),
+                    *(windows[one] for one in near.later),
+                    depends,
+                ]
+            )
+            for key, near in neighbours.items()
+        }
+
+    @classmethod
+    def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """List the partitions of which a letter tells, with those of the period before."""
+        return {key: find_neighbours(workspace, key).told for key in partitions}
 
     def stale_partitions(self) -> list[str]:
         """List the partitions of which a row or a file would be written."""
@@ -148,7 +165,8 @@ class PostsStage(TableStage):
 def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> None:
     """Remove the files of posts whose windows are gone, before anything reads them as documents.
 
-    A file that a person has edited stays, as a document of that person. The stage of the posts names it.
+    A letter goes, too, if its period has another last window now: no window is given the letter of its own period. A
+    file that a person has edited stays, as a document of that person. The stage of the posts names it.
 
     Args:
         workspace: A workspace with the windows of these partitions.
@@ -156,14 +174,23 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
     """
     files = workspace.ledger.read(FILES)
     made = workspace.ledger.read("windows")
-    looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
-    windows = read_table_rows(workspace, "windows", sorted(looked_at))
-    columns = windows.select("conversation_id", "window_id", read_clocks(windows, "started_at"))
-    slugs = {make_slug(*window) for window in columns.iter_rows()}
+    has_letters = bool(workspace.settings.writers.letter_grains)
+    looked_at = (
+        set(made)
+        if has_letters
+        else {entry.inputs for entry in files.values()}.intersection(partitions, made)
+    )
+    homes = list_homes(workspace, sorted(looked_at))
+
+    def is_old(slug: str) -> bool:
+        """Return whether a letter was written before its period had the windows that it has now."""
+        path = workspace.posts_dir / f"{slug}.md"
+        return has_letters and inspect_file(path) == "ours" and read_window_id(path) != homes[slug]
+
     gone = [
         slug
         for slug, entry in files.items()
-        if entry.inputs not in made or (entry.inputs in looked_at and slug not in slugs)
+        if entry.inputs not in made or (entry.inputs in looked_at and (slug not in homes or is_old(slug)))
     ]
     workspace.ledger.forget(FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")])
 
@@ -213,7 +240,7 @@ def _write_at_once(
     calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
     """Make the rows of all windows, which do not wait for each other without feedback."""
-    material = [pair for partition in partitions for pair in read_material(workspace, partition)]
+    material = [pair for partition in partitions for pair in read_assignment(workspace, partition).material]
     find_leaks = open_leak_finder()
     return write_posts(material, writer, workspace.settings.writers, find_leaks, workspace.drafts, calls)
 
@@ -238,7 +265,7 @@ def _write(
     all_read = cache(lambda: not DocumentsStage.find_stale(workspace, []))
 
     def is_served(row: Mapping[str, Any]) -> bool:
-        if served is None or row["status"] == "failed":
+        if served is None or row["status"] in ("failed", "in_letter"):
             return True
         if row["status"] in _WITHOUT_FILE:
             return row["slug"] not in before  # its earlier post is a document until the next round
@@ -253,12 +280,11 @@ def _write(
     earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     placed: dict[str, Entry] = {}
     # A window that ended before another began comes before it in this order.
-    material = sorted(
-        read_material(workspace, partition), key=lambda pair: (pair[0].started_at, pair[0].window_id)
-    )
+    assignment = read_assignment(workspace, partition)
+    material = sorted(assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id))
     for window, context in material:
         seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
-        if any(row["published_at"] < window.started_at and not is_served(row) for row in seen):
+        if any(row["published_at"] < window.last_started_at and not is_served(row) for row in seen):
             seen.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
             rows.append(seen[-1])
             continue
@@ -269,6 +295,7 @@ def _write(
             row, placed[row["slug"]] = _place(workspace, partition, window.conversation_id, row)
         seen.append(row)
         rows.append(row)
+    rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
     known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
     left += _remove_files(
         workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}

@@ -129,6 +129,12 @@ class Stage(ABC):
             return report
 
     @classmethod
+    def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """List the partitions besides its own that each partition is made from; none unless a stage says so."""
+        del workspace, partitions
+        return {}
+
+    @classmethod
     def find_stale(cls, workspace: Workspace, partitions: Sequence[str]) -> list[str]:
         """List the partitions that :meth:`make` would rebuild, of a table without partitions ``["all"]``."""
         return cls(RunResources(workspace), partitions).stale_partitions()

@@ -85,6 +85,22 @@ def previous_partition(key: str, grain: Grain) -> str:
     return _name(_step(_parse(key, grain), grain, forward=False), grain)
 
 
+def next_partition(key: str, grain: Grain) -> str:
+    """Return the key of the next partition.
+
+    Args:
+        key: Key of a partition.
+        grain: Calendar unit of a partition.
+
+    Returns:
+        The key of the partition that begins where the given one ends.
+
+    Raises:
+        InputError: The key does not name a partition of this grain.
+    """
+    return _name(_step(_parse(key, grain), grain, forward=True), grain)
+
+
 def partition_range(first: str, last: str, grain: Grain) -> list[str]:
     """List the partitions from one to another, without gaps.
 

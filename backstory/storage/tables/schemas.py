@@ -132,7 +132,9 @@ CAUSES = (
 SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "partial", "insufficient", "nothing_asked", "not_known")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
-POST_STATUSES = ("written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting")
+POST_STATUSES = (
+    "written", "edited", "no_messages", "no_context", "rejected", "failed", "waiting", "in_letter",
+)  # fmt: skip
 
 
 class Messages(Table):
@@ -423,17 +425,20 @@ class Posts(Table):
     """One row is one window and the post that a writer made of it, or the reason why there is none.
 
     ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, in which case this
-    draft lies next to it, ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if
-    the draft failed a check or the model withheld it, ``failed`` if the call of the writer failed, and ``waiting`` if a
-    budget or quota was used up. The next run asks again for the windows that failed or wait. For a rejected window, the
-    writer is called again when its inputs change.
+    draft lies next to it, ``in_letter`` if the row of a later window has the letter that tells of this window, too,
+    ``no_messages`` or ``no_context`` if the window has nothing to write about, ``rejected`` if the draft failed a check
+    or the model withheld it, ``failed`` if the call of the writer failed, and ``waiting`` if a budget or quota was used
+    up. The next run asks again for the windows that failed or wait. For a rejected window, the writer is called again
+    when its inputs change.
     """
 
     window_id: str = declare(description="Window.")
-    slug: str = declare(description="Slug of the post, the same for the window in every run.")
+    slug: str = declare(
+        description="Slug of the post, the same in every run for the window, or for the period of a letter."
+    )
     path: str = declare(description="File of the post, relative to the workspace.")
     title: str = declare(description="Title; empty without a post.")
-    published_at: UtcDatetime = declare(description="End of the window, UTC.")
+    published_at: UtcDatetime = declare(description="End of the window, or of the last one of a letter, UTC.")
     tags: StringList = declare(description="Tags.")
     text: str = declare(
         description="Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else "
@@ -441,7 +446,7 @@ class Posts(Table):
     )
     status: str = declare(
         allowed=POST_STATUSES,
-        description="written, edited, no_messages, no_context, rejected, failed or waiting.",
+        description="written, edited, in_letter, no_messages, no_context, rejected, failed or waiting.",
     )
     reason: str = declare(
         nullable=True, description="Why there is no post, and what to do; null for written."

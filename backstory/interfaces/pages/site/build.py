@@ -68,7 +68,9 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
 
 def _render_reports(workspace: Workspace, library: Library, folder: Path) -> dict[str, str]:
     """Render the report of each window that has a context, by the address of its page."""
-    posts = {post.window.window_id: address_post(post.slug) for post in library.posts}
+    posts = {
+        window_id: address_post(post.slug) for post in library.posts for window_id in post.window.window_ids
+    }
     windows = [*posts, *(window.window_id for window in library.without_post)]
     links = collect_links(library)
     pages = {}

@@ -14,7 +14,7 @@ from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
-from backstory.pipeline.stages.writer_material import read_material
+from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
 from backstory.storage.tables.parquet import read_table, scan_table
@@ -46,6 +46,7 @@ def read_library(workspace: Workspace) -> Library:
         for key in windows["window_id"]
         if key in material
     )
+    letters = {post.slug for post in posts}
     shown = {use.document_id for post in posts for use in post.uses}
     return Library(
         posts,
@@ -53,9 +54,14 @@ def read_library(workspace: Workspace) -> Library:
         tuple(
             _explain_absence(workspace, window, rows.get(window["window_id"]))
             for window in windows.iter_rows(named=True)
-            if window["window_id"] not in material
+            if window["window_id"] not in material and not _is_told(rows.get(window["window_id"]), letters)
         ),
     )
+
+
+def _is_told(row: Mapping[str, Any] | None, letters: Collection[str]) -> bool:
+    """Return whether a letter of the site tells of a window."""
+    return row is not None and row["status"] == "in_letter" and row["slug"] in letters
 
 
 def _read_all_material(
@@ -65,7 +71,7 @@ def _read_all_material(
     return {
         window.window_id: (window, context)
         for key in windows["partition"].unique(maintain_order=True)
-        for window, context in read_material(workspace, key, wanted)
+        for window, context in read_assignment(workspace, key, wanted).material
     }
 
 

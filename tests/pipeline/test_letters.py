@@ -1,0 +1,142 @@
+"""Letters: one post tells of all windows of a week, and follows every change of them."""
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from backstory.interfaces.pages.site.reading import read_library
+from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.stages.letters import read_post_material
+from backstory.pipeline.stages.posts import PostsStage
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.views import read_writer_inputs
+from tests.long_tests import LONG_TESTS
+from tests.pipeline.disturbed_runs import run_one_day
+from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, list_lines
+from tests.pipeline.test_post_edit_sequences import describe, find_differences, write_state
+from tests.pipeline.workspace_states import run
+
+WEEKLY = SETTINGS.replace("{provider: digest", "{provider: digest, grain: week")
+STEPS = 25 if LONG_TESTS else 5
+DAYS = 7
+"""Five days of one week, from Wednesday 1 January 2025 on, and two of the next one."""
+
+
+def write_chat_text(days: int, skipped: int = 0) -> str:
+    return "".join(f"{line}\n" for line in list_lines(days, windows=2)[skipped:])
+
+
+def first_inputs(settings: str) -> dict[str, str]:
+    documents = {
+        f"posts/{topic.replace(' ', '-')}.md": f"---\ntitle: {topic}\ndate: 2024-05-01\n---\n\nAll about {topic}.\n"
+        for topic in TOPICS[:3]
+    }
+    return {"backstory.yaml": settings, "chats/garden.txt": write_chat_text(DAYS), **documents}
+
+
+def make(root: Path, settings: str = WEEKLY) -> Workspace:
+    write_state(root, first_inputs(settings))
+    assert run(root).success
+    return open_workspace(root)
+
+
+def read_posts(workspace: Workspace) -> pl.DataFrame:
+    windows = read_table(workspace.tables, "windows").select("window_id", "partition", "started_at")
+    return read_table(workspace.tables, "posts").join(windows, on="window_id").sort("started_at")
+
+
+def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(tmp_path: Path) -> None:
+    workspace = make(tmp_path)
+    posts = read_posts(workspace)
+    assert posts["status"].to_list() == [*["in_letter"] * 9, "written", *["in_letter"] * 3, "written"]
+    first, second = posts.filter(status="written").to_dicts()
+    assert posts["slug"].to_list() == [first["slug"]] * 10 + [second["slug"]] * 4
+    assert (first["partition"], second["partition"]) == ("2025-01-05", "2025-01-07")
+    assert first["slug"].startswith(
+        "2024-12-30-garden-"
+    )  # the Monday, which the letter keeps whatever it tells of
+    assert [path.stem for path in sorted(workspace.posts_dir.glob("*.md"))] == [first["slug"], second["slug"]]
+    assert re.search(r"\*\* 1 January 2025 \d\d:\d\d: ", first["text"])
+    assert "New since" not in first["text"]
+    assert re.search(r"^- (New since the letter before|Still talked about): ", second["text"], re.MULTILINE)
+    assert PostsStage.find_stale(workspace, find_wanted(workspace, None, None)) == []
+
+
+def test_readers_of_a_workspace_see_the_letter(tmp_path: Path) -> None:
+    workspace = make(tmp_path)
+    library = read_library(workspace)
+    assert [len(post.window.window_ids) for post in library.posts] == [10, 4]
+    assert library.without_post == ()
+    assert len(read_writer_inputs(workspace.tables)) == 14
+    posts = read_posts(workspace)
+    window, context = read_post_material(workspace, posts["window_id"][0], posts["partition"][0])
+    assert window.window_id == posts["window_id"][9]
+    assert len(window.messages) == 20
+    assert [citation.number for citation in context.citations] == [1, 2, 3][: len(context.citations)]
+    assert (
+        all(citation.messages for citation in context.citations if not citation.is_post) or context.citations
+    )
+
+
+def edit_message(inputs: dict[str, str], rng: random.Random) -> None:
+    before, after = rng.sample(TOPICS, 2)
+    inputs["chats/garden.txt"] = inputs["chats/garden.txt"].replace(before, after, rng.randrange(1, 3))
+
+
+def cut_chat(inputs: dict[str, str], rng: random.Random) -> None:
+    lines = inputs["chats/garden.txt"].splitlines(keepends=True)
+    inputs["chats/garden.txt"] = "".join(lines[: max(4, len(lines) - rng.randrange(1, 9))])
+
+
+def remove_day(inputs: dict[str, str], rng: random.Random) -> None:
+    lines = inputs["chats/garden.txt"].splitlines(keepends=True)
+    day = rng.choice(sorted({line[:10] for line in lines})[:-1] or ["none"])
+    inputs["chats/garden.txt"] = "".join(line for line in lines if not line.startswith(day))
+
+
+def go_on(inputs: dict[str, str], rng: random.Random) -> None:
+    inputs["chats/garden.txt"] = write_chat_text(DAYS + rng.randrange(3))
+
+
+def edit_document(inputs: dict[str, str], rng: random.Random) -> None:
+    name = rng.choice([name for name in sorted(inputs) if name.startswith("posts/")])
+    inputs[name] += f"\nMore about {rng.choice(TOPICS)}.\n"
+
+
+def try_grain(inputs: dict[str, str], rng: random.Random) -> None:
+    grain = rng.choice(
+        ("grain: week", "grain: day", "grain: month", "grains: {garden: week}", "grain: window")
+    )
+    inputs["backstory.yaml"] = re.sub(r"grain: \w+|grains: {garden: week}", grain, inputs["backstory.yaml"])
+
+
+EDITS: tuple[Callable[[dict[str, str], random.Random], None], ...] = (
+    go_on, edit_message, remove_day, edit_document, cut_chat, try_grain,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("feedback", ["on", "off"])
+def test_a_history_of_edits_ends_as_a_workspace_without_one(feedback: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    root = tmp_path / "workspace"
+    inputs = first_inputs(WEEKLY.replace('"on"', f'"{feedback}"'))
+    write_state(root, inputs)
+    assert run(root).success
+    for step in range(STEPS):
+        edit = EDITS[step % len(EDITS)] if step < len(EDITS) else rng.choice(EDITS)
+        edit(inputs, rng)
+        write_state(root, inputs)
+        if step % 2:
+            run_one_day(root, rng)
+        outcome = run(root)
+        assert outcome.success, outcome.failures
+        if LONG_TESTS or step == STEPS - 1:
+            fresh = tmp_path / f"fresh-{step}"
+            write_state(fresh, inputs)
+            assert run(fresh).success
+            assert find_differences(describe(root), describe(fresh)) == {}, (step, edit.__name__)
