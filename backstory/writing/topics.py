@@ -23,6 +23,8 @@ _ONLY_WORDS: Final = 0.75
 """How much the words that a message shares with a document count if the document does not serve it for certain."""
 _NO_DOCUMENT: Final = 0.9
 """Fit of a message to no document; one that serves it without a word in common fits hardly better."""
+_MANY_TERMS: Final = 15
+"""Terms from which on a message says more than others, and counts as several."""
 _CHANGE: Final = 2.0
 """What a change of topic from one message to the next costs, where there is no pause."""
 _USUAL_GAP: Final = (20.0, 300.0)
@@ -159,7 +161,8 @@ def _label_served(
             1 + words if place in places else _ONLY_WORDS * words
             for words, places in zip(said, served, strict=True)
         ]
-        return [*fits, _NO_DOCUMENT]
+        weight = max(len(terms[place]) / _MANY_TERMS, 1.0)
+        return [weight * one for one in (*fits, _NO_DOCUMENT)]
 
     sums, steps = fit(0), list[list[int]]()
     for place, cost in enumerate(_price_changes(messages), 1):

@@ -55,6 +55,7 @@ class Change:
 
 HNSW = {"index.ann_min_rows": 1}
 DIGEST = {"writers.provider": "digest"}
+WEEKLY = {**DIGEST, "writers.grain": "week"}
 SENTENCES = {"chunks.chunkers": {"markdown": "sentence"}, "chunks.sentence_overlap_tokens": 4}
 CHARACTERS = {"chunks.chunkers": {"markdown": "character"}, "chunks.overlap_characters": 20}
 DENSE_HNSW = {**HNSW, "rag.ranking": "dense"}
@@ -180,6 +181,11 @@ CHANGES = (
     Change("writers.max_characters", 200, "posts", DIGEST),
     Change("writers.without_context", "skip", "posts", DIGEST),
     Change("writers.min_characters", 100, "posts", DIGEST),
+    Change("writers.grain", "week", NOTHING),
+    Change("writers.grain", "week", "posts", DIGEST),
+    Change("writers.grains", {"garden": "month"}, "posts", DIGEST),
+    Change("context.max_tokens", 150, f"{SHOWN} posts", WEEKLY, read_by=f"{SHOWN} posts"),
+    Change("context.posts_max_tokens", 150, "posts", WEEKLY),
     *(
         Change(f"writers.{name}", value, NOTHING, DIGEST)
         for name, value in {

@@ -152,7 +152,11 @@ class PostsStage(TableStage):
         workspace = self.workspace
         workspace.ledger.forget(POSTS, _find_unfinished(workspace, self.partitions))
         self._left += _remove_leftovers(workspace)
-        self._notes = [*_describe_other_files(workspace), *_describe_earlier(workspace, self.partitions)]
+        self._notes = [
+            *_describe_other_files(workspace),
+            *_describe_unknown_grains(workspace),
+            *_describe_earlier(workspace, self.partitions),
+        ]
         self._note()
         return super().build()
 
@@ -407,6 +411,21 @@ def _describe_other_files(workspace: Workspace) -> list[str]:
             "if you do not need them."
         )
     return said
+
+
+def _describe_unknown_grains(workspace: Workspace) -> list[str]:
+    """Return which conversations of ``writers.grains`` have no window."""
+    named = workspace.settings.writers.grains
+    if not named or workspace.writer is None:
+        return []
+    windows = scan_table(workspace.tables, "windows").select("conversation_id").unique().collect()
+    unknown = sorted(named.keys() - set(windows["conversation_id"]))
+    if not unknown:
+        return []
+    known = name_some(sorted(windows["conversation_id"]), _NAMED)
+    return [
+        f"writers.grains names {name_some(unknown, _NAMED)}, of which there is no window; there is {known}."
+    ]
 
 
 def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:

@@ -147,7 +147,11 @@ class _Renderer:
                 for one, uses in self._library.sharing(post)[:_SHARING]
             ],
             neighbours=neighbours,
-            report=self._link_report(here, post.window.window_id),
+            reports=[
+                report
+                for one in post.window.window_ids
+                if (report := self._link_report(here, one)) is not None
+            ],
         )
 
     def _render_document(self, document: SiteDocument) -> str:
