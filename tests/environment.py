@@ -16,11 +16,12 @@ from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.models.services import connection
 from backstory.models.services.gemini import GeminiAccess
 from backstory.text.chunking.tokens import CountTokens
+from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer, run_gemini_server
 from tests.models.services.instant_time import InstantTime
 
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
-settings.register_profile("backstory", derandomize=True, deadline=None)
+settings.register_profile("backstory", derandomize=True, deadline=None, max_examples=some(100))
 settings.load_profile("backstory")
 
 KEY = "AIzaSyTestKeyThatMustNeverBeSeen0123456789"

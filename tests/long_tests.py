@@ -1,6 +1,13 @@
-"""Whether the tests that take long run, too: ``make test-long`` asks for them by ``BACKSTORY_LONG_TESTS=1``."""
+"""How much the tests do: ``make test-long`` asks for long ones and more examples, by ``BACKSTORY_LONG_TESTS=1``."""
 
 import os
 from typing import Final
 
 LONG_TESTS: Final = os.environ.get("BACKSTORY_LONG_TESTS") == "1"
+
+_SHARE: Final = 3
+
+
+def some(examples: int) -> int:
+    """Return how many random examples a test makes: a third of those of a long run, which are the first of the same."""
+    return examples if LONG_TESTS else max(examples // _SHARE, 1)

@@ -19,6 +19,7 @@ from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 from tests.builders.documents import make_documents
 from tests.errors import raises
+from tests.long_tests import some
 
 BREAD = """# Bread
 
@@ -111,7 +112,7 @@ def test_a_heading_is_not_embedded_twice() -> None:
     assert embedded == text
 
 
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(deadline=None, max_examples=some(60))
 @given(
     title=st.one_of(st.text(max_size=30), st.text("xQ7😀語 ", min_size=200, max_size=3000)),
     heading=st.one_of(st.just("Part"), st.text("wZ9é語 ", max_size=900)),

@@ -13,6 +13,7 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex
 from backstory.settings.models import RAGSettings
 from tests.errors import raises
+from tests.long_tests import some
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -28,7 +29,7 @@ any_filters = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters=any_filters, top_k=st.integers(1, 30), least=st.none() | st.floats(-0.2, 0.9))
 def test_filters_admit_what_they_say(
     index: SearchIndex,

@@ -19,6 +19,7 @@ from backstory.text.chunking.code import CODE_LANGUAGES
 from backstory.text.chunking.tokens import estimate_tokens
 from tests.errors import refuses
 from tests.index.test_chunks import document, documents
+from tests.long_tests import some
 
 OFFERED = [name for name in CHUNKERS if name not in CODE_LANGUAGES]
 """The chunkers that need no extra."""
@@ -204,7 +205,7 @@ def test_an_overlap_of_a_whole_chunk_is_refused(sizes: dict[str, int], name: str
         ChunkSettings.model_validate(sizes)
 
 
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(deadline=None, max_examples=some(60))
 @given(
     pages=st.lists(st.text("aZ9 .\n#|語é😀\x1c\r\u2028", max_size=300), max_size=6),
     chunker=st.sampled_from(OFFERED),

@@ -18,6 +18,7 @@ from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 from tests.builders.messages import make_messages
 from tests.builders.windows import make_windows
 from tests.errors import raises
+from tests.long_tests import some
 
 Message = tuple[str | None, str]
 Window = list[Message]
@@ -187,7 +188,7 @@ generated_windows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(
     generated_windows,
     st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True),
@@ -223,7 +224,7 @@ def test_chunks_hold_every_message_whole_and_stay_below_the_ceiling(
             assert list(dict.fromkeys(seen)) == list(texts)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=some(30))
 @given(generated_windows, st.sampled_from(COUNTERS))
 def test_a_window_is_cut_alike_alone_and_among_others(
     windows: list[Window], count_tokens: CountTokens

@@ -12,6 +12,7 @@ from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.matches import Matches
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from tests.long_tests import some
 
 
 def unit_rows(count: Any, dimension: int = 8, seed: int = 0) -> Any:
@@ -56,7 +57,7 @@ def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "CROWD", 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=some(80), deadline=None)
 @given(data=st.data())
 def test_any_cut_into_blocks_gives_the_same(data: Any) -> None:
     rows = data.draw(st.integers(0, 40))

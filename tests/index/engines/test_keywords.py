@@ -14,6 +14,7 @@ from backstory.index.engines.keyword_files import write_keywords
 from backstory.index.engines.keywords import read_keywords
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from tests.long_tests import some
 
 K1, B = 1.5, 0.75
 
@@ -49,7 +50,7 @@ def everything(rows: Any, queries: int = 1) -> Any:
 sentences = st.lists(st.sampled_from(["ant", "bee", "cat", "dog", "elk", "fox"]), max_size=8).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(texts=st.lists(sentences, min_size=1, max_size=12), query=sentences, limit=st.integers(1, 15))
 def test_scores_are_those_of_the_formula(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str, limit: int

@@ -15,6 +15,7 @@ from backstory.ingest.chats.merging.merged_exports import merge_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
+from tests.long_tests import some
 
 START = datetime(2024, 3, 4, 8, tzinfo=UTC)
 WORDS = (
@@ -145,7 +146,7 @@ def test_what_only_one_phone_holds_is_in_the_terms_of_the_leading_one() -> None:
     assert len(both) == len(conversation)
 
 
-@settings(max_examples=30)
+@settings(max_examples=some(30))
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(120, 180),
@@ -193,7 +194,7 @@ def test_two_phones_give_the_conversation(
 
 
 @given(seed=st.integers(0, 1000), size=st.integers(30, 80))
-@settings(max_examples=30)
+@settings(max_examples=some(30))
 def test_different_conversations_stay_apart(seed: int, size: int) -> None:
     frames = [
         A.export(talk(size, seed)),

@@ -12,6 +12,7 @@ from backstory.ingest.chats.formats.whatsapp_header import find_headers
 from backstory.ingest.chats.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_strategies import STYLES, Message, Style, conversations
+from tests.long_tests import some
 
 HEADER_LIKE = re.compile(r"^[\u200e\[\s]*\d{1,4}[./-]\s?\d{1,2}[./-]", re.MULTILINE)
 
@@ -22,7 +23,7 @@ def in_order_of(style: Style) -> ConversationSettings:
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 @given(messages=conversations(), end=st.sampled_from(["\n", "\r\n"]))
 def test_conversation_reads_back_exactly(style: Style, messages: list[Message], end: str) -> None:
     content = style.write(messages, end=end).encode()
@@ -57,7 +58,7 @@ def test_quoted_headers_of_another_style_stay_text(
     assert parsed.rows["text"].to_list() == [text for _, _, text in messages]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=some(30), deadline=None)
 @given(
     messages=conversations(),
     style=st.sampled_from(STYLES),

@@ -11,6 +11,7 @@ from backstory.base.errors import DocumentError, EmptyDocumentError
 from backstory.ingest.documents.formats.csv_reader import CsvReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
+from tests.long_tests import some
 
 READER = CsvReader()
 
@@ -111,7 +112,7 @@ def test_a_cell_may_be_long_and_leaves_the_usual_limit() -> None:
 CELL = st.text(st.sampled_from('ab1 ,;:"\n\r\té\u2028\0'), max_size=8)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=8))
 def test_every_cell_stands_in_the_row_of_its_line(rows: list[list[str]]) -> None:
     content = io.StringIO(newline="")

@@ -27,6 +27,7 @@ from tests.ingest.documents.office_files import (
     word_parts,
     write_rows,
 )
+from tests.long_tests import some
 
 FILES: dict[str, tuple[str, dict[str, str | bytes]]] = {
     "a.docx": ("word/document.xml", word_parts(paragraph("Text"))),
@@ -205,7 +206,7 @@ def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: s
 
 
 @pytest.mark.parametrize("uri", ["a.docx", "a.pptx", "a.odt", "a.epub", "a.xlsx"])
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_refused(uri: str, data: st.DataObject) -> None:
     content = bytearray(make_zip(FILES[uri][1], zipfile.ZIP_STORED))

@@ -10,6 +10,7 @@ from backstory.base.errors import DocumentError, EmptyDocumentError
 from backstory.ingest.documents.formats.json_reader import JsonLinesReader, JsonReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
+from tests.long_tests import some
 
 
 def read(content: str | bytes) -> ParsedDocument:
@@ -117,7 +118,7 @@ VALUE = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some(100))
 @given(VALUE)
 def test_any_json_gives_lines_that_can_be_stored(value: object) -> None:
     encoded = json.dumps(value)

@@ -13,6 +13,7 @@ from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.metadata import stated_fields
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
+from tests.long_tests import some
 
 READER = MarkdownReader()
 
@@ -351,7 +352,7 @@ MARKS = [
 LINES = st.lists(st.sampled_from(MARKS) | st.text(max_size=12), max_size=8)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(150))
 @example("---\na: &x 1\nb: &x 2\n---\nText")
 @given(
     st.builds(lambda mark, lines: "\n".join([mark, *lines]), st.sampled_from(["---", "+++", "{", ""]), LINES)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.names import NameFinder, Place
 from backstory.ingest.privacy.views import list_views
+from tests.long_tests import some
 
 WRITTEN = "member-0123456789"
 
@@ -249,7 +250,7 @@ WRAPPINGS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(
     member=st.sampled_from([*MEMBERS, ("Li", "Wei"), ("Åsa", "Ek"), ("Anna-Lena", "van den Berg")]),
     form=st.sampled_from(
@@ -284,7 +285,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(text=st.lists(PARTS, max_size=14).map("".join))
 def test_both_searches_agree_on_any_composition(text: str) -> None:
     names = ["Anna Lindqvist", "Åsa Ek", "Li Anna", "Öe"]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.ingest.privacy.personal_data import DataKind, scrub
+from tests.long_tests import some
 
 ALL: tuple[DataKind, ...] = ("email", "phone", "card", "iban")
 
@@ -69,7 +70,7 @@ def test_only_the_wanted_kinds_are_replaced() -> None:
     assert scrub(texts, [], None).to_list() == texts.to_list()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     st.lists(
         st.sampled_from(

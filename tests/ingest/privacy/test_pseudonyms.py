@@ -19,6 +19,7 @@ from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_mes
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
+from tests.long_tests import some
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
@@ -169,7 +170,7 @@ def test_names_that_are_parts_of_pseudonyms_are_no_breach() -> None:
     assert find_real_names(pseudonymize_messages(rows, SECRET), names).is_empty()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(names=st.lists(AUTHORS, min_size=1, max_size=4), data=st.data())
 def test_no_real_name_is_left(names: list[str], data: st.DataObject) -> None:
     texts = [

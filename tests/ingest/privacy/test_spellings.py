@@ -15,6 +15,7 @@ from backstory.ingest.privacy.names import NameFinder, Place, normalize_name
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
+from tests.long_tests import some
 
 SECRET = bytes(range(32))
 MEMBER = "member-0123456789"
@@ -165,7 +166,7 @@ def bare(text: str) -> str:
     return "".join(part for part in decomposed if part.isalnum())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=some(80), deadline=None)
 @given(name=NAMES, fillers=st.lists(FILLERS, min_size=1, max_size=4), data=st.data())
 def test_no_spelling_of_a_name_is_left(name: str, fillers: list[str], data: st.DataObject) -> None:
     written = [data.draw(spellings(name)) for _ in fillers]
@@ -183,7 +184,7 @@ def test_no_spelling_of_a_name_is_left(name: str, fillers: list[str], data: st.D
     assert set(find_real_names(leaking, [name])["column"]) == {"text", "source"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(names=st.lists(NAMES, min_size=1, max_size=4), text=TEXTS)
 @example(["Ann Alin"], "Anna Lin")
 @example(["Max Muster"], "Maximum usteria, %4d%zz 100%, e\u0301 ①Ⅷŉ")
@@ -197,7 +198,7 @@ def test_text_without_a_name_stays_as_it_was(names: list[str], text: str) -> Non
         assert messages["text"].to_list() == rows["text"].to_list()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=some(80), deadline=None)
 @given(
     names=st.lists(AUTHORS, min_size=1, max_size=4, unique=True),
     text=TEXTS,
@@ -221,7 +222,7 @@ def test_what_is_replaced_is_all_that_the_check_looks_for(
     assert find_real_names(messages, names).is_empty()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     country=st.integers(1, 999),
     national=st.integers(10**8, 10**10 - 1),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from backstory.base.errors import ModelError
 from backstory.models.services.rate_limit import PERIOD_SECONDS, RateLimiter
 from tests.errors import raises
+from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer
 from tests.models.services.instant_time import InstantTime
 
@@ -39,7 +40,7 @@ def make(tmp_path: Path) -> Make:
     return make_limiter
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

@@ -12,6 +12,7 @@ from backstory.text.chunking.code import CODE_LANGUAGES, CodeLanguage, cut_code,
 from backstory.text.chunking.cut import Span
 from backstory.text.chunking.tokens import estimate_tokens
 from tests.errors import raises
+from tests.long_tests import some
 
 SOURCES: dict[CodeLanguage, str] = {
     "bash": "#!/bin/sh\nset -e\n\n# Greets.\ngreet() {\n  echo hello\n}\n\ngreet\n",
@@ -98,7 +99,7 @@ def test_a_long_function_is_cut_at_its_statements() -> None:
     assert all(text[span.start : span.end].rstrip("\n}").endswith((";", "()", "{")) for span in spans)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=some(15))
 @given(data=st.data(), max_tokens=st.integers(16, 60))
 @pytest.mark.parametrize("language", CODE_LANGUAGES)
 def test_damaged_code_is_cut_without_loss(

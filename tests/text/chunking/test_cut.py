@@ -15,6 +15,7 @@ from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.text.chunking.cut import Span, cut_chunks
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 from tests.errors import raises
+from tests.long_tests import some
 
 
 @pytest.fixture(params=["estimate", "tokenizer"], scope="session")
@@ -81,7 +82,7 @@ def check_spans(
             assert count([text[after.start : before.end]])[0] <= overlap_tokens
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(texts=st.lists(TEXT, max_size=4), max_tokens=st.integers(12, 120), overlap_share=st.floats(0, 0.9))
 def test_nothing_is_lost_and_nothing_is_over_the_ceiling(
     count_tokens: CountTokens, texts: list[str], max_tokens: int, overlap_share: float
@@ -96,7 +97,7 @@ def test_nothing_is_lost_and_nothing_is_over_the_ceiling(
         assert alone == spans, "a text is cut differently beside others"
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(text=TEXT, max_tokens=st.integers(12, 60))
 def test_slices_without_overlap_rejoin_to_the_source(text: str, max_tokens: int) -> None:
     rebuilt, position = "", 0
@@ -109,7 +110,7 @@ def test_slices_without_overlap_rejoin_to_the_source(text: str, max_tokens: int)
     assert not text[position:].strip()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(text=MARKDOWN, max_tokens=st.integers(20, 80), overlap_tokens=st.integers(0, 30))
 def test_overlap_is_made_of_whole_units(text: str, max_tokens: int, overlap_tokens: int) -> None:
     spans = cut(text, max_tokens, min(overlap_tokens, max_tokens - 1), estimate_tokens)
@@ -152,7 +153,7 @@ def test_overlap_takes_whole_paragraphs_up_to_what_was_asked() -> None:
     assert not chunks[1].startswith(paragraphs[2])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(sizes=st.lists(st.integers(1, 6), min_size=2, max_size=60), overlap_tokens=st.integers(6, 12))
 def test_overlap_is_as_large_as_was_asked(sizes: list[int], overlap_tokens: int) -> None:
     text = "\n\n".join(" ".join("w" * size) for size in sizes)

@@ -13,6 +13,7 @@ from backstory.text.chunking import cut, definitions, outline
 from backstory.text.chunking.cut import Span
 from backstory.text.chunking.python_code import PythonSyntaxError, cut_python, outline_python
 from backstory.text.chunking.tokens import estimate_tokens
+from tests.long_tests import some
 
 MODULE = '''\
 """A module."""
@@ -128,7 +129,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(
     lines=st.lists(PARTS, max_size=30), end=st.sampled_from(["\n", "\r\n"]), max_tokens=st.integers(16, 80)
 )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from backstory.text.chunking.cut import Span
 from backstory.text.chunking.rows import cut_rows
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from tests.long_tests import some
 
 
 def count_words(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -50,7 +51,7 @@ def test_a_row_over_the_ceiling_is_cut_and_shares_no_chunk() -> None:
 ROWS = st.lists(st.text(st.sampled_from("ab é😀.;:\t\u2028#`-"), max_size=40), max_size=30)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(tables=st.lists(ROWS.map("\n".join), max_size=3), max_tokens=st.integers(12, 60))
 @pytest.mark.parametrize("count_tokens", [estimate_tokens, count_oddly])
 def test_every_row_is_in_exactly_one_chunk(

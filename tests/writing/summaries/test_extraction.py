@@ -13,6 +13,7 @@ from backstory.writing.summaries.extraction import ExtractiveSummarizer
 from backstory.writing.summaries.request import STYLES, Style, choose_length
 from backstory.writing.summaries.sections import count_words, divide_sections
 from backstory.writing.summaries.summarizing import summarize
+from tests.long_tests import some
 from tests.writing.summaries.texts import PAGES, TEXTS, make_paged, make_plain, request_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,7 +24,7 @@ def fold(text: str) -> str:
     return " ".join(text.split())
 
 
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(TEXTS, st.integers(1, 60), st.sampled_from(STYLES))
 def test_a_summary_is_word_for_word_and_within_its_length(text: str, limit: int, style: Style) -> None:
     source = make_plain(text)
