@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack, closing
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
@@ -16,44 +17,34 @@ from numpy.typing import NDArray
 from backstory.base.errors import SearchIndexError
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
+from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 
 VECTOR_INDEX = "chunks_vector"
 
 
-def _connect(*, with_vss: bool) -> duckdb.DuckDBPyConnection:
-    """Open DuckDB in memory, with or without the vss extension of the installed wheel; nothing is ever downloaded.
+def _start_vss_engine() -> duckdb.DuckDBPyConnection:
+    """Start DuckDB with the vss extension of the installed wheel, which only an HNSW index needs.
 
-    Loading the extension takes longer than opening a database, and only an HNSW index needs it. Without it there is
-    one thread: reading a few rows takes a third less than with several, which wait for each other.
+    Nothing is ever downloaded.
 
     Raises:
         SearchIndexError: The wheel for this version of DuckDB is not installed.
     """
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "temp_directory": "",
-            **({} if with_vss else {"threads": "1"}),
-        },
-    )
-    if not with_vss:
-        return connection
+    engine = start_engine()
     version = f"v{duckdb.__version__}"
     try:
         with as_file(files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension") as path:
-            connection.load_extension(str(path))
+            engine.load_extension(str(path))
     except (ModuleNotFoundError, duckdb.IOException) as error:
-        connection.close()
+        engine.close()
         raise SearchIndexError(
             f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
             "(`make install` does)",
             code="no_vss_extension",
             version=version,
         ) from error
-    return connection
+    return engine
 
 
 def vector_frame(vectors: Vectors, name: str) -> pl.DataFrame:
@@ -77,20 +68,25 @@ def write_database(
         vectors: Their vectors, shape ``(rows, dimension)``; written only for an HNSW index, which needs a column.
         settings: How to build the HNSW index, or None for a database without one.
     """
-    connection = _connect(with_vss=settings is not None)
-    try:
+    engine = None if settings is None else _start_vss_engine()
+    if engine is not None:
         # One thread, so that the same content always gives the same graph, and with it the same hits.
-        connection.execute("SET threads = 1")
+        engine.execute("SET threads = 1")
+        engine.execute("SET hnsw_enable_experimental_persistence = true")
+    with ExitStack() as stack:
+        connection = stack.enter_context(
+            closing(AttachedFile(path, read_only=False, engine=engine))
+        ).connection
+        frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}
         if settings is not None:
-            connection.execute("SET hnsw_enable_experimental_persistence = true")
-        _attach(connection, path, read_only=False)
-        register_frame(connection, "document_rows", documents)
-        register_frame(connection, "chunk_rows", chunks.with_row_index("row"))
+            frames["vector_rows"] = vector_frame(vectors, "row")
+        for name, frame in frames.items():
+            register_frame(connection, name, frame)
+            stack.callback(connection.unregister, name)
         connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
         if settings is None:
             connection.execute("CREATE TABLE chunks AS SELECT * REPLACE (row::BIGINT AS row) FROM chunk_rows")
         else:
-            register_frame(connection, "vector_rows", vector_frame(vectors, "row"))
             connection.execute(
                 "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
                 f"v.vector::FLOAT[{vectors.shape[1]:d}] AS vector "
@@ -100,17 +96,14 @@ def write_database(
                 f"CREATE INDEX {VECTOR_INDEX} ON chunks USING HNSW (vector) WITH (metric = 'cosine', "
                 f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
             )
-        connection.execute("CHECKPOINT snapshot")
-    finally:
-        connection.close()
+        connection.execute("CHECKPOINT attached")
 
 
 class Database:
     """A snapshot's database, opened read-only.
 
     Attributes:
-        connection: Connection for one thread at a time, which must hold ``lock``.
-        lock: Guards ``connection``.
+        lock: Guards :attr:`connection`.
 
     Args:
         path: The database file.
@@ -123,8 +116,13 @@ class Database:
     def __init__(self, path: Path, *, has_hnsw: bool) -> None:
         self.lock = threading.Lock()
         self._columns: tuple[str, ...] = ()
-        self.connection = _connect(with_vss=has_hnsw)
-        _attach(self.connection, path, read_only=True)
+        engine = _start_vss_engine() if has_hnsw else None
+        self._file = AttachedFile(path, read_only=True, engine=engine)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Connection for one thread at a time, which must hold ``lock``."""
+        return self._file.connection
 
     def __enter__(self) -> Self:
         return self
@@ -135,8 +133,9 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
+        """Close the file, after the query that runs."""
+        with self.lock:
+            self._file.close()
 
     def count_rows(self) -> tuple[int, int]:
         """Count the documents and the chunks."""
@@ -151,7 +150,7 @@ class Database:
         with self.lock:
             # No parameter is given, since DuckDB imports pandas, where that is installed, before it takes one.
             rows = self.connection.execute(
-                f"SELECT document_id FROM documents WHERE starts_with(uri, {_quote(prefix)})"  # noqa: S608 - quoted
+                f"SELECT document_id FROM documents WHERE starts_with(uri, {quote(prefix)})"  # noqa: S608 - quoted
             ).fetchall()
         return [document_id for (document_id,) in rows]
 
@@ -227,16 +226,6 @@ class Database:
     def _read(self, query: str) -> pl.DataFrame:
         with self.lock:
             return fetch_frame(self.connection, query)
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
-    connection.execute(f"ATTACH {_quote(str(path))} AS snapshot {'(READ_ONLY)' if read_only else ''}")
-    connection.execute("USE snapshot")
-
-
-def _quote(text: str) -> str:
-    """Write a text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _name_rows(rows: NDArray[np.int64]) -> str:

@@ -19,6 +19,7 @@ from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
 from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.parquet import encode_rows, replace_file
@@ -303,17 +304,25 @@ def _view_sql(root: Path, table: str) -> str:
     if any(folder.glob("*.parquet")):
         files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
         return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
-    with closing(duckdb.connect(":memory:")) as connection:
-        register_frame(connection, "absent", _make_empty(table))
-        columns = connection.execute("DESCRIBE absent").fetchall()
+    return f"CREATE VIEW {table} AS {_select_nothing(table)}"
+
+
+@cache
+def _select_nothing(table: str) -> str:
+    with closing(start_engine(threads=1)) as engine:
+        register_frame(engine, "absent", _make_empty(table))
+        columns = engine.execute("DESCRIBE absent").fetchall()
     nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
-    return f"CREATE VIEW {table} AS SELECT {nothing} WHERE false"
+    return f"SELECT {nothing} WHERE false"
 
 
 def _require_views(path: Path) -> None:
     """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
-    with closing(duckdb.connect(path, read_only=True)) as connection:
-        found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    with closing(AttachedFile(path, read_only=True)) as file:
+        views = (
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = current_database()"
+        )
+        found = file.connection.execute(views).fetchall()
     expected = {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
     if {name for (name,) in found} != expected:
         raise OSError(
