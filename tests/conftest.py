@@ -9,7 +9,9 @@ import pytest
 
 from tests.long_tests import LONG_TESTS
 
-_FIXTURES = ("tests.environment", "tests.privileges", "tests.workspaces")
+# In a run of all tests, the process that shows what the workers report runs none, and imports nothing for them.
+_RUNS_TESTS = "PYTEST_XDIST_WORKER" in os.environ or "tests.files_in_turn" not in sys.modules
+pytest_plugins = ["tests.environment", "tests.privileges", "tests.workspaces"] if _RUNS_TESTS else []
 
 # Consoles take their width from here when they are made, which is when a test first imports them.
 for variable in ("COLUMNS", "LINES"):
@@ -38,10 +40,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(skip)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Import the fixtures where tests run, which is not in the process that shows what the workers report."""
-    if config.getoption("dist") == "no" or hasattr(config, "workerinput"):
-        for fixtures in _FIXTURES:
-            config.pluginmanager.import_plugin(fixtures)
