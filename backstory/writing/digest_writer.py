@@ -29,6 +29,7 @@ from backstory.writing.sentences import (
     Sentence,
     choose_sentences,
     choose_words,
+    find_heading,
     shorten,
     split_messages,
     split_passage,
@@ -37,7 +38,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-7"
+_VERSION: Final = "digest-8"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _EXCHANGE: Final = 2
@@ -357,17 +358,19 @@ class _Digest:
         sentences = self._passages[citation.number]
         shares = [sum_weights(one.terms, weights) / math.sqrt(max(len(one.text), 40)) for one in sentences]
         best = max(range(len(shares)), key=lambda place: (shares[place], -place), default=None)
-        cited = self._write_citation(citation)
         if best is None or not shares[best]:
-            return f"> {_EARLIER}: {cited}"
+            return f"> {_EARLIER}: {self._write_citation(citation)}"
+        # The title of a post names its main topic, which need not be that of the sentence.
+        heading = find_heading(citation.passage, sentences[best].place) if citation.is_post else None
+        cited = self._write_citation(citation, heading)
         return f"> “{_escape(shorten(sentences[best].text))}”\n>\n> {_EARLIER}: {cited}"
 
     def _write_item(self, citation: Citation) -> str:
         return f"- {self._write_citation(citation)}"
 
-    def _write_citation(self, citation: Citation) -> str:
+    def _write_citation(self, citation: Citation, heading: str | None = None) -> str:
         dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
-        return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
+        return f"{_escape(heading or citation.title) or 'untitled'}{dated} [{citation.number}]"
 
 
 def _list_documents(section: _Section) -> tuple[str, ...]:

@@ -252,3 +252,14 @@ def test_talk_after_a_pause_stays_together_and_a_document_of_one_stray_message_i
     assert [drip.count("- **"), starter.count("- **")] == [3, 3]
     assert "battery" not in " ".join(headings(text))
     assert "A cheap solar battery, 1 May 2024 [2]" in text
+
+
+def test_a_quotation_of_an_earlier_post_names_its_section_and_not_the_main_topic_of_the_post() -> None:
+    passage = "## Whales\n\n- The whale sang.\n\n## Drip lines \\#2\n\n- The drip line burst."
+    earlier = replace(cite(2, "Whales", passage, 0, 1, 2), is_post=True)
+    assert (
+        "> “The drip line burst.”\n>\n> Earlier: Drip lines #2, 1 May 2024 [2]"
+        in write(TWO_TOPICS, earlier).text
+    )
+    bare = replace(earlier, passage="- The drip line burst.")
+    assert "> Earlier: Whales, 1 May 2024 [2]" in write(TWO_TOPICS, bare).text
