@@ -187,12 +187,15 @@ class Retrieval:
             decisions = append_decisions(hits, decisions, of_posts)
         return Judgement(decisions, reranking.counts if reranking else {})
 
-    def gather(self, decisions: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
+    def gather(
+        self, decisions: pl.DataFrame, window_chunks: pl.DataFrame, shown: pl.Series | None = None
+    ) -> pl.DataFrame:
         """Make table ``contexts`` from the kept hits of table ``decisions``.
 
         Args:
             decisions: Table ``decisions``.
             window_chunks: Table ``window_chunks`` of the same windows.
+            shown: The texts of ``window_chunks`` as readers see them; None for the texts as they are.
 
         Raises:
             InputError: A kept chunk is not of this index.
@@ -205,6 +208,7 @@ class Retrieval:
             around=self.index.read_around(kept),
             terms_of=self.index.terms_of,
             settings=self.context,
+            shown=shown,
         )
 
     def _weigh(

@@ -27,6 +27,7 @@ def make_contexts(
     around: pl.DataFrame,
     terms_of: TermsOf,
     settings: ContextSettings,
+    shown: pl.Series | None = None,
 ) -> pl.DataFrame:
     """Gather the kept chunks of each window, best first, with the passages that serve it.
 
@@ -38,6 +39,7 @@ def make_contexts(
         around: The kept chunks and those beside them, :meth:`backstory.index.search.SearchIndex.read_around`.
         terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
         settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
+        shown: The texts of ``window_chunks`` as readers see them; None for the texts as they are.
 
     Returns:
         Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk.
@@ -70,7 +72,8 @@ def make_contexts(
     )
     first = pl.col("rank").min().over("window_id", "document_id")
     rows = rows.with_columns(citation=first.rank("dense").over("window_id").cast(pl.Int64))
-    rows = rows.with_columns(serves=describe_provenance(rows, window_chunks))
+    quoted = window_chunks if shown is None else window_chunks.with_columns(shown.alias("text"))
+    rows = rows.with_columns(serves=describe_provenance(rows, quoted))
 
     def choose_passages(part: pl.DataFrame, budget: ContextSettings) -> pl.DataFrame:
         return make_passages(part, _count_served(decisions, part), around, window_chunks, terms_of, budget)

@@ -14,37 +14,12 @@ from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.privacy import PrivacySettings
 from backstory.settings.services import Service, fill_from_services
 from backstory.settings.writers import SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
 """Settings whose values no error shows."""
-
-
-class PrivacySettings(SettingsGroup):
-    """What the tables leave out about people in chats: names, all messages of a person, contact and bank data."""
-
-    pseudonyms: bool = True
-    """Whether authors, and mentions of them, become pseudonyms keyed by the secret of the workspace."""
-    exclude: tuple[str, ...] = ()
-    """People whose messages no table holds, by any of their names in the exports, or by pseudonym."""
-    scrub: tuple[Literal["email", "phone", "card", "iban"], ...] = ()
-    """What becomes a marker such as `[email]` in messages: `[email, phone, card, iban]`, or some of these."""
-    phone_region: str | None = None
-    """Region, such as DE, whose phone numbers `scrub` finds without country code; null finds those with a plus sign."""
-
-    @field_validator("phone_region")
-    @classmethod
-    def _known_region(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        from phonenumbers import SUPPORTED_REGIONS
-
-        if value.upper() not in SUPPORTED_REGIONS:
-            raise ValueError(
-                "this is no region with phone numbers; use a code of two letters, such as DE or US"
-            )
-        return value.upper()
 
 
 class PartitionSettings(SettingsGroup):

@@ -21,7 +21,6 @@ from backstory.writing.material import (
     Citation,
     ContextMaterial,
     EarlierTopic,
-    ShortNames,
     WindowMaterial,
     WindowMessage,
 )
@@ -38,7 +37,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-8"
+_VERSION: Final = "digest-9"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _EXCHANGE: Final = 2
@@ -120,9 +119,7 @@ class _Digest:
         self._context = context
         self._words = choose_words(window.language)
         self._introducers = list_introducers(window.language)
-        self._names = ShortNames(
-            text for message in window.messages for text in (message.author or "", message.text)
-        )
+        self._name_people = window.name_people
         self._sentences = split_messages(window.messages, self._words)
         self._passages = {
             citation.number: split_passage(
@@ -211,7 +208,7 @@ class _Digest:
         listed = (
             ("New since the letter before", map(self._name, new)),
             ("Still talked about", map(self._name, old)),
-            ("No longer talked about", map(self._names.shorten, gone)),
+            ("No longer talked about", map(self._name_people, gone)),
         )
         lines = [f"- {label}: {'; '.join(map(_escape, names))}." for label, names in listed]
         return [*new, *old], "\n".join(line for line in lines if not line.endswith(": ."))
@@ -245,13 +242,14 @@ class _Digest:
             or (main.phrase.text if main.phrase is not None else None)
             or f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
         )
-        return capitalize(self._names.shorten(name))
+        return capitalize(self._name_people(name))
 
     def _write_head(self) -> str:
         window = self._window
         authors = list(dict.fromkeys(one.author for one in window.messages if one.author))
-        short = [self._names.shorten(author) for author in authors]
-        by = f" by {_enumerate([_escape(name) for name in short])}" if authors else ""
+        by = (
+            f" by {_enumerate([_escape(self._name_people(author)) for author in authors])}" if authors else ""
+        )
         start, end = window.started_at, window.ended_at
         clock = choose_clock(start, end)
         until = f"{end:{clock}}" if start.date() == end.date() else f"{_write_day(end)} {end:{clock}}"
@@ -273,7 +271,7 @@ class _Digest:
             or self._name_by_sentence(section)
             or word
         )
-        return capitalize(self._names.shorten(name))
+        return capitalize(self._name_people(name))
 
     def _name_by_document(self, section: _Section) -> str | None:
         """Return the title of the first document of a topic if its messages hold a word of it.
@@ -347,9 +345,9 @@ class _Digest:
         for one in sentences:
             if pieces and one.number != before + 1:
                 pieces.append("…")
-            pieces.append(_escape(self._names.shorten(shorten(one.text))))
+            pieces.append(_escape(shorten(self._name_people(one.text))))
             before = one.number
-        author = _escape(self._names.shorten(message.author or "someone"))
+        author = _escape(self._name_people(message.author or "someone"))
         day = f"{_write_day(message.sent_at)} " if self._window.period is not None else ""
         return f"- **{author}** {day}{message.sent_at:%H:%M}: {' '.join(pieces)}"
 

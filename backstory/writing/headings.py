@@ -10,9 +10,9 @@ from typing import Final
 
 import regex
 
+from backstory.text.people import is_pseudonym
 from backstory.text.words import Words
 from backstory.writing.determiners import HOLLOW
-from backstory.writing.material import is_pseudonym
 
 _SURFACE: Final = regex.compile(
     r"(?V1)[\p{Han}\p{Katakana}ー]{2,}"

@@ -101,6 +101,7 @@ def _merge(period: Period, parts: Sequence[Part], settings: ContextSettings) -> 
         language=spoken.most_common(1)[0][0] if spoken else None,
         messages=ordered,
         period=replace(period, windows=(), earlier=()),
+        people=last.people,
     )
     places = {key: place for place, key in enumerate(messages)}
     return merged, _merge_contexts(parts, places, settings)

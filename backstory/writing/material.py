@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
-from backstory.base.ids import PSEUDONYM_PREFIX, digest, is_written
+from backstory.base.ids import digest, is_written
 from backstory.base.local_times import localize
 from backstory.settings.writers import LetterGrain
+from backstory.text.people import name_people
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class WindowMaterial:
         language: Main language, ISO 639-1; None if it cannot be detected.
         messages: Its messages with a text, in order.
         period: What a letter tells of; None for the post of one window.
+        people: Names for readers of the people of its conversation, by pseudonym.
     """
 
     window_id: str
@@ -89,6 +90,11 @@ class WindowMaterial:
     language: str | None
     messages: tuple[WindowMessage, ...]
     period: Period | None = None
+    people: Mapping[str, str] = field(default_factory=dict)
+
+    def name_people(self, text: str) -> str:
+        """Write the people of a text, or one pseudonym, as readers see them."""
+        return name_people(text, self.people)
 
     @property
     def window_ids(self) -> tuple[str, ...]:
@@ -152,7 +158,8 @@ class ContextMaterial:
 def hash_material(window: WindowMaterial, context: ContextMaterial) -> str:
     """Hash everything that a writer is shown. Scores and versions of the index do not count."""
     messages = [
-        f"{message.sent_at.isoformat()} {message.author}: {message.text}" for message in window.messages
+        window.name_people(f"{message.sent_at.isoformat()} {message.author}: {message.text}")
+        for message in window.messages
     ]
     cited = [
         [
@@ -169,7 +176,10 @@ def hash_material(window: WindowMaterial, context: ContextMaterial) -> str:
 
 
 def gather_windows(
-    windows: pl.DataFrame, messages: pl.DataFrame, languages: pl.DataFrame
+    windows: pl.DataFrame,
+    messages: pl.DataFrame,
+    languages: pl.DataFrame,
+    people: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[WindowMaterial]:
     """Collect the messages of windows.
 
@@ -177,6 +187,7 @@ def gather_windows(
         windows: Table ``windows``.
         messages: Table ``messages`` with all messages that the windows name.
         languages: ``window_id`` and ``language``, such as table ``window_contexts``.
+        people: Names for readers by pseudonym, by conversation; None where the authors are not hidden.
 
     Returns:
         One per window, in the order of ``windows``. Media without a caption and lines of the app are left out.
@@ -198,6 +209,7 @@ def gather_windows(
             ended_at=localize(row["ended_at"], row["timezone"]),
             language=known.get(row["window_id"]),
             messages=tuple(texts[key] for key in row["message_ids"] if key in texts),
+            people=(people or {}).get(row["conversation_id"], {}),
         )
         for row in windows.iter_rows(named=True)
     ]
@@ -237,36 +249,3 @@ def gather_context(
             for document_id, rows in chunks.items()
         ),
     )
-
-
-_PSEUDONYM: Final = re.compile(rf"{re.escape(PSEUDONYM_PREFIX)}([0-9a-f]{{10}})(?![0-9a-f])")
-
-
-_CHARACTERS: Final = 4
-
-
-class ShortNames:
-    """Shortens pseudonyms to ``member-`` and as many digits as tell the authors of a window apart.
-
-    The prefix stays: bare digits such as ``ada2`` read like a name, to people and to the search for real names.
-
-    Args:
-        texts: Everything in which a pseudonym may be: names of authors and texts of messages.
-    """
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._codes = {code for text in texts for code in _PSEUDONYM.findall(text)}
-        self._length = next(
-            length
-            for length in range(_CHARACTERS, 11)
-            if len({code[:length] for code in self._codes}) == len(self._codes)
-        )
-
-    def shorten(self, text: str) -> str:
-        """Shorten the pseudonyms in a text. Other names are unchanged."""
-        return _PSEUDONYM.sub(lambda found: PSEUDONYM_PREFIX + found[1][: self._length], text)
-
-
-def is_pseudonym(text: str) -> bool:
-    """Return whether a text is the pseudonym of a person."""
-    return _PSEUDONYM.fullmatch(text) is not None

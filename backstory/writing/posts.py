@@ -146,7 +146,7 @@ def write_post(
     if calls.end is not None:
         return row | {"status": "waiting", "reason": calls.end}
     try:
-        draft = _drop_leak(writer.write(window, context), find_leaks)
+        draft = _drop_leak(_name_people(writer.write(window, context), window), find_leaks)
     except AuthenticationError:
         raise
     except (ModelError, BudgetExhaustedError) as error:
@@ -157,6 +157,16 @@ def write_post(
     if request is not None:
         drafts.put(request, row["context_hash"], draft)
     return row | _judge(draft, window, context, settings)
+
+
+def _name_people(draft: Draft, window: WindowMaterial) -> Draft:
+    """Name the people of a draft as readers see them, whatever its writer calls them."""
+    return replace(
+        draft,
+        title=window.name_people(draft.title),
+        text=window.name_people(draft.text),
+        tags=tuple(map(window.name_people, draft.tags)),
+    )
 
 
 def _drop_leak(draft: Draft, find_leaks: FindLeaks) -> Draft:

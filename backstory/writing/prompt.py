@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHIPPED: Final = "post.md.j2"
 """Name of the shipped prompt."""
 
-_VIEW_VERSION: Final = "1"
+_VIEW_VERSION: Final = "2"
 """Changes when the same template and window give another prompt."""
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
 
@@ -164,7 +164,7 @@ def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any
         "context_status": context.status,
         "window": {
             "id": window.window_id,
-            "conversation": escape_line(window.conversation_id).replace('"', "'"),
+            "conversation": escape_line(window.name_people(window.conversation_id)).replace('"', "'"),
             "started_at": f"{window.started_at:%Y-%m-%d %H:%M}",
             "ended_at": f"{window.ended_at:%Y-%m-%d %H:%M}",
             "timezone": name_zone(window.started_at),
@@ -176,8 +176,8 @@ def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any
             "messages": [
                 {
                     "sent_at": f"{message.sent_at:%Y-%m-%d %H:%M}",
-                    "author": escape_line(message.author) if message.author else None,
-                    "text": escape_block(message.text).replace(
+                    "author": escape_line(window.name_people(message.author)) if message.author else None,
+                    "text": escape_block(window.name_people(message.text)).replace(
                         "\n", "\n    "
                     ),  # no line begins like a message
                 }

@@ -79,6 +79,7 @@ CHANGES = (
     Change("privacy.scrub", ["email"], "messages"),
     Change("privacy.phone_region", "DE", NOTHING),
     Change("privacy.phone_region", "DE", "messages", {"privacy.scrub": ["phone"]}),
+    Change("privacy.names", {"Nobody": {"shown": "Nell", "agreed": "2025-03-01"}}, "messages"),
     Change("partitions.grain", "week", f"messages {CUT} posts"),
     Change("partitions.start", "2020-01-01", NOTHING),
     Change("partitions.look_back", 9, NOTHING),

@@ -26,7 +26,7 @@ from backstory.ingest.privacy.names import (
     NameFinder,
     Place,
 )
-from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, SHOWN_PSEUDONYM, list_emoji
+from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
 from backstory.ingest.privacy.views import spread_views
 
 _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
@@ -42,15 +42,39 @@ _JOINT: Final = regex.compile(
 _ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
 
 
-def find_naming_texts(texts: Iterable[str], names: Iterable[str]) -> set[str]:
+def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collection[str] = ()) -> set[str]:
     """Return those of the texts that hold a real name.
 
     Args:
         texts: Texts by people or models.
         names: Real names of all authors.
+        agreed: Names by which people agreed to be shown. Where one is a part of a longer real name, the longer one is
+            still found.
     """
+    names = list(names)
     distinct = pl.Series("text", texts, pl.String).unique()
-    return set(find_real_names(pl.DataFrame({"message_id": distinct, "text": distinct}), names)["message_id"])
+    found = _find_texts(distinct, _hide(distinct, agreed), names)
+    if agreed:
+        # Without its `@`, a mention of somebody by the first name alone is none.
+        whole = _hide(distinct, [name for name in agreed if " " in name]).str.replace_all("[@＠﹫]", " ")
+        longer = [name for name in names if any(_is_part(part, name) for part in agreed)]
+        found |= _find_texts(distinct, whole, longer)
+    return found
+
+
+def _find_texts(texts: pl.Series, searched: pl.Series, names: list[str]) -> set[str]:
+    return set(find_real_names(pl.DataFrame({"message_id": texts, "text": searched}), names)["message_id"])
+
+
+def _hide(texts: pl.Series, names: Collection[str]) -> pl.Series:
+    if not names:
+        return texts
+    written = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return texts.str.replace_all(rf"\b(?:{written})\b", BLANK)
+
+
+def _is_part(part: str, name: str) -> bool:
+    return fold(part) != fold(name) and fold(part) in fold(name)
 
 
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -99,7 +123,7 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     """Return for each text whether it holds a name."""
     # Pseudonyms are removed first, because their letters could be somebody's name.
-    views, rows = spread_views(texts.str.replace_all(SHOWN_PSEUDONYM, BLANK))
+    views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
     matching = {
         row for row, has_name in zip(rows, _search_views(views, finder, place), strict=True) if has_name
     }

@@ -15,8 +15,6 @@ from backstory.ingest.privacy.names import NameFinder
 
 PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 """Pattern of a pseudonym."""
-SHOWN_PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}(?:[0-9a-f]{{10}}|[0-9a-f]{{4,9}}(?-u:\\b))"
-"""Pattern for Polars of a pseudonym as posts show it, whole or shortened: a longer word may be a name."""
 IDENTIFIERS: Final = ("conversation_id", "source")
 """Columns that hold names of files and conversations."""
 UNNAMED_EMOJI: Final = ":emoji:"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -85,7 +85,20 @@ def clear_copies_of_messages(
         What was deleted, and what holds them still; None if the run drops none.
     """
     dropped = find_replaced(workspace, read_intact_messages(workspace), messages, partitions)
-    return _clear(workspace, "messages", dropped["text"], messages["text"])
+    return _clear_texts(workspace, "messages", dropped["text"], messages["text"])
+
+
+def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str | None:
+    """Delete the copies that show the names of people who have withdrawn their agreement.
+
+    Args:
+        workspace: An open workspace.
+        names: The names.
+
+    Returns:
+        As :func:`clear_copies_of_messages`.
+    """
+    return _clear(workspace, "names", frozenset(names)) if names else None
 
 
 def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
@@ -104,7 +117,7 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
     gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
     dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
     texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, remaining))
-    return _clear(workspace, "documents", texts, others)
+    return _clear_texts(workspace, "documents", texts, others)
 
 
 def find_stale_copies(workspace: Workspace) -> list[str]:
@@ -129,11 +142,14 @@ def drop_unused_answers(workspace: Workspace) -> None:
         workspace.ledger.forget(_COPIES, [_ANSWERS])
 
 
-def _clear(workspace: Workspace, rows: str, dropped: pl.Series, remaining: pl.Series) -> str | None:
+def _clear_texts(workspace: Workspace, rows: str, dropped: pl.Series, remaining: pl.Series) -> str | None:
     if dropped.is_empty():
         return None
+    return _clear(workspace, rows, pick_parts(dropped.drop_nulls(), remaining.drop_nulls()))
+
+
+def _clear(workspace: Workspace, rows: str, parts: frozenset[str]) -> str | None:
     removed = list(remove_pages(workspace.root))
-    parts = pick_parts(dropped.drop_nulls(), remaining.drop_nulls())
     for path in _list_made(workspace):
         if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, parts):
             path.unlink()

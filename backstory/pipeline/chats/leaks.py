@@ -21,6 +21,7 @@ from backstory.pipeline.chats.exports_reading import (
     find_opted_out,
     scrub_messages,
 )
+from backstory.pipeline.chats.people import read_agreed_names, read_people, show_chunks
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
@@ -98,7 +99,8 @@ def make_leak_finder(workspace: Workspace) -> FindLeaks:
     if not settings.privacy.pseudonyms:
         return find_no_leaks
     names = workspace.last_reading.read_names(workspace.chats_dir, settings.conversations).to_list()
-    return lambda texts: find_naming_texts(texts, names)
+    agreed = read_agreed_names(workspace)
+    return lambda texts: find_naming_texts(texts, names, agreed)
 
 
 def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
@@ -126,16 +128,19 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
     if not contents:
         return clean
-    made_by = digest([exports_fingerprint(workspace), digest_json(SEARCHED_COLUMNS[table], length=16)])
+    agreed = read_agreed_names(workspace)
+    made_by = digest(
+        [exports_fingerprint(workspace), digest_json([SEARCHED_COLUMNS[table], agreed], length=16)]
+    )
     inputs = {key: digest([made_by, content]) for key, content in contents.items()}
     pending = workspace.ledger.pending(f"privacy of {table}", inputs, contents)
     rows = read_table(workspace.tables, table, pending) if pending else None
     if rows is None or rows.is_empty():
         return clean
     names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
-    found = _find_cells(rows, SEARCHED_COLUMNS[table], names)
+    found = _find_cells(rows, SEARCHED_COLUMNS[table], names, agreed)
     if table == "contexts" and not found.is_empty():
-        found = _leave_out_joints(found, read_table(workspace.tables, "window_chunks", pending))
+        found = _leave_out_joints(workspace, found, pending)
     if found.is_empty():
         workspace.ledger.record(
             f"privacy of {table}", {key: Entry(inputs[key], contents[key], 0) for key in pending}
@@ -143,7 +148,9 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     return found.select("column", "window_id")
 
 
-def _find_cells(rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterable[str]) -> pl.DataFrame:
+def _find_cells(
+    rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterable[str], agreed: Sequence[str]
+) -> pl.DataFrame:
     """Return ``column``, ``window_id`` and ``parts`` of every cell that holds a name; equal texts are searched once."""
     window_id = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String)
     cells = pl.concat(
@@ -157,14 +164,12 @@ def _find_cells(rows: pl.DataFrame, columns: Mapping[str, Place], names: Iterabl
     ).with_row_index("number")
     parts = cells.select("number", "place", part="parts").explode("part").drop_nulls("part")
     distinct = parts.select("place", "part").unique()
-    by_place = (distinct.filter(place=place)["part"] for place in ("message", "identifier"))
-    texts, identifiers = (
-        find_real_names(pl.DataFrame({"message_id": part, column: part}), names)["message_id"]
-        for column, part in zip(("text", "source"), by_place, strict=True)
-    )
+    said, named = (distinct.filter(place=place)["part"] for place in ("message", "identifier"))
+    texts = find_naming_texts(said, names, agreed)
+    identifiers = find_real_names(pl.DataFrame({"message_id": named, "source": named}), names)["message_id"]
     is_text = pl.col("place") == "message"
     leaking = parts.filter(
-        (is_text & pl.col("part").is_in(texts.implode()))
+        (is_text & pl.col("part").is_in(list(texts)))
         | (~is_text & pl.col("part").is_in(identifiers.implode()))
     )
     return cells.filter(pl.col("number").is_in(leaking["number"].implode())).select(
@@ -180,9 +185,12 @@ def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
     return pl.col(column).str.split(MESSAGE_SEPARATOR) if is_chunk else pl.concat_list(column)
 
 
-def _leave_out_joints(found: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:
+def _leave_out_joints(workspace: Workspace, found: pl.DataFrame, partitions: Sequence[str]) -> pl.DataFrame:
     """Leave out quotes of query chunks: these are searched message by message, and two may together spell a name."""
-    texts = window_chunks["text"]
+    window_chunks, windows = (
+        read_table(workspace.tables, name, partitions) for name in ("window_chunks", "windows")
+    )
+    texts = show_chunks(window_chunks, windows, read_people(workspace))
     quotes = pl.DataFrame({"quote": map(quote_chunk, texts), "window_id": window_chunks["window_id"]})
     quoted = found.with_columns(quote=find_quotes(found["parts"].list.first()))
     return quoted.join(quotes.cast(pl.String), on=["window_id", "quote"], how="anti")

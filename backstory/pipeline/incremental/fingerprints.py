@@ -37,9 +37,9 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 7,
-        "contexts": 4,
+        "contexts": 5,
         "window_contexts": 7,
-        "posts": 6,
+        "posts": 7,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.

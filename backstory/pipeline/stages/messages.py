@@ -18,7 +18,7 @@ from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
 from backstory.ingest.privacy.secret_file import load_secret
-from backstory.pipeline.chats.copies import clear_copies_of_messages
+from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copies_of_names
 from backstory.pipeline.chats.export_records import forget_changed, record_files
 from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
@@ -31,6 +31,7 @@ from backstory.pipeline.chats.leaks import record_opted_out
 from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put_local_times
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.name_leaks import remove_former_names
+from backstory.pipeline.chats.people import record_people
 from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import drop_outside
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
@@ -229,7 +230,8 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     messages, sources = reading.messages, reading.sources
     had_messages = bool(list_partitions(workspace.tables, "messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
-    cleared = clear_copies_of_messages(workspace, messages, partitions)
+    dropped = clear_copies_of_messages(workspace, messages, partitions)
+    withdrawn = clear_copies_of_names(workspace, record_people(workspace, read, messages))
     store_archive(workspace, reading, files)
     _store_opt_outs(workspace, read)
     forget_changed(workspace, files)
@@ -263,7 +265,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
             "sources": len(sources),
             **statuses,
             **({"notice": notice} if notice else {}),
-            **({CLEARED: cleared} if cleared else {}),
+            **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, withdrawn)))) else {}),
         },
     )
 

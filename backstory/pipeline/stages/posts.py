@@ -15,6 +15,7 @@ from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.models.services.meter import Usage
 from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
@@ -100,12 +101,14 @@ class PostsStage(TableStage):
         windows = content_of(
             workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
         )
+        names = read_people(workspace).fingerprint(self.partitions, workspace.settings.partitions.grain)
         return {
             key: digest(
                 [
                     *(content[one] for content in contents for one in near.told),
                     *(windows[one] for one in near.later),
                     depends,
+                    names[key],
                 ]
             )
             for key, near in neighbours.items()

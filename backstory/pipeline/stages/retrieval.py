@@ -58,10 +58,17 @@ class RetrievalStage(TableStage):
             version: hash_dependencies(workspace, self.table, version) for version in set(searched.values())
         }
         contents = [content_of(workspace, table, partitions) for table in self.contents]
+        shown = self.hash_shown()
         return {
-            key: digest([*(content[key] for content in contents), depends[searched[key]]])
+            key: digest(
+                [*(content[key] for content in contents), depends[searched[key]], *shown.get(key, ())]
+            )
             for key in partitions
         }
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash by partition how readers see what the stage shows; nothing for a stage that names nobody."""
+        return {}
 
     def build(self) -> StageResult:
         """Build the table with the index that the run shares, or one that is opened for it."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.ingest.documents.written import locate
+from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import is_certain
@@ -37,7 +38,9 @@ def read_material(
     )
     if wanted is not None:
         windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
-    gathered = gather_windows(windows, _read_messages(workspace, partition), summaries)
+    people = read_people(workspace)
+    names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
+    gathered = gather_windows(windows, _read_messages(workspace, partition), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in contexts.sort("window_id", "rank").iter_rows(named=True):

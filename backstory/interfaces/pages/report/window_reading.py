@@ -13,10 +13,12 @@ from backstory.base.ids import digest_json
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.document_fit import read_learned_fit
 from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
+from backstory.text.people import name_people
 
 _DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
 
@@ -41,12 +43,13 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
         raise InputError(f"window {window['window_id']} has no context yet; run `backstory run`")
     found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
     named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
+    names = read_people(workspace).names_in(window["conversation_id"])
     report = make_window_report(
         WindowTables(
             window=window,
             summary=summary.row(0, named=True),
-            messages=_read_messages(workspace, window),
-            window_chunks=chunks,
+            messages=_name_people(_read_messages(workspace, window), names),
+            window_chunks=_name_people(chunks, names),
             hits=hits,
             decisions=decisions,
             contexts=contexts,
@@ -58,6 +61,15 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
         )
     )
     return replace(report, learned=_describe_fit(workspace, report.summary))
+
+
+def _name_people(rows: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    """Write the people in authors and texts as readers see them."""
+    columns = [column for column in ("author", "text") if column in rows.columns]
+    return rows.with_columns(
+        pl.Series(column, [text and name_people(text, names) for text in rows[column]], dtype=pl.String)
+        for column in columns
+    )
 
 
 def _describe_fit(workspace: Workspace, summary: Mapping[str, Any]) -> str:

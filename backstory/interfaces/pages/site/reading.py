@@ -138,7 +138,11 @@ def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]
         path=citation.path,
         passage=citation.passage,
         because=tuple(
-            Quote(message.sent_at, message.author, message.text)
+            Quote(
+                message.sent_at,
+                window.name_people(message.author or "") or None,
+                window.name_people(message.text),
+            )
             for message in (window.messages[place] for place in citation.messages)
         ),
         cited=citation.document_id in cited,

@@ -1,0 +1,218 @@
+"""The names under which readers see the people of each conversation, as the last reading of the exports gave them.
+
+The tables name people by keyed pseudonyms. The names for readers follow from the messages, the real names and the
+settings alone, so a run of all days and a run of a few give the same; :mod:`backstory.ingest.privacy.shown_names` says
+by which rule.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import polars as pl
+
+from backstory.base.errors import SettingsError
+from backstory.base.ids import PSEUDONYM_PREFIX, digest
+from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.privacy.group_members import find_members
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms
+from backstory.ingest.privacy.secret_file import load_secret
+from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.partitions import Grain, partition_key
+from backstory.text.languages import detect_language
+from backstory.text.people import name_people
+
+_PEOPLE: Final = "people"
+_WORDS: Final = "words for people"
+_AGREED: Final = "agreed names"
+_SHOWN: Final = "shown"
+_NOBODY: Final = Entry("", "[]", 0)
+_READ_FOR_LANGUAGE: Final = 500
+"""Messages of a conversation, the earliest ones, that decide its language: later ones rename nobody."""
+
+logger = logging.getLogger(__name__)
+
+Names = Mapping[str, str]
+"""Names for readers, by pseudonym."""
+
+
+@dataclass(frozen=True)
+class People:
+    """The people of all conversations.
+
+    Attributes:
+        seen: Pseudonym, name and the time of the first message by or about each person, by conversation.
+    """
+
+    seen: Mapping[str, Sequence[tuple[str, str, datetime]]]
+
+    def names_in(self, conversation: str) -> Names:
+        """Return the names for readers of the people of a conversation, by pseudonym."""
+        return {person: name for person, name, _ in self.seen.get(conversation, ())}
+
+    def fingerprint(self, partitions: Iterable[str], grain: Grain) -> dict[str, str]:
+        """Hash for each partition the names of the people whom its messages may name.
+
+        People who are first seen later do not count, so that whoever joins makes nothing earlier again.
+        """
+        by_partition: dict[str, list[str]] = defaultdict(list)
+        for conversation, people in self.seen.items():
+            for person, name, moment in people:
+                by_partition[partition_key(moment, grain)].append(f"{conversation} {person} {name}")
+        hashed, known = "", dict[str, str]()
+        for key in sorted({*by_partition, *partitions}):
+            if key in by_partition:
+                hashed = digest([hashed, *sorted(by_partition[key])], length=16)
+            known[key] = hashed
+        return {key: known[key] for key in partitions}
+
+
+def record_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> frozenset[str]:
+    """Name the people of all conversations for readers, and record the names.
+
+    Args:
+        workspace: An open workspace.
+        read: The exports, with real names.
+        messages: All messages as the tables hold them.
+
+    Returns:
+        The names that people chose, had agreed to when an earlier run made its posts, and are not to be shown now.
+
+    Raises:
+        SettingsError: A chosen name is that of another member.
+    """
+    before = frozenset(read_agreed_names(workspace))
+    agreed: Names = {}
+    entries: dict[str, Entry] = {}
+    words: dict[str, list[str]] = {}
+    if workspace.settings.privacy.pseudonyms:
+        agreed = _find_agreed(workspace, read)
+        app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
+        real = [*read.names, *find_members(app_texts), *agreed.values()]
+        languages = _choose_languages(messages)
+        words = {language: list_usable_words(language, real) for language in {*languages.values()}}
+        for conversation, people in _list_people(messages).items():
+            names = assign_names(list(people), words[languages[conversation]], agreed)
+            rows = [(person, name, people[person].isoformat()) for person, name in names.items()]
+            entries[conversation] = Entry(languages[conversation], json.dumps(rows), len(rows))
+    for table, found in (
+        (_PEOPLE, entries),
+        (_WORDS, {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()}),
+    ):
+        workspace.ledger.forget(table, workspace.ledger.read(table).keys() - found.keys())
+        workspace.ledger.record(table, found)
+    shown = sorted(agreed.values())
+    workspace.ledger.record(_AGREED, {_SHOWN: Entry("", json.dumps(shown), len(shown))})
+    return before - set(shown)
+
+
+def read_agreed_names(workspace: Workspace) -> list[str]:
+    """Read the names by which readers see people who have agreed to it."""
+    names: list[str] = json.loads(workspace.ledger.read(_AGREED).get(_SHOWN, _NOBODY).content)
+    return names
+
+
+def read_people(workspace: Workspace) -> People:
+    """Read the names that :func:`record_people` recorded; nobody has one where pseudonyms are switched off."""
+    return People(
+        {
+            conversation: [
+                (person, name, datetime.fromisoformat(moment))
+                for person, name, moment in json.loads(entry.content)
+            ]
+            for conversation, entry in workspace.ledger.read(_PEOPLE).items()
+        }
+    )
+
+
+def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: People) -> pl.Series:
+    """Return the texts of query chunks as readers see them.
+
+    Args:
+        window_chunks: Rows with ``window_id`` and ``text``.
+        windows: ``window_id`` and ``conversation_id`` of their windows.
+        people: The names.
+    """
+    conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
+    names = {name: people.names_in(name) for name in set(conversations.values())}
+    return pl.Series(
+        "text",
+        [
+            name_people(text, names[conversations[window_id]])
+            for window_id, text in window_chunks.select("window_id", "text").iter_rows()
+        ],
+        dtype=pl.String,
+    )
+
+
+def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
+    """Find the people of ``privacy.names``, and return what they are called by pseudonym."""
+    entries = workspace.settings.privacy.names
+    if not entries:
+        return {}
+    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
+    known = {pseudonyms.of(name) for name in read.names}
+    agreed: dict[str, str] = {}
+    for number, (written, name) in enumerate(entries.items(), start=1):
+        person = written if written.startswith(PSEUDONYM_PREFIX) else pseudonyms.of(written)
+        owner = pseudonyms.of(name.shown)
+        if owner in known and owner != person:
+            raise SettingsError(
+                f"privacy.names: entry {number} shows a person by the name of another member; choose another name",
+                code="name_of_another",
+                setting="privacy.names",
+                entry=number,
+            )
+        if person not in known:
+            logger.warning(
+                "privacy.names: nobody wrote under the name of entry %d in the exports, so it names nobody. Write the "
+                "name as the exports do, or the pseudonym as the tables do",
+                number,
+            )
+        agreed[person] = name.shown
+    return agreed
+
+
+def _choose_languages(messages: pl.DataFrame) -> dict[str, str]:
+    """Choose the language of the names by conversation: that of its earliest messages, if there are words in it."""
+    written = messages.filter(pl.col("kind") != "system", pl.col("text").is_not_null()).sort(
+        "timestamp", maintain_order=True
+    )
+    texts = written.group_by("conversation_id").agg(pl.col("text").head(_READ_FOR_LANGUAGE))
+    found = {
+        name: detect_language(read) for name, read in texts.select("conversation_id", "text").iter_rows()
+    }
+    known = load_words()
+    conversations = messages["conversation_id"].unique()
+    return {
+        name: language if (language := found.get(name)) in known and language else DEFAULT_LANGUAGE
+        for name in conversations
+    }
+
+
+def _list_people(messages: pl.DataFrame) -> dict[str, dict[str, datetime]]:
+    """List who writes or is mentioned in each conversation, in the order of the first message, with its time."""
+    place = ("conversation_id", "timestamp")
+    mentions = messages.select(*place, pl.col("text").str.extract_all(PSEUDONYM).alias("person")).explode(
+        "person"
+    )
+    seen = (
+        pl.concat([messages.select(*place, person="author"), mentions])
+        .filter(pl.col("person").str.contains(f"^{PSEUDONYM}$"))
+        .group_by("conversation_id", "person")
+        .agg(pl.col("timestamp").min())
+        .sort("conversation_id", "timestamp", "person")
+    )
+    people: dict[str, dict[str, datetime]] = defaultdict(dict)
+    for conversation, person, moment in seen.select("conversation_id", "person", "timestamp").iter_rows():
+        people[conversation][person] = moment
+    return people

@@ -1,0 +1,146 @@
+"""Names of people for readers: in contexts, posts, prompts and pages, and what changes them."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import SettingsError
+from backstory.interfaces.pages.report.window_reading import read_window_report
+from backstory.interfaces.pages.site.reading import read_library
+from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.stages.writer_material import read_material
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from backstory.writing.prompt import load_prompt
+from tests.pipeline.test_run import hash_files
+from tests.workspaces import CHAT, DIGEST, write_workspace
+
+SECRET = "ab" * 32
+HEX = re.compile("member-[0-9a-f]{4}")
+
+
+def open_with(root: Path, chat: str = CHAT, settings: str = DIGEST) -> Workspace:
+    """Write the small workspace, with a secret that is the same in every test, unless it is there."""
+    if not root.exists():
+        workspace = write_workspace(root, settings)
+        workspace.secret.parent.mkdir(exist_ok=True)
+        workspace.secret.write_text(SECRET, encoding="ascii")
+        workspace.secret.chmod(0o600)
+    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    (root / "chats" / "garden.txt").write_text(chat, encoding="utf-8")
+    return open_workspace(root)
+
+
+def name_authors(workspace: Workspace) -> dict[str, str]:
+    """Return the name that readers see of each author, by a text that only this author wrote."""
+    messages = read_table(workspace.tables, "messages").drop_nulls("author")
+    names = read_people(workspace).names_in("garden")
+    said = {
+        "Ada": "The drip",
+        "Ben": "Did the frost",
+        "Cleo": "My backup",
+        "Dora": "I am new",
+        "Zoe": "Is this",
+    }
+    by_text = dict(messages.select("text", "author").iter_rows())
+    return {
+        name: names[author]
+        for name, begin in said.items()
+        for text, author in by_text.items()
+        if text and text.startswith(begin)
+    }
+
+
+def read_posts(workspace: Workspace) -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in sorted(workspace.posts_dir.glob("*.md")))
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small workspace with posts after its first run, which no test changes."""
+    workspace = open_with(tmp_path_factory.mktemp("named") / "workspace")
+    run_pipeline(workspace)
+    return workspace.root
+
+
+def test_readers_see_words_and_the_tables_hold_pseudonyms(named: Path) -> None:
+    workspace = open_workspace(named)
+    names = name_authors(workspace)
+    assert len(set(names.values())) == 3
+    written = read_posts(workspace)
+    assert f"**{names['Ada']}** 09:01" in written
+    assert f"@{names['Ben']} do you have a spare" in written
+    assert HEX.search(written) is None
+    assert read_table(workspace.tables, "messages")["author"].drop_nulls().str.contains(HEX.pattern).all()
+    assert HEX.search(str(read_table(workspace.tables, "contexts")["serves"].to_list())) is None
+    [material] = read_material(workspace, "2025-03-15")
+    asked = load_prompt(None).fill_in(*material, max_characters=1000)
+    assert names["Ada"] in asked.user
+    assert HEX.search(asked.user) is None
+    report = read_window_report(workspace, material[0].window_id)
+    assert names["Ada"] in {message.author for message in report.messages}
+    quotes = [quote for post in read_library(workspace).posts for use in post.uses for quote in use.because]
+    assert HEX.search(str([(quote.author, quote.text) for quote in quotes])) is None
+
+
+JOINS = CHAT + "16/03/2025, 09:00 - Dora Quist: I am new here, hello to the tomatoes\n"
+LATE = "01/03/2025, 09:00 - Zoe Adler: Is this the garden chat?\n" + CHAT
+
+
+@pytest.mark.parametrize("chat", [JOINS, LATE], ids=["joins", "late"])
+def test_who_joins_renames_nobody_and_a_run_of_the_change_gives_what_a_fresh_one_gives(
+    named: Path, tmp_path: Path, chat: str
+) -> None:
+    before = name_authors(open_workspace(named))
+    shutil.copytree(named, tmp_path / "changed")
+    changed, fresh = open_with(tmp_path / "changed", chat), open_with(tmp_path / "fresh", chat)
+    run_pipeline(changed)
+    run_pipeline(fresh)
+    assert before.items() <= name_authors(changed).items()
+    assert read_people(changed) == read_people(fresh)
+    assert hash_files(changed.tables) == hash_files(fresh.tables)
+
+
+def test_a_word_is_given_up_when_somebody_of_that_name_joins(named: Path, tmp_path: Path) -> None:
+    before = name_authors(open_workspace(named))
+    shutil.copytree(named, tmp_path / "changed")
+    chat = f"{CHAT}16/03/2025, 09:00 - Dora {before['Ben']}: I am new here\n"
+    changed, fresh = open_with(tmp_path / "changed", chat), open_with(tmp_path / "fresh", chat)
+    run_pipeline(changed)
+    run_pipeline(fresh)
+    after = name_authors(changed)
+    assert [name for name in before if before[name] != after[name]] == ["Ben"]
+    assert f"**{before['Ben']}**" not in read_posts(changed)
+    assert hash_files(changed.tables) == hash_files(fresh.tables)
+
+
+AGREED = DIGEST + "privacy: {names: {Ada Lind: {shown: Ada, agreed: 2025-03-01}}}\n"
+
+
+def test_a_name_that_a_person_agreed_to_is_shown_until_the_agreement_is_withdrawn(
+    named: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(named, tmp_path / "workspace")
+    agreed = open_with(tmp_path / "workspace", settings=AGREED)
+    run_pipeline(agreed)
+    assert name_authors(agreed) == name_authors(open_workspace(named)) | {"Ada": "Ada"}
+    assert "**Ada** 09:01" in read_posts(agreed)
+    page = agreed.root / "reports" / "window.html"
+    page.parent.mkdir()
+    page.write_text("Ada")
+    withdrawn = open_with(agreed.root)
+    run_pipeline(withdrawn)
+    assert "Ada" not in read_posts(withdrawn)
+    assert not page.exists()
+    assert hash_files(withdrawn.tables) == hash_files(named / "data")
+
+
+def test_a_chosen_name_of_another_member_is_refused(named: Path, tmp_path: Path) -> None:
+    shutil.copytree(named, tmp_path / "workspace")
+    wrong = open_with(tmp_path / "workspace", settings=AGREED.replace("shown: Ada", "shown: Ben Okri"))
+    with pytest.raises(SettingsError) as refused:
+        run_pipeline(wrong)
+    assert refused.value.code == "name_of_another"
