@@ -48,6 +48,10 @@ class Entry:
     rows: int
 
 
+_connected: Final[dict[Path, Database]] = {}
+"""The databases that keep their connection, by path."""
+
+
 class Ledger:
     """Reads and writes the entries of one workspace.
 
@@ -58,7 +62,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         # A power failure may lose the last entries, in order; the next run makes their partitions again.
-        self._database = Database(
+        self._database = _connected.get(path) or Database(
             path,
             _SCHEMA,
             name="the ledger",
@@ -70,12 +74,19 @@ class Ledger:
     def connected(self) -> Iterator[None]:
         """Use one connection for a run, from any thread, after a damaged ledger was moved aside.
 
-        Opening the file takes longer than reading an entry.
+        Opening the file takes longer than reading an entry. Ledgers of the same file that are made meanwhile use the
+        connection, too.
         """
         if not self._database.is_connected:
             self.set_aside_if_damaged()
-        with self._database.connected():
-            yield
+        path = self._database.path
+        try:
+            with self._database.connected():
+                _connected.setdefault(path, self._database)
+                yield
+        finally:
+            if not self._database.is_connected and _connected.get(path) is self._database:
+                del _connected[path]
 
     def read(self, table: str) -> dict[str, Entry]:
         """Return the entries of a table by partition.

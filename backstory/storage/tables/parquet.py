@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BufferedRandom, BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO
@@ -31,6 +32,8 @@ _PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 # Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
 _ROW_GROUP_SIZE = 122_880
 _HASH_DIGITS = 32
+# Files up to this size are kept parsed, some 256 of them.
+_KEPT_BYTES = 32_768
 _REMEDY = "`backstory run` makes it again"
 
 
@@ -222,7 +225,6 @@ def _is_partition_file(path: Path) -> bool:
 def _read_files(
     root: Path, table: str, partitions: Sequence[str] | None, columns: list[str] | None
 ) -> Iterator[pl.DataFrame]:
-    schema = polars_schema(_model(table))
     recorded = {} if table in HISTORY_TABLES else Ledger(root / LEDGER_FILE).read(table)
     filled = {key for key, entry in recorded.items() if entry.rows}
     # All partitions that have a file or, according to the ledger, must have one.
@@ -234,16 +236,7 @@ def _read_files(
         with file:
             try:
                 # Read through this one handle: an open file stays complete when another file replaces it.
-                found = pl.read_parquet_schema(file)
-                if dict(found) != dict(schema):
-                    raise ContractError(
-                        f"{file.name} does not have the columns of {table}; materialize {table} again",
-                        code="other_columns",
-                        path=Path(file.name),
-                        table=table,
-                    )
-                file.seek(0)
-                yield pl.read_parquet(file, columns=columns)
+                yield _read_rows(file, table, columns)
             except pl.exceptions.ComputeError as error:
                 raise DamagedTableError(
                     f"{file.name} is damaged ({error}); {_REMEDY}",
@@ -251,6 +244,37 @@ def _read_files(
                     table=table,
                     partition=key,
                 ) from error
+
+
+def _read_rows(file: BufferedReader, table: str, columns: list[str] | None) -> pl.DataFrame:
+    """Read the rows of an open file, from its beginning.
+
+    Raises:
+        ContractError: It has other columns than its table.
+        pl.exceptions.ComputeError: It is damaged.
+    """
+    start = file.read(_KEPT_BYTES + 1)
+    file.seek(0)
+    is_kept = len(start) <= _KEPT_BYTES
+    found = _parse(start).schema if is_kept else pl.read_parquet_schema(file)
+    if dict(found) != dict(polars_schema(_model(table))):
+        raise ContractError(
+            f"{file.name} does not have the columns of {table}; materialize {table} again",
+            code="other_columns",
+            path=Path(file.name),
+            table=table,
+        )
+    if is_kept:
+        rows = _parse(start)
+        return rows.clone() if columns is None else rows.select(columns)
+    file.seek(0)
+    return pl.read_parquet(file, columns=columns)
+
+
+@lru_cache(maxsize=256)
+def _parse(content: bytes) -> pl.DataFrame:
+    """Parse a small file; kept, since a run reads most of them many times, and parsing takes longest."""
+    return pl.read_parquet(BytesIO(content))
 
 
 def _open_written(root: Path, table: str, key: str, entry: Entry | None) -> BufferedReader | None:
