@@ -16,6 +16,7 @@ from backstory.settings.groups import LanguageModelSettings, ServiceSettings, Se
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.privacy import PrivacySettings
 from backstory.settings.services import Service, fill_from_services
+from backstory.settings.site import SiteSettings
 from backstory.settings.writers import SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
@@ -307,6 +308,7 @@ class Settings(SettingsGroup):
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
     summaries: SummarySettings = SummarySettings()
+    site: SiteSettings = SiteSettings()
     services: dict[str, Service] = Field(default_factory=dict)
     """Services of models by name, to which `provider` of a group refers; `gemini` and `openai` need no entry."""
     costs: CostSettings = CostSettings()

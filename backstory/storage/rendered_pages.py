@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
+EXPORTS_FOLDER: Final = "export"
 REPORTS_FOLDER: Final = "reports"
 SITE_FOLDER: Final = "site"
 
 SITE_MARK: Final = ".backstory-site"
 """File in the folder of a site. It says that every page in the folder is Backstory's to replace and to remove."""
 
+EXPORT_MARK: Final = ".backstory-export"
+"""File in the folder of an export. It lists the exported files, which are Backstory's to replace and to remove."""
+
 # A killed process may leave the hidden file that would have become a page.
-_PAGES: Final = ("*.html", ".*.html.tmp")
+_PAGES: Final = ("*.html", "feed.xml", "feed.json", "sitemap.xml", "pictures/*.png")
+_LEFT: Final = ".*.tmp"
 
 
 def list_site_pages(folder: Path) -> list[Path]:
-    """List the pages of a site; none if the folder is not one of a site."""
+    """List the files of a site or an export; none if the folder is neither."""
+    if (folder / EXPORT_MARK).is_file():
+        return [path for name in read_export_mark(folder) if (path := folder / name).is_file()]
     if not (folder / SITE_MARK).is_file():
         return []
-    return sorted({path for pattern in _PAGES for path in folder.rglob(pattern) if path.is_file()})
+    found = {path for pattern in _PAGES for path in folder.rglob(pattern)}
+    return sorted(path for path in (*found, *folder.rglob(_LEFT)) if path.is_file())
+
+
+def read_export_mark(folder: Path) -> list[str]:
+    """Return the paths of the exported files in a folder, relative to it; none if nothing was exported there."""
+    mark = folder / EXPORT_MARK
+    if not mark.is_file():
+        return []
+    named = [line for line in mark.read_text(encoding="utf-8").splitlines()[1:] if line]
+    # A file that anyone may edit must not name what lies elsewhere.
+    return sorted(
+        name for name in named if not PurePosixPath(name).is_absolute() and ".." not in name.split("/")
+    )
 
 
 def remove_pages(root: Path) -> tuple[str, ...]:
-    """Remove the reports and the site of a workspace.
+    """Remove the reports, the site and the exports of a workspace.
 
     Args:
         root: Folder of the workspace.
 
     Returns:
-        What was removed, relative to the workspace: each report, and the folder of the site.
+        What was removed, relative to the workspace: each report, and the folders of the site and the exports.
     """
     reports = sorted((root / REPORTS_FOLDER).glob("*.html"))
-    pages = list_site_pages(root / SITE_FOLDER)
-    for path in [*reports, *pages]:
+    folders = [root / SITE_FOLDER, *sorted((root / EXPORTS_FOLDER).glob("*/"))]
+    pages = {folder: list_site_pages(folder) for folder in folders}
+    for path in [*reports, *(path for paths in pages.values() for path in paths)]:
         path.unlink()
     removed = [path.relative_to(root).as_posix() for path in reports]
-    return (*removed, f"the {len(pages)} pages in {SITE_FOLDER}/") if pages else tuple(removed)
+    removed += [
+        f"the {len(paths)} pages in {folder.relative_to(root).as_posix()}/"
+        for folder, paths in pages.items()
+        if paths
+    ]
+    return tuple(removed)

@@ -200,6 +200,12 @@ CHANGES = (
             "provider": "gemini", "model": "gemini-2.5-pro", "temperature": 1, "max_output_tokens": 64, "threads": 1,
         }.items()
     ),
+    *(
+        Change(f"site.{name}", value, NOTHING)
+        for name, value in {
+            "base_url": "https://example.org", "title": "The plot", "front_matter": {"layout": "post"},
+        }.items()
+    ),
     Change("writers.feedback", "on", f"documents {SEARCHED}", read_by=SEARCHED, quick=True),
     Change(
         "writers.feedback",

@@ -29,13 +29,15 @@ def site(
     from backstory.interfaces.pages.site.build import build_site
     from backstory.pipeline.workspace import open_workspace
 
-    built = build_site(open_workspace(workspace), output)
+    opened = open_workspace(workspace)
+    built = build_site(opened, output)
     library, pages = built.library, built.written
     open_console(stderr=True).print(
         plain(
             f"{count(len(library.posts), 'post')}, {count(library.links_between_posts, 'link')} to earlier posts, "
             f"{count(len(library.without_post), 'window')} without a post. "
             f"Pages: {pages.written} written, {pages.unchanged} unchanged, {pages.removed} removed."
+            + ("" if opened.settings.site.base_url else " For feeds and a sitemap, set site.base_url.")
         )
     )
     sys.stdout.write(f"{built.index}\n")  # alone on its stream, for scripts

@@ -76,6 +76,8 @@ class HtmlHead(HTMLParser):
             self.metas.append(("datepublished", stated.get("datetime", "")))
         elif tag == "time":
             self.times.append(stated.get("datetime", ""))
+        elif tag == "link" and "canonical" in stated.get("rel", "").lower().split():
+            self.metas.append(("canonical", stated.get("href", "").strip()))
         elif tag == "title":
             self._inside = "title"
         elif tag == "script" and stated.get("type", "").strip().lower() == "application/ld+json":
@@ -107,6 +109,11 @@ class HtmlHead(HTMLParser):
     def title(self) -> str | None:
         """The title: Open Graph's, which lacks the name of the site, else that of the page."""
         return next(filter(None, (*self._values("og:title"), *self.titles)), None)
+
+    @property
+    def address(self) -> str | None:
+        """Where the page lives: its canonical link, else Open Graph's address."""
+        return next(filter(None, (*self._values("canonical"), *self._values("og:url"))), None)
 
     @property
     def published_at(self) -> datetime | None:

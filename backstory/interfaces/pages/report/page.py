@@ -21,6 +21,25 @@ _ROOM: Final = "backstory.interfaces.pages.report"
 
 
 @dataclass(frozen=True)
+class Preview:
+    """What other programs show of a page.
+
+    Attributes:
+        description: A sentence or two; empty for none.
+        kind: Type of the page for Open Graph, such as article.
+        address: Its address in the web; None if the site has none.
+        picture: Address of its picture in the web; None for none.
+        feed: Address of the feed in the web; None for none.
+    """
+
+    description: str
+    kind: str = "website"
+    address: str | None = None
+    picture: str | None = None
+    feed: str | None = None
+
+
+@dataclass(frozen=True)
 class TrailLink:
     """One link above the heading of a page."""
 
@@ -36,6 +55,7 @@ def render_page(
     room: str = _ROOM,
     style: str = "style.css",
     script: str = "",
+    preview: Preview | None = None,
     **values: Any,
 ) -> str:
     """Render a page around a template.
@@ -50,6 +70,7 @@ def render_page(
         room: Package whose folder ``templates`` holds the templates; those of this package are found, too.
         style: File name of the template of the style.
         script: A script of the page's own, never text of a chat or a document; empty for none.
+        preview: What other programs show of the page; None for its title alone.
         **values: The variables of the templates.
     """
     environment = _environment(room)
@@ -60,6 +81,7 @@ def render_page(
         style=css,
         style_hash=_hash_source(css),
         script=script,
+        preview=preview,
         script_hash=_hash_source(script) if script else "",
         **values,
     )
@@ -71,7 +93,7 @@ def render_picture(template: str, **values: Any) -> str:
 
 
 def write_page(path: Path, html: str) -> Path:
-    """Write a page into a file atomically: a reader sees either the old page or the new one.
+    """Write a page into a file, as :func:`write_file` does.
 
     Args:
         path: The file; its folder is created if absent.
@@ -80,9 +102,26 @@ def write_page(path: Path, html: str) -> Path:
     Returns:
         ``path``.
     """
+    return write_file(path, encode_page(html))
+
+
+def encode_page(text: str) -> bytes:
+    """Return the bytes of a page. Texts of chats may hold halves of surrogate pairs, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace")
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write a file atomically: a reader sees either the old content or the new one.
+
+    Args:
+        path: The file; its folder is created if absent.
+        content: What it is to hold.
+
+    Returns:
+        ``path``.
+    """
     with exclusive_temporary(path) as file:
-        # Texts of chats may hold halves of surrogate pairs, which UTF-8 cannot encode.
-        file.write(html.encode("utf-8", "replace"))
+        file.write(content)
         file.flush()
         publish(temporary_path(path), path)
     return path

@@ -20,7 +20,7 @@ from backstory.retrieval.evidence.document_fit import read_learned_fit
 from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
 from backstory.text.people import name_people
 
-_DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
+DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
 
 
 def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
@@ -33,7 +33,19 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
     Raises:
         InputError: There is no such window, it has no context yet, or its messages are no longer stored.
     """
-    window = find_window(workspace, window_id)
+    return read_report(workspace, find_window(workspace, window_id))
+
+
+def read_report(workspace: Workspace, window: Mapping[str, Any]) -> WindowReport:
+    """Read the report of a window whose row is at hand.
+
+    Args:
+        workspace: A workspace with tables.
+        window: From :func:`backstory.operations.inspection.windows.find_window`.
+
+    Raises:
+        InputError: It has no context yet, or its messages are no longer stored.
+    """
     mine = pl.col("window_id") == window["window_id"]
     summary, chunks, hits, decisions, contexts = (
         read_table(workspace.tables, table, [window["partition"]]).filter(mine)
@@ -56,7 +68,7 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
             document_chunks=scan_table(workspace.tables, "document_chunks").filter(found).collect(),
             documents=scan_table(workspace.tables, "documents")
             .filter(named)
-            .select(_DOCUMENT_COLUMNS)
+            .select(DOCUMENT_COLUMNS)
             .collect(),
         )
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.pages.report.page import write_page
+from backstory.interfaces.pages.report.page import write_file
+from backstory.interfaces.pages.site.page import Page
 from backstory.storage.rendered_pages import SITE_MARK, list_site_pages
+from backstory.storage.tables.ledger import Entry
 
 _EXPLANATION: Final = "`backstory site` made this folder: it replaces and removes the pages in it.\n"
 
@@ -23,45 +26,65 @@ class Written:
     removed: int
 
 
-def write_folder(folder: Path, pages: Mapping[str, str]) -> Written:
+def write_folder(
+    folder: Path, pages: Mapping[str, Page], known: Mapping[str, Entry]
+) -> tuple[Written, dict[str, Entry]]:
     """Update a folder to exactly these pages.
 
     Args:
         folder: The folder; made if absent.
-        pages: HTML by path in the folder.
+        pages: The pages by path in the folder.
+        known: Inputs and hash of each page when it was written last. A page with these inputs and this content is
+            not made.
+
+    Returns:
+        What was done, and inputs and hash of each page.
 
     Raises:
         InputError: The folder holds files, but not a site.
     """
-    _claim(folder)
-    changed = [name for name, html in pages.items() if not _holds(folder / name, html)]
-    for name in changed:
-        write_page(folder / name, pages[name])
-    wanted = {folder / name for name in pages}
-    stale = [path for path in list_site_pages(folder) if path not in wanted]
+    claim_folder(folder, SITE_MARK, _EXPLANATION, "site")
+    entries = {}
+    changed = 0
+    for name, page in pages.items():
+        path = folder / name
+        present = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        before = known.get(name)
+        if before is not None and (before.inputs, before.content) == (page.inputs, present):
+            entries[name] = before
+            continue
+        content = page.make()
+        entries[name] = Entry(page.inputs, hashlib.sha256(content).hexdigest(), 0)
+        if entries[name].content != present:
+            write_file(path, content)
+            changed += 1
+    stale = [path for path in list_site_pages(folder) if path.relative_to(folder).as_posix() not in pages]
     for path in stale:
         path.unlink()
-    return Written(len(changed), len(pages) - len(changed), len(stale))
+    return Written(changed, len(pages) - changed, len(stale)), entries
 
 
-def _claim(folder: Path) -> None:
-    mark = folder / SITE_MARK
+def claim_folder(folder: Path, mark_name: str, explanation: str, kind: str) -> None:
+    """Mark a new or empty folder as one whose files are Backstory's; a marked one stays as it is.
+
+    Args:
+        folder: The folder; made if absent.
+        mark_name: Name of the file that marks it.
+        explanation: Content of that file.
+        kind: What the folder holds, for the error.
+
+    Raises:
+        InputError: The folder is not marked, and holds files.
+    """
+    mark = folder / mark_name
     if mark.is_file():
         return
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(
-            f"{folder} is not the folder of a site, and not empty; name an empty or new folder with --output",
+            f"{folder} is not the folder of {'an' if kind[0] in 'aeiou' else 'a'} {kind}, and not empty; name an "
+            "empty or new folder with --output",
             code="foreign_folder",
             path=folder,
         )
     folder.mkdir(parents=True, exist_ok=True)
-    mark.write_text(_EXPLANATION, encoding="utf-8")
-
-
-def _holds(path: Path, html: str) -> bool:
-    return path.is_file() and path.read_bytes() == encode_page(html)
-
-
-def encode_page(html: str) -> bytes:
-    """Return the bytes of a page as :func:`backstory.interfaces.pages.report.page.write_page` writes them."""
-    return html.encode("utf-8", "replace")
+    mark.write_text(explanation, encoding="utf-8")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from typing import Final
 
 from backstory.writing.material import WindowMaterial
+
+_RECENT: Final = 12
+"""Number of the latest posts among which the first page opens on the best one."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,25 @@ class SitePost:
         """The documents that the post cites."""
         return tuple(use for use in self.uses if use.cited)
 
+    @property
+    def served(self) -> int:
+        """Number of its messages that the cited documents serve."""
+        return len({(quote.sent_at, quote.text) for use in self.cited for quote in use.because})
+
 
 @dataclass(frozen=True)
 class SiteDocument:
-    """A document in the prompt of at least one post, in its present revision."""
+    """A document in the prompt of at least one post, in its present revision.
+
+    Attributes:
+        document_id: Its id.
+        title: Its title.
+        path: Its file, relative to the workspace.
+        published_at: Date of publication, UTC; None if it states none.
+        tags: Its tags.
+        text: Its text.
+        home: Where it lives in the web; None if nothing tells.
+    """
 
     document_id: str
     title: str
@@ -90,6 +110,7 @@ class SiteDocument:
     published_at: datetime | None
     tags: tuple[str, ...]
     text: str
+    home: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,30 +141,65 @@ class Library:
 
     def citing(self, document_id: str | None) -> tuple[SitePost, ...]:
         """Return the posts that cite a document, in order of time."""
-        return tuple(post for post in self.posts if any(use.document_id == document_id for use in post.cited))
+        return self._citing.get(document_id or "", ())
+
+    def showing(self, document_id: str) -> tuple[SitePost, ...]:
+        """Return the posts whose writer was shown a document without citing it, in order of time."""
+        return self._showing.get(document_id, ())
 
     def written_as(self, document_id: str) -> SitePost | None:
         """Return the post that is this document; None if the document is no post of a window."""
-        return next((post for post in self.posts if post.document_id == document_id), None)
+        return self._written.get(document_id)
 
     def sharing(self, post: SitePost) -> tuple[tuple[SitePost, tuple[Use, ...]], ...]:
         """Return the other posts that cite documents of a post, with these; those with most of them first."""
         mine = {use.document_id for use in post.cited}
+        slugs = {one.slug for key in mine for one in self.citing(key)} - {post.slug}
         shared = [
             (one, tuple(use for use in one.cited if use.document_id in mine))
-            for one in self.posts
-            if one.slug != post.slug
+            for one in sorted((self._by_slug[slug] for slug in slugs), key=lambda one: self._places[one.slug])
         ]
-        return tuple(sorted(((one, uses) for one, uses in shared if uses), key=lambda pair: -len(pair[1])))
+        return tuple(sorted(shared, key=lambda pair: -len(pair[1])))
+
+    @property
+    def best(self) -> SitePost | None:
+        """The newest of the twelve latest posts whose cited documents serve most messages; None without posts."""
+        recent = self.posts[-_RECENT:]
+        return max(reversed(recent), key=lambda post: post.served, default=None)
 
     @property
     def shared_documents(self) -> int:
         """Number of documents that more than one post cites."""
-        cited = Counter(use.document_id for post in self.posts for use in post.cited)
-        return sum(count > 1 for count in cited.values())
+        return sum(len(posts) > 1 for posts in self._citing.values())
 
     @property
     def links_between_posts(self) -> int:
         """Number of pairs of a post and an earlier post that it cites."""
-        written = {post.document_id for post in self.posts if post.document_id}
-        return sum(use.document_id in written for post in self.posts for use in post.cited)
+        return sum(use.document_id in self._written for post in self.posts for use in post.cited)
+
+    @cached_property
+    def _citing(self) -> dict[str, tuple[SitePost, ...]]:
+        return self._collect(cited=True)
+
+    @cached_property
+    def _showing(self) -> dict[str, tuple[SitePost, ...]]:
+        return self._collect(cited=False)
+
+    @cached_property
+    def _written(self) -> dict[str, SitePost]:
+        return {post.document_id: post for post in self.posts if post.document_id}
+
+    @cached_property
+    def _by_slug(self) -> dict[str, SitePost]:
+        return {post.slug: post for post in self.posts}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {post.slug: place for place, post in enumerate(self.posts)}
+
+    def _collect(self, *, cited: bool) -> dict[str, tuple[SitePost, ...]]:
+        found: dict[str, list[SitePost]] = defaultdict(list)
+        for post in self.posts:
+            for key in dict.fromkeys(use.document_id for use in post.uses if use.cited == cited):
+                found[key].append(post)
+        return {key: tuple(posts) for key, posts in found.items()}

@@ -22,13 +22,19 @@ class SiteLinks:
 
     Attributes:
         pages: Page by document id.
-        files: Page by path in the workspace.
+        files: Document id or, of a post that is no document, page by path in the workspace.
+        homes: Where documents live in the web, by document id.
     """
 
     pages: Mapping[str, str]
     files: Mapping[str, str]
+    homes: Mapping[str, str]
 
     def point(self, here: str, document_id: str) -> str | None:
+        """Return the link from a page to where a document lives, else to its page; None if it has neither."""
+        return self.homes.get(document_id) or self.point_page(here, document_id)
+
+    def point_page(self, here: str, document_id: str) -> str | None:
         """Return the link from a page to that of a document; None if it has no page."""
         page = self.pages.get(document_id)
         return None if page is None else link_pages(here, page)
@@ -42,7 +48,8 @@ class SiteLinks:
             address: Address as the text holds it.
 
         Returns:
-            A page of the site, or an address in the web. None for anything else, such as a file without a page.
+            A page of the site, or an address in the web, where a document that has one lives. None for anything
+            else, such as a file without a page.
         """
         try:
             parts = urlsplit(address)
@@ -52,8 +59,10 @@ class SiteLinks:
             return Target(address)
         if parts.scheme or parts.netloc or not parts.path:
             return None
-        page = self.files.get(_locate(file, parts.path))
-        return None if page is None else Target(link_pages(here, page))
+        key = self.files.get(_locate(file, parts.path))
+        if key is None:
+            return None
+        return Target(self.point(here, key) or link_pages(here, key))
 
     def resolve_citation(self, here: str, post: SitePost, address: str, words: str) -> Target | None:
         """Resolve a link of a post: a number leads to the document's card on this page, words to its own page."""
@@ -68,9 +77,11 @@ def collect_links(library: Library) -> SiteLinks:
     """Collect the pages of all posts and documents of a site."""
     documents = {key: address_document(key) for key in library.documents}
     posts = {post.document_id: address_post(post.slug) for post in library.posts if post.document_id}
-    files = {document.path: documents[key] for key, document in library.documents.items()}
+    files = {document.path: key for key, document in library.documents.items()}
     return SiteLinks(
-        documents | posts, files | {post.path: address_post(post.slug) for post in library.posts}
+        documents | posts,
+        files | {post.path: post.document_id or address_post(post.slug) for post in library.posts},
+        {key: document.home for key, document in library.documents.items() if document.home},
     )
 
 

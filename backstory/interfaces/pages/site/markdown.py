@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +18,8 @@ from backstory.interfaces.pages.report.page import drop_controls
 
 _TOPIC: Final = "h2"
 _LAST_LEVEL: Final = 6
+_DESTINATION: Final = re.compile(r"\](?:\(|:)\s*(<[^<>\n]*>|\S+)")
+_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,58 @@ class Target:
 
 Resolve = Callable[[str, str], Target | None]
 """Returns the target of a link by its address and its words; None if the words stay without a link."""
+
+
+class Markdown:
+    """Markdown that is rendered when a page shows it.
+
+    Its ``repr`` holds everything that decides the HTML: the text, and where each of its links leads.
+
+    Args:
+        text: Markdown of a post or a document.
+        resolve: Where each link leads. For a link that leads to a page, the words must not matter, unless whatever
+            else decides the page also tells where it leads.
+        title: Title of the page.
+    """
+
+    def __init__(self, text: str, resolve: Resolve, *, title: str = "") -> None:
+        self._text = text
+        self._resolve = resolve
+        self._title = title
+
+    def __html__(self) -> Markup:
+        """Return the HTML, as templates ask for it."""
+        return render_markdown(self._text, self._resolve, title=self._title)
+
+    def __repr__(self) -> str:
+        """Return the text and the targets of its links."""
+        targets = [(address, self._resolve(address, "")) for address in sorted(find_addresses(self._text))]
+        return f"Markdown({self._text!r}, {[pair for pair in targets if pair[1]]}, title={self._title!r})"
+
+
+def find_addresses(text: str) -> set[str]:
+    """Find the addresses of all links of Markdown to other files, without parsing it.
+
+    Returns:
+        At least these addresses, and perhaps parts of them.
+    """
+    found = set()
+    for written in _DESTINATION.findall(text):
+        inner = written[1:-1] if written.startswith("<") else written
+        ends = [place for place, letter in enumerate(inner) if letter == ")"]
+        found |= {html.unescape(_ESCAPED.sub(r"\1", inner[:end])) for end in (*ends, len(inner))}
+    return found
+
+
+def begin_markdown(text: str, topics: int) -> str:
+    """Return the beginning of a post, up to the end of some topic."""
+    lines = text.splitlines(keepends=True)
+    starts = [
+        token.map[0]
+        for token in _parse(text)
+        if token.type == "heading_open" and token.tag == _TOPIC and token.map is not None
+    ]
+    return "".join(lines[: starts[topics]]) if len(starts) > topics else text
 
 
 def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:

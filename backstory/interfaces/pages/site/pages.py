@@ -1,128 +1,276 @@
-"""Renders the pages of a site."""
+"""Lists the pages of a site, and what each of them is made from."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from backstory.base.ids import digest
 from backstory.base.local_times import write_span
-from backstory.interfaces.pages.report.page import TrailLink, render_page
+from backstory.interfaces.pages.report.page import Preview, TrailLink, encode_page, render_page
 from backstory.interfaces.pages.site.addresses import (
+    ARCHIVE,
+    ATOM,
     INDEX,
+    JSON_FEED,
+    SEARCH,
+    SITEMAP,
     TAGS,
+    WITHOUT_POST,
     address_conversation,
     address_document,
+    address_month,
+    address_picture,
     address_post,
     address_tag,
     address_window,
     link_pages,
 )
-from backstory.interfaces.pages.site.filter_script import FILTER_SCRIPT
-from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use
-from backstory.interfaces.pages.site.links import SiteLinks, collect_links, name_card, paint_use
-from backstory.interfaces.pages.site.markdown import render_markdown
+from backstory.interfaces.pages.site.entries import Entries, write_date
+from backstory.interfaces.pages.site.feeds import MOST_ENTRIES, write_atom, write_json_feed, write_sitemap
+from backstory.interfaces.pages.site.library import Library, SiteDocument, SitePost
+from backstory.interfaces.pages.site.links import SiteLinks
+from backstory.interfaces.pages.site.markdown import Markdown, Target, begin_markdown
+from backstory.interfaces.pages.site.page import Page
+from backstory.interfaces.pages.site.picture import draw_picture
+from backstory.interfaces.pages.site.search_index import ASK_SCRIPT, SEARCH_SCRIPT, make_search_index
 from backstory.interfaces.pages.site.threads import BASELINE, WIDTH, draw_threads
 from backstory.text.prompts.entries import cut_line
 
 _ROOM: Final = "backstory.interfaces.pages.site"
 _FREQUENT_TAGS: Final = 24
-_QUOTES: Final = 2
 _SHARING: Final = 8
-_QUOTE_CHARACTERS: Final = 150
+_LISTED: Final = 100
+"""Most posts of a list; older ones are in the archive."""
+_LATEST: Final = 20
+_TOPICS_OF_BEST: Final = 2
+_DESCRIPTION_CHARACTERS: Final = 200
 
 
-def render_pages(library: Library, reports: Mapping[str, str]) -> dict[str, str]:
-    """Render every page of a site.
+@dataclass(frozen=True)
+class Frame:
+    """What all pages of a site share.
+
+    Attributes:
+        title: Title of the site; empty for that of its conversation.
+        base: Address where the site will stand, without a slash at its end; None if that is not known.
+        common: Hash of what any page may depend on: the code and the settings.
+    """
+
+    title: str = ""
+    base: str | None = None
+    common: str = ""
+
+
+def list_pages(
+    library: Library, links: SiteLinks, reports: Mapping[str, Page], frame: Frame
+) -> dict[str, Page]:
+    """List every page of a site, with its feeds, pictures and sitemap if it has an address.
 
     Args:
         library: What the site shows.
+        links: The pages of its posts and documents.
         reports: Pages of windows by address, which the posts link to.
+        frame: What the pages share.
 
     Returns:
-        HTML by address.
+        The pages by address.
     """
-    return dict(_Renderer(library, reports).render())
+    return dict(_Pages(library, links, reports, frame).list())
 
 
-class _Renderer:
-    """Renders pages that link to each other."""
+class _Pages:
+    """Lists pages that link to each other."""
 
-    def __init__(self, library: Library, reports: Mapping[str, str]) -> None:
+    def __init__(self, library: Library, links: SiteLinks, reports: Mapping[str, Page], frame: Frame) -> None:
         self._library = library
         self._reports = reports
-        self._links: SiteLinks = collect_links(library)
+        self._links = links
+        self._frame = frame
         self._tags = _group_by_tag(library.posts)
+        self._months = _group_by_month(library.posts)
         self._conversations = sorted({post.window.conversation_id for post in library.posts})
+        self._entries = Entries(library, links, several=len(self._conversations) > 1)
+        self._title = frame.title or _name_site(self._conversations)
 
-    def render(self) -> Iterator[tuple[str, str]]:
+    def list(self) -> Iterator[tuple[str, Page]]:
         yield from self._reports.items()
-        yield INDEX, self._render_index()
+        listed = dict(self._list_readable())
+        yield from listed.items()
+        if self._frame.base is not None:
+            yield from self._list_for_programs(self._frame.base, listed)
+
+    def _list_readable(self) -> Iterator[tuple[str, Page]]:
+        yield INDEX, self._list_index()
         yield TAGS, self._page(TAGS, "tags.html", "Tags", tags=self._count_tags(TAGS, None))
+        yield ARCHIVE, self._page(ARCHIVE, "archive.html", "Archive", years=self._count_months(ARCHIVE))
+        yield (
+            SEARCH,
+            self._page(
+                SEARCH,
+                "search.html",
+                "Search",
+                script=SEARCH_SCRIPT,
+                posts=len(self._library.posts),
+                index=_Index(self._library.posts),
+            ),
+        )
+        if self._library.without_post:
+            yield (
+                WITHOUT_POST,
+                self._page(
+                    WITHOUT_POST,
+                    "without_post.html",
+                    "Windows without a post",
+                    without_post=self._describe_absences(WITHOUT_POST),
+                ),
+            )
         for tag, posts in self._tags.items():
-            yield self._render_list(address_tag(tag), "Tag", tag, posts)
+            yield self._list_posts(address_tag(tag), "Tag", tag, posts)
+        for month, posts in self._months.items():
+            name = f"{posts[0].window.started_at:%B %Y}"
+            yield self._list_posts(address_month(month), "Month", name, posts, most=len(posts))
         for name in self._conversations:
             posts = [post for post in self._library.posts if post.window.conversation_id == name]
-            yield self._render_list(address_conversation(name), "Conversation", name, posts)
+            yield self._list_posts(address_conversation(name), "Conversation", name, posts)
         for place, post in enumerate(self._library.posts):
-            yield address_post(post.slug), self._render_post(post, place)
+            yield address_post(post.slug), self._list_post(post, place)
         for document in self._library.documents.values():
-            yield address_document(document.document_id), self._render_document(document)
+            yield address_document(document.document_id), self._list_document(document)
 
-    def _page(self, here: str, template: str, title: str, **values: Any) -> str:
-        trail = [TrailLink(link_pages(here, INDEX), "All posts"), TrailLink(link_pages(here, TAGS), "Tags")]
-        return render_page(
-            template,
-            title=title,
-            trail=values.pop("trail", trail if here != INDEX else ()),
-            room=_ROOM,
-            style="site.css",
-            to=partial(link_pages, here),
-            **values,
+    def _list_for_programs(self, base: str, listed: Mapping[str, Page]) -> Iterator[tuple[str, Page]]:
+        latest = self._library.posts[: -MOST_ENTRIES - 1 : -1]
+        pages = {post.slug: listed[address_post(post.slug)].inputs for post in latest}
+        inputs = digest([self._frame.common, self._title, base, repr(pages)])
+        yield ATOM, Page(inputs, partial(write_atom, self._title, base, latest, self._links))
+        yield JSON_FEED, Page(inputs, partial(write_json_feed, self._title, base, latest, self._links))
+        changed = {address_post(post.slug): post.window.ended_at for post in self._library.posts}
+        places = [(address, changed.get(address)) for address in listed if address != WITHOUT_POST]
+        yield SITEMAP, Page(digest([base, repr(places)]), partial(write_sitemap, base, places))
+        for post in self._library.posts:
+            drawn = digest([self._frame.common, repr(post.window.messages), repr(post.cited)])
+            yield address_picture(post.slug), Page(drawn, partial(draw_picture, post))
+
+    def _page(
+        self,
+        here: str,
+        template: str,
+        title: str,
+        *,
+        script: str = "",
+        description: str = "",
+        post: SitePost | None = None,
+        **values: Any,
+    ) -> Page:
+        base = self._frame.base
+        trail = [
+            TrailLink(link_pages(here, there), words)
+            for there, words in (
+                (INDEX, "All posts"),
+                (ARCHIVE, "Archive"),
+                (TAGS, "Tags"),
+                (SEARCH, "Search"),
+                *([(ATOM, "Feed")] if base else []),
+            )
+            if there != here
+        ]
+        preview = Preview(
+            description,
+            "article" if post else "website",
+            base and f"{base}/{here}",
+            f"{base}/{address_picture(post.slug)}" if base and post else None,
+            base and f"{base}/{ATOM}",
+        )
+        shared = {"title": title, "script": script, "post": post, "site": self._title, **values}
+        return Page(
+            digest([self._frame.common, template, repr(trail), repr(preview), repr(shared)]),
+            lambda: encode_page(
+                render_page(
+                    template,
+                    trail=trail,
+                    room=_ROOM,
+                    style="site.css",
+                    preview=preview,
+                    to=partial(link_pages, here),
+                    **shared,
+                )
+            ),
         )
 
-    def _render_index(self) -> str:
+    def _list_index(self) -> Page:
         library = self._library
+        latest = library.posts[: -_LATEST - 1 : -1]
+        conversations = [
+            (link_pages(INDEX, address_conversation(name)), name) for name in self._conversations
+        ]
         return self._page(
             INDEX,
             "index.html",
-            _title(self._conversations),
-            script=FILTER_SCRIPT if library.posts else "",
-            months=_group_by_month([self._describe(INDEX, post) for post in reversed(library.posts)]),
-            posts=library.posts,
-            cited={use.document_id for post in library.posts for use in post.cited},
+            self._title,
+            script=ASK_SCRIPT if library.posts else "",
+            description=f"{len(library.posts)} posts" if library.posts else "",
+            best=self._describe_best(),
+            months=_split_months(self._entries.describe(INDEX, post) for post in latest),
+            posts=len(library.posts),
+            latest=len(latest),
+            cited=len({use.document_id for post in library.posts for use in post.cited}),
             shared=library.shared_documents,
             between=library.links_between_posts,
-            conversations=[
-                (link_pages(INDEX, address_conversation(name)), name) for name in self._conversations
-            ],
+            conversations=conversations,
             tags=self._count_tags(INDEX, _FREQUENT_TAGS),
             all_tags=len(self._tags),
-            without_post=[
-                {
-                    "window": window,
-                    "span": write_span(window.started_at, window.ended_at),
-                    "report": self._link_report(INDEX, window.window_id),
-                }
-                for window in library.without_post
-            ],
+            years=self._count_months(INDEX),
+            absent=len(library.without_post),
+            without_post=[] if library.posts else self._describe_absences(INDEX),
             threads=draw_threads(library, self._links),
             width=WIDTH,
             baseline=BASELINE,
         )
 
-    def _render_list(self, here: str, kind: str, name: str, posts: Sequence[SitePost]) -> tuple[str, str]:
-        described = [self._describe(here, post) for post in reversed(posts)]
+    def _describe_best(self) -> dict[str, Any] | None:
+        """Describe the post on which the first page opens, with its beginning."""
+        post = self._library.best
+        if post is None:
+            return None
+        page = address_post(post.slug)
+
+        def resolve(address: str, words: str) -> Target | None:
+            target = self._links.resolve_citation(INDEX, post, address, words)
+            if target is None or target.number is None:
+                return target
+            return Target(f"{page}{target.address}", target.about, target.number, target.paint)
+
+        beginning = begin_markdown(post.text, _TOPICS_OF_BEST)
+        return self._entries.describe(INDEX, post) | {
+            "body": Markdown(beginning, resolve, title=post.title),
+            "served": post.served,
+            "is_whole": beginning == post.text,
+            "uses": [(use.number, use.title) for use in post.cited],
+        }
+
+    def _list_posts(
+        self, here: str, kind: str, name: str, posts: Sequence[SitePost], *, most: int = _LISTED
+    ) -> tuple[str, Page]:
+        shown = posts[: -most - 1 : -1]
         return here, self._page(
-            here, "list.html", f"{kind}: {name}", kind=kind, name=name, months=_group_by_month(described)
+            here,
+            "list.html",
+            f"{kind}: {name}",
+            kind=kind,
+            name=name,
+            description=f"{len(posts)} posts",
+            older=len(posts) - len(shown),
+            months=_split_months(self._entries.describe(here, post) for post in shown),
         )
 
-    def _render_post(self, post: SitePost, place: int) -> str:
+    def _list_post(self, post: SitePost, place: int) -> Page:
         here = address_post(post.slug)
-        posts = self._library.posts
+        posts, entries = self._library.posts, self._entries
         neighbours = [
-            (words, self._describe(here, posts[at]))
+            (words, entries.describe(here, posts[at]))
             for words, at in (("Earlier", place - 1), ("Later", place + 1))
             if 0 <= at < len(posts)
         ]
@@ -131,19 +279,18 @@ class _Renderer:
             "post.html",
             post.title,
             post=post,
-            about=self._describe(here, post),
-            people=len({message.author for message in post.window.messages if message.author}),
-            body=render_markdown(
-                post.text,
-                lambda address, words: self._links.resolve_citation(here, post, address, words),
-                title=post.title,
+            description=cut_line(
+                f"{write_date(post.window.started_at)}: {', '.join(post.topics)}", _DESCRIPTION_CHARACTERS
             ),
-            used=[self._describe_use(here, post, use) for use in post.cited],
-            shown=[self._describe_use(here, post, use) for use in post.uses if not use.cited],
-            later=[self._describe(here, one) for one in self._library.citing(post.document_id)],
+            about=entries.describe(here, post),
+            people=len({message.author for message in post.window.messages if message.author}),
+            body=Markdown(post.text, partial(self._links.resolve_citation, here, post), title=post.title),
+            used=[entries.describe_use(here, post, use) for use in post.cited],
+            shown=[entries.describe_use(here, post, use) for use in post.uses if not use.cited],
+            later=[entries.describe(here, one) for one in self._library.citing(post.document_id)],
             sharing=[
-                self._describe(here, one)
-                | {"shared": [(self._links.point(here, use.document_id), use.title) for use in uses]}
+                entries.describe(here, one)
+                | {"shared": [(self._links.point_page(here, use.document_id), use.title) for use in uses]}
                 for one, uses in self._library.sharing(post)[:_SHARING]
             ],
             neighbours=neighbours,
@@ -154,112 +301,109 @@ class _Renderer:
             ],
         )
 
-    def _render_document(self, document: SiteDocument) -> str:
+    def _list_document(self, document: SiteDocument) -> Page:
         here = address_document(document.document_id)
         citing = self._library.citing(document.document_id)
-        others = [
-            post
-            for post in self._library.posts
-            if post not in citing and any(use.document_id == document.document_id for use in post.uses)
-        ]
+        others = self._library.showing(document.document_id)
         return self._page(
             here,
             "document.html",
             document.title,
             document=document,
-            date=_write_date(document.published_at),
-            body=render_markdown(
+            date=write_date(document.published_at),
+            body=Markdown(
                 document.text,
                 lambda address, _words: self._links.resolve(here, document.path, address),
                 title=document.title,
             ),
-            citing=[self._describe_citing(here, post, document.document_id) for post in citing],
-            others=[self._describe(here, post) for post in others],
+            citations=len(citing),
+            citing=[
+                self._entries.describe_citing(here, post, document.document_id)
+                for post in citing[: -_LISTED - 1 : -1]
+            ],
+            older=max(len(citing) - _LISTED, 0),
+            others=[self._entries.describe(here, post) for post in others[: -_LISTED - 1 : -1]],
             tags=[
                 (link_pages(here, address_tag(tag)) if tag in self._tags else None, tag)
                 for tag in document.tags
             ],
         )
 
-    def _describe(self, here: str, post: SitePost) -> dict[str, Any]:
-        """Describe a post as an entry of a list."""
-        window = post.window
-        return {
-            "address": link_pages(here, address_post(post.slug)),
-            "title": post.title,
-            "month": f"{window.started_at:%B %Y}",
-            "day": window.started_at.day,
-            "weekday": f"{window.started_at:%a}",
-            "date": _write_date(window.started_at),
-            "iso": window.started_at.isoformat(),
-            "span": write_span(window.started_at, window.ended_at),
-            "topics": post.topics,
-            "messages": len(window.messages),
-            "cites": len(post.cited),
-            "later": len(self._library.citing(post.document_id)),
-            "conversation": window.conversation_id if len(self._conversations) > 1 else "",
-            "conversation_address": link_pages(here, address_conversation(window.conversation_id)),
-            "tags": [(link_pages(here, address_tag(tag)), tag) for tag in post.tags],
-        }
-
-    def _describe_use(self, here: str, post: SitePost, use: Use) -> dict[str, Any]:
-        """Describe a document of a post: the passage, and the messages that it serves."""
-        others = [one for one in self._library.citing(use.document_id) if one.slug != post.slug]
-        return {
-            "card": name_card(use),
-            "number": use.number,
-            "paint": paint_use(use),
-            "title": use.title,
-            "address": self._links.point(here, use.document_id),
-            "date": _write_date(use.published_at),
-            "is_post": self._library.written_as(use.document_id) is not None,
-            "passage": render_markdown(use.passage, _drop_link, title=use.title),
-            "because": [
-                (f"{quote.sent_at:%H:%M}", quote.author or "", cut_line(quote.text, _QUOTE_CHARACTERS))
-                for quote in _choose_quotes(use.because)
-            ],
-            "count": len(use.because),
-            "others": [self._describe(here, one) for one in others],
-        }
-
-    def _describe_citing(self, here: str, post: SitePost, document_id: str) -> dict[str, Any]:
-        """Describe a post that cites a document, with the passage in the post's prompt."""
-        use = next(use for use in post.cited if use.document_id == document_id)
-        return self._describe(here, post) | {"use": self._describe_use(here, post, use)}
-
-    def _count_tags(self, here: str, most: int | None) -> list[tuple[str, str, int]]:
+    def _count_tags(self, here: str, most: int | None) -> Sequence[tuple[str, str, int]]:
         """Count the posts of each tag, the most frequent tags first."""
         counted = sorted(self._tags.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:most]
         return [(link_pages(here, address_tag(tag)), tag, len(posts)) for tag, posts in counted]
+
+    def _count_months(self, here: str) -> Sequence[tuple[int, Sequence[tuple[str, str, int]]]]:
+        """Count the posts of each month, by year, the latest first."""
+        years: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
+        for month, posts in reversed(self._months.items()):
+            begun = posts[0].window.started_at
+            years[begun.year].append((link_pages(here, address_month(month)), f"{begun:%B}", len(posts)))
+        return list(years.items())
+
+    def _describe_absences(self, here: str) -> Sequence[dict[str, Any]]:
+        return [
+            {
+                "window": window,
+                "span": write_span(window.started_at, window.ended_at),
+                "report": self._link_report(here, window.window_id),
+            }
+            for window in self._library.without_post
+        ]
 
     def _link_report(self, here: str, window_id: str) -> str | None:
         page = address_window(window_id)
         return link_pages(here, page) if page in self._reports else None
 
 
-def _write_date(moment: datetime | None) -> str:
-    return "undated" if moment is None else f"{moment.day} {moment:%B %Y}"
+class _Index:
+    """The index of the search, made when its page is."""
+
+    def __init__(self, posts: Sequence[SitePost]) -> None:
+        self._posts = posts
+
+    def __html__(self) -> str:
+        return make_search_index(self._posts[::-1])
+
+    def __repr__(self) -> str:
+        """Return what decides the index."""
+        shown = [
+            [
+                post.slug,
+                post.title,
+                post.tags,
+                post.topics,
+                post.text,
+                str(post.window.started_at),
+                post.window.conversation_id,
+            ]
+            for post in self._posts
+        ]
+        return digest([repr(shown)])
 
 
-def _drop_link(_address: str, _words: str) -> None:
-    """Leave the words of a link in a passage: its links are on the page of its document."""
-
-
-def _choose_quotes(because: Sequence[Quote]) -> list[Quote]:
-    """Choose the longest messages, as the most informative ones, in order of time."""
-    longest = sorted(range(len(because)), key=lambda place: (-len(because[place].text), place))[:_QUOTES]
-    return [because[place] for place in sorted(longest)]
-
-
-def _title(conversations: Sequence[str]) -> str:
+def _name_site(conversations: Sequence[str]) -> str:
     return f"Posts of {conversations[0]}" if len(conversations) == 1 else "Posts"
 
 
 def _group_by_tag(posts: Sequence[SitePost]) -> dict[str, list[SitePost]]:
-    tags = sorted({tag for post in posts for tag in post.tags})
-    return {tag: [post for post in posts if tag in post.tags] for tag in tags}
+    tags: dict[str, list[SitePost]] = defaultdict(list)
+    for post in posts:
+        for tag in dict.fromkeys(post.tags):
+            tags[tag].append(post)
+    return dict(sorted(tags.items()))
 
 
-def _group_by_month(entries: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    months = dict.fromkeys(entry["month"] for entry in entries)
-    return [(month, [entry for entry in entries if entry["month"] == month]) for month in months]
+def _group_by_month(posts: Sequence[SitePost]) -> dict[str, list[SitePost]]:
+    months: dict[str, list[SitePost]] = defaultdict(list)
+    for post in posts:
+        months[f"{post.window.started_at:%Y-%m}"].append(post)
+    return dict(sorted(months.items()))
+
+
+def _split_months(entries: Iterator[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    months: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for entry in entries:
+        months[entry["month"]].append(entry)
+    return list(months.items())

@@ -12,6 +12,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
+from backstory.ingest.sources.web_address import find_web_address
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.stages.letters import read_assignment
@@ -165,6 +166,7 @@ def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, 
             published_at=row["published_at"],
             tags=tuple(row["tags"]),
             text=row["text"],
+            home=find_web_address(workspace, row["uri"]),
         )
         for row in rows.iter_rows(named=True)
     }

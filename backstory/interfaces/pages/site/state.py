@@ -1,12 +1,13 @@
-"""Detect whether a site or any of its inputs has changed since the site was written.
+"""Detect whether a site, one of its pages or any of their inputs has changed since it was written.
 
-All inputs that may be read are hashed: a site is rebuilt too often rather than too seldom.
+All inputs that may be read are hashed: a site is looked through too often rather than too seldom.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -26,38 +27,91 @@ from backstory.storage.tables.schemas import TABLES
 _SITE: Final = "site"
 """Name in the ledger of the sites in the workspace, by folder: inputs, hash of the pages, and their number."""
 
+_PAGES: Final = "site pages"
+"""Name in the ledger of the single pages of these sites, by folder and address: inputs, and hash of the page."""
+
 _RENDERERS: Final = ("jinja2", "markdown-it-py")
 
 
-def hash_inputs(workspace: Workspace) -> str:
+@dataclass(frozen=True)
+class SiteInputs:
+    """Hashes of what a site is made from.
+
+    Attributes:
+        common: Of what any page may depend on: the code, the settings and the fit.
+        tables: Of each partition, by table and key.
+        files: Of the files of posts and documents, and the version of the index.
+    """
+
+    common: str
+    tables: Mapping[str, Mapping[str, str]]
+    files: str
+
+    @property
+    def whole(self) -> str:
+        """Hash of everything."""
+        partitions = [
+            f"{table} {key} {content}"
+            for table, hashes in self.tables.items()
+            for key, content in sorted(hashes.items())
+        ]
+        return digest([self.common, self.files, *partitions])
+
+
+def hash_inputs(workspace: Workspace) -> SiteInputs:
     """Hash the inputs of a workspace's pages: tables, files of posts and documents, the fit, settings and code."""
-    tables = [
-        f"{table} {key} {content}"
-        for table in TABLES
-        for key, content in sorted(hash_partitions(workspace.tables, table).items())
-    ]
+    # Reports describe the fit by which their documents were weighed, as long as it is the one of today.
+    learned = (
+        hashlib.sha256(workspace.learned.read_bytes()).hexdigest() if workspace.learned.is_file() else ""
+    )
     files = [
         hash_documents(workspace.posts_dir, (), FileHashes(workspace.ledger)),
         hash_document_files(workspace, workspace.list_other_parts()),
         current_version(workspace.index),
-        # Reports describe the fit by which their documents were weighed, as long as it is the one of today.
-        hashlib.sha256(workspace.learned.read_bytes()).hexdigest() if workspace.learned.is_file() else "",
     ]
-    return digest([_hash_code(), workspace.settings.model_dump_json(), *files, *tables])
+    return SiteInputs(
+        digest([_hash_code(), workspace.settings.model_dump_json(), learned]),
+        {table: hash_partitions(workspace.tables, table) for table in TABLES},
+        digest(files),
+    )
 
 
-def is_as_written(workspace: Workspace, folder: Path, inputs: str) -> bool:
+def is_as_written(workspace: Workspace, folder: Path, inputs: SiteInputs) -> bool:
     """Return whether the folder holds exactly the pages that were written from these inputs."""
     known = workspace.ledger.read(_SITE).get(_name(workspace, folder))
-    return known is not None and known.inputs == inputs and known.content == _hash_folder(folder)
+    return known is not None and known.inputs == inputs.whole and known.content == _hash_folder(folder)
 
 
-def record_pages(workspace: Workspace, folder: Path, inputs: str, pages: Mapping[str, bytes]) -> None:
-    """Record the pages that were written into a folder in the workspace. Nothing is recorded of other folders."""
+def read_pages(workspace: Workspace, folder: Path) -> dict[str, Entry]:
+    """Return inputs and hash of each page that was written into a folder in the workspace, by address."""
+    if not folder.is_relative_to(workspace.root):
+        return {}
+    place = f"{_name(workspace, folder)}/"
+    return {
+        key.removeprefix(place): entry
+        for key, entry in workspace.ledger.read(_PAGES).items()
+        if key.startswith(place)
+    }
+
+
+def record_pages(workspace: Workspace, folder: Path, inputs: SiteInputs, pages: Mapping[str, Entry]) -> None:
+    """Record the pages that are in a folder in the workspace. Nothing is recorded of other folders.
+
+    Args:
+        workspace: An open workspace.
+        folder: The folder of the site.
+        inputs: What the site was made from.
+        pages: Inputs and hash of each page, by address.
+    """
     if not folder.is_relative_to(workspace.root):
         return
-    written = _hash_pages({name: hashlib.sha256(page).hexdigest() for name, page in pages.items()})
-    workspace.ledger.record(_SITE, {_name(workspace, folder): Entry(inputs, written, len(pages))})
+    place = _name(workspace, folder)
+    known = read_pages(workspace, folder)
+    workspace.ledger.forget(_PAGES, [f"{place}/{address}" for address in known.keys() - pages.keys()])
+    changed = {address: entry for address, entry in pages.items() if known.get(address) != entry}
+    workspace.ledger.record(_PAGES, {f"{place}/{address}": entry for address, entry in changed.items()})
+    written = _hash_pages({address: entry.content for address, entry in pages.items()})
+    workspace.ledger.record(_SITE, {place: Entry(inputs.whole, written, len(pages))})
 
 
 def _name(workspace: Workspace, folder: Path) -> str:

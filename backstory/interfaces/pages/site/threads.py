@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from backstory.interfaces.pages.site.addresses import INDEX, address_post, link_pages
-from backstory.interfaces.pages.site.library import Library, SitePost
+from backstory.interfaces.pages.site.library import Library, SiteDocument, SitePost
 from backstory.interfaces.pages.site.links import SiteLinks
 from backstory.text.prompts.entries import cut_line
 
@@ -17,7 +19,10 @@ WIDTH: Final = 1160
 BASELINE: Final = 230
 _MARGIN: Final = 24
 _HIGHEST: Final = 200
+_LEAST_RADIUS: Final = 2.5
 _TITLE_CHARACTERS: Final = 80
+_LABEL_WIDTH: Final = 17
+_YEAR_WIDTH: Final = 36
 
 
 @dataclass(frozen=True)
@@ -68,33 +73,49 @@ def draw_threads(library: Library, links: SiteLinks) -> Threads | None:
     begin = _MARGIN + step * (len(documents) + 0.5)
     post_places = [begin + 1.5 * step * place for place in range(len(posts))]
     places |= {post.document_id: x for post, x in zip(posts, post_places, strict=True) if post.document_id}
-    years = [document.published_at.year if document.published_at else None for document in documents]
+    labelled = range(len(posts) - 1, -1, -max(1, ceil(_LABEL_WIDTH / (1.5 * step))))
+    most = max(step * 0.6, _LEAST_RADIUS)
     return Threads(
         documents=tuple(
             Node(
                 x=places[document.document_id],
-                radius=_grow(library, document.document_id),
-                address=links.point(INDEX, document.document_id),
+                radius=min(_grow(library, document.document_id), most),
+                address=links.point_page(INDEX, document.document_id),
                 title=cut_line(document.title, _TITLE_CHARACTERS),
-                label=str(year) if year is not None and year != before else "",
+                label=label,
             )
-            for document, year, before in zip(documents, years, [None, *years], strict=False)
+            for document, label in zip(documents, _label_years(documents, step), strict=True)
         ),
         posts=tuple(
             Thread(
                 Node(
                     x=x,
-                    radius=_grow(library, post.document_id),
+                    radius=min(_grow(library, post.document_id), most),
                     address=link_pages(INDEX, address_post(post.slug)),
                     title=cut_line(post.title, _TITLE_CHARACTERS),
-                    label=f"{post.window.started_at.day} {post.window.started_at:%b}",
+                    label=f"{post.window.started_at.day} {post.window.started_at:%b}"
+                    if place in labelled
+                    else "",
                 ),
                 _draw_arcs(library, post, x, places),
             )
-            for post, x in zip(posts, post_places, strict=True)
+            for place, (post, x) in enumerate(zip(posts, post_places, strict=True))
         ),
         left_out=len(library.posts) - len(posts),
     )
+
+
+def _label_years(documents: Sequence[SiteDocument], step: float) -> list[str]:
+    """Write the year under the first document of each, where it leaves the one before legible."""
+    labels: list[str] = []
+    year, free = None, 0.0
+    for place, document in enumerate(documents):
+        own = document.published_at.year if document.published_at else None
+        is_shown = own is not None and own != year and place * step >= free
+        labels.append(str(own) if is_shown else "")
+        if is_shown:
+            year, free = own, place * step + _YEAR_WIDTH
+    return labels
 
 
 def _grow(library: Library, document_id: str | None) -> float:

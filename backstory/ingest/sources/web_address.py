@@ -1,0 +1,77 @@
+"""Where a document lives in the web: as its own text states, or as the source that it was fetched from tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from backstory.base.errors import DocumentError
+from backstory.ingest.documents.formats.html_head import HtmlHead, find_html_encoding
+from backstory.ingest.documents.formats.text_decoding import decode_text
+from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.roots import list_sources, locate_document
+from backstory.settings.paths import WorkspacePaths
+
+_FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
+_MARKDOWN: Final = frozenset({".md", ".markdown"})
+_HTML: Final = frozenset({".html", ".htm", ".xhtml"})
+_DRIVE: Final = "https://drive.google.com/open?id="
+
+
+def find_web_address(workspace: WorkspacePaths, uri: str) -> str | None:
+    """Find where a document lives in the web.
+
+    Args:
+        workspace: An open workspace.
+        uri: Uri of a document that is no written post.
+
+    Returns:
+        The address that its file states (``url`` in front matter, the canonical link of a page), else the one from
+        which its source has fetched it; None if neither is known.
+    """
+    path = locate_document(workspace, uri) if SOURCE_MARK in uri else workspace.documents_dir / uri
+    stated = None if path is None or not path.is_file() else _read_stated(path, uri)
+    return stated or _find_fetched(workspace, uri)
+
+
+def _read_stated(path: Path, uri: str) -> str | None:
+    suffix = path.suffix.lower()
+    try:
+        if suffix in _MARKDOWN:
+            front, _ = split_front_matter(decode_text(path.read_bytes(), uri), uri)
+            values = [front.text(name) for name in _FIELDS]
+        elif suffix in _HTML:
+            content = path.read_bytes()
+            head = HtmlHead()
+            head.feed(decode_text(content, uri, find_html_encoding(content)))
+            values = [head.address]
+        else:
+            return None
+    except (DocumentError, AssertionError):
+        return None  # the table documents holds an earlier revision, and says why the file cannot be read
+    return next((value for value in values if value and is_web_address(value)), None)
+
+
+def is_web_address(value: str) -> bool:
+    """Return whether a text is an address of the web; front matter of Hugo, for example, states a path as ``url``."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:  # such as an unclosed bracket of an address of IPv6
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _find_fetched(workspace: WorkspacePaths, uri: str) -> str | None:
+    name, mark, below = uri.partition(SOURCE_MARK)
+    source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
+    if source is None or not source.settings.is_remote:
+        return None
+    key = read_state(source.root).keys.get(below)
+    if key is None:
+        return None
+    if source.settings.drive is not None:
+        return f"{_DRIVE}{key}"
+    return key if is_web_address(key) else None

@@ -1,0 +1,26 @@
+"""Settings of what is published: the site, its feeds, and exports of the posts to other generators of sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field, field_validator
+
+from backstory.base.addresses import clean_address
+from backstory.settings.groups import SettingsGroup
+
+
+class SiteSettings(SettingsGroup):
+    """The site of the posts, and their export. No run reads these settings."""
+
+    base_url: str | None = None
+    """Address where the site will stand, such as https://example.org/blog; null for no feeds and no sitemap."""
+    title: str = ""
+    """Title of the site and its feeds; empty names the conversation."""
+    front_matter: Mapping[str, str | None] = Field(default_factory=dict)
+    """Front matter of exported posts: `pubDate: "{date}"`, `layout: post`; null leaves out what a format has."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return clean_address(value)
