@@ -5,7 +5,9 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", "60"))
+from tests.long_tests import some
+
+EXAMPLES = int(os.environ.get("BACKSTORY_FUZZ_EXAMPLES", some(60)))
 fuzz = settings(max_examples=EXAMPLES)
 TOKENS = [
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\xe2\x80\x8e", b"\r\n", b"\n", b'"', b"'", b"[", b"]", b"{",

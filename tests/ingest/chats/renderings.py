@@ -71,7 +71,7 @@ _CLOCKS_WITH_SECONDS: dict[str, tuple[str, Callable[[datetime], str]]] = {
 }
 _JOINTS = (", ", " ")
 _BENGALI = str.maketrans("0123456789", "০১২৩৪৫৬৭৮৯")
-_OF_LOCALES: dict[str, tuple[str, bool, Write]] = {
+OF_LOCALES: dict[str, tuple[str, bool, Write]] = {
     "vi": ("dmy", False, lambda at: f"{at:%H:%M}, {at:%d/%m/%Y} - "),
     "vi short": ("dmy", False, lambda at: f"{at:%H:%M} {at.day}/{at.month}/{at:%y} - "),
     "vi iOS": ("dmy", True, lambda at: f"[{at:%H:%M:%S}, {at:%d/%m/%Y}] "),
@@ -111,7 +111,7 @@ def renderings() -> Iterator[Rendering]:
         for clock, (pattern, period) in _CLOCKS_WITH_SECONDS.items():
             write = _header("[{}{}{}{}] ", day, joint, _numbers(pattern), period)
             yield Rendering(f"iOS {date} {clock}", order, True, write)
-    for name, (order, has_seconds, write) in _OF_LOCALES.items():
+    for name, (order, has_seconds, write) in OF_LOCALES.items():
         yield Rendering(name, order, has_seconds, write)
 
 
