@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 
@@ -14,6 +14,16 @@ def localize(moment: datetime, timezone: str) -> datetime:
         timezone: Name of a time zone, such as ``Europe/Berlin``.
     """
     return moment.astimezone(ZoneInfo(timezone))
+
+
+def put_in_zone(moment: datetime, timezone: str) -> datetime:
+    """Return a moment in UTC; one without a zone was written by the clock of a time zone.
+
+    Args:
+        moment: A datetime with or without a zone.
+        timezone: Name of a time zone.
+    """
+    return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))).astimezone(UTC)
 
 
 def write_span(first: datetime, last: datetime) -> str:

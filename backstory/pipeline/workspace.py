@@ -24,6 +24,8 @@ from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
 
 # What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
 if TYPE_CHECKING:
+    import polars as pl
+
     from backstory.ingest.chats.last_reading import LastReading
     from backstory.models.embeddings.batch_jobs import EmbeddingJobs
     from backstory.models.rerankers.judgement_cache import JudgementCache
@@ -49,6 +51,18 @@ class Workspace(WorkspacePaths):
     def feeds_back(self) -> bool:
         """Whether written posts are documents for later windows."""
         return self.settings.writers.feedback == "on"
+
+    @property
+    def shares_posts(self) -> bool:
+        """Whether written posts are documents for later windows of every conversation."""
+        return self.feeds_back and self.settings.writers.feedback_scope == "workspace"
+
+    def date_locally(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Put the dates of documents, ``published_at``, into the time zone in which people are shown them."""
+        import polars as pl
+
+        zone = self.settings.conversations.timezone
+        return rows.with_columns(pl.col("published_at").dt.convert_time_zone(zone))
 
     @property
     def rag(self) -> RAGSettings:

@@ -123,7 +123,7 @@ class Citation:
         title: Its title.
         slug: Its slug.
         path: Its file, relative to the workspace; empty if the document has none.
-        published_at: Date of publication, UTC; None if it states none.
+        published_at: Date of publication, in the time zone of the workspace; None if it states none.
         tags: Its tags.
         passage: The part of it that serves this window.
         messages: Positions in :attr:`WindowMaterial.messages` of the messages that it serves.

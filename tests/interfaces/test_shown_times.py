@@ -8,6 +8,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.local_times import localize, write_span
+from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.windows import find_window, list_windows
@@ -91,6 +92,34 @@ def test_posts_reports_and_the_site_show_the_clock_of_the_conversation(
     build_site(berlin, tmp_path / "site")
     pages = "".join(path.read_text("utf-8") for path in (tmp_path / "site").rglob("*.html"))
     assert "2025-03-16 00:30 to 00:30 Europe/Berlin" in pages
+
+
+def test_a_date_without_a_time_is_a_day_of_the_workspace_wherever_it_is_shown(berlin: Workspace) -> None:
+    midnight = datetime(2024, 6, 30, 22, tzinfo=UTC)  # sourdough.md is of the first of July
+    rows = read_table(berlin.tables, "contexts").filter(slug="sourdough")
+    assert set(rows["published_at"]) == {midnight}
+    texts = read_table(berlin.tables, "window_contexts").select("text", "cited_text").rows()
+    assert all("2024-07-01" in text and "2024-06-30" not in text for row in texts for text in row)
+    posts = [path.read_text("utf-8") for path in berlin.posts_dir.glob("*.md")]
+    assert all("1 July 2024" in text for text in posts)
+    with Library.open(berlin.root) as library:
+        hits = library.search("sluggish sourdough starter").hits
+        assert {f"{hit.date:%Y-%m-%d}" for hit in hits if hit.slug == "sourdough"} == {"2024-07-01"}
+        told = library.context("The sourdough starter is sluggish")
+        assert {f"{one.date:%Y-%m-%d}" for one in told.documents if one.uri == "sourdough.md"} == {
+            "2024-07-01"
+        }
+        assert "2024-07-01" in told.text
+        assert {
+            f"{one.date:%Y-%m-%d}" for one in library.documents().documents if one.slug == "sourdough"
+        } == {"2024-07-01"}
+    for command in (("documents",), ("search", "sourdough"), ("context", "2025-03-16"), ("check",)):
+        shown = run(*command, "-w", str(berlin.root)).output
+        assert "2024-07-01" in shown, command
+        assert "2024-06-30" not in shown, command
+    of_day = run("search", "sourdough", "--as-of", "2024-07-01", "-w", str(berlin.root)).output
+    of_day_before = run("search", "sourdough", "--as-of", "2024-06-30", "-w", str(berlin.root)).output
+    assert ("2024-07-01" in of_day, "2024-07-01" in of_day_before) == (True, False)
 
 
 def test_the_input_of_a_writer_has_local_times_and_their_zone_beside_those_of_utc(berlin: Workspace) -> None:

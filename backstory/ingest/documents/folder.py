@@ -17,6 +17,7 @@ import polars as pl
 from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.base.extras import is_installed
 from backstory.base.ids import digest, is_written
+from backstory.base.local_times import put_in_zone
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.archives import Archive
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -81,6 +82,7 @@ def read_documents(
     previous_reading: str = "",
     apart: Collection[Path] = (),
     readers: Sequence[DocumentReader] = READERS,
+    timezone: str = "UTC",
 ) -> DocumentRead:
     """Read every document of a folder, and keep earlier revisions.
 
@@ -99,6 +101,7 @@ def read_documents(
             changed files.
         apart: Files and folders with another purpose, which are skipped if they are in the folder.
         readers: Available readers; the first that supports a file reads it.
+        timezone: Time zone of dates and times that state none.
 
     Raises:
         ContractError: ``previous`` is not a table ``documents``.
@@ -109,6 +112,7 @@ def read_documents(
         previous,
         previous_reading=previous_reading,
         readers=readers,
+        timezone=timezone,
     )
 
 
@@ -120,6 +124,7 @@ def read_listed_documents(
     previous_reading: str = "",
     readers: Sequence[DocumentReader] = READERS,
     hashes: FileHashes | None = None,
+    timezone: str = "UTC",
     mentions_undated: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> DocumentRead:
@@ -132,6 +137,7 @@ def read_listed_documents(
         previous_reading: The earlier call's ``reading``.
         readers: Available readers; the first that supports a file reads it.
         hashes: Hashes of files that have not changed since an earlier call; None to read every file.
+        timezone: Time zone of dates and times that state none: a day begins at its midnight.
         mentions_undated: Whether the reasons say which documents have no date, which matters to windows alone.
         progress: Called with the number of files read and of all files, before each.
 
@@ -139,7 +145,7 @@ def read_listed_documents(
         ContractError: ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
-    reading = name_reading(settings, readers)
+    reading = name_reading(settings, readers, timezone)
     known = _group_revisions(previous)
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
@@ -150,8 +156,8 @@ def read_listed_documents(
         reusable = earlier if reading == previous_reading else {}
         try:
             known_revision = _find_unchanged(file, reusable, readers, hashes)
-            current, source = known_revision or _look_at(
-                file, reusable, readers, _settings_of(file, settings), hashes
+            current, source = known_revision or _put_in_zone(
+                *_look_at(file, reusable, readers, _settings_of(file, settings), hashes), timezone
             )
         except FileNotFoundError:  # the file was removed after the folder was listed
             if hashes is not None:
@@ -178,14 +184,26 @@ def read_listed_documents(
     )
 
 
-def name_reading(settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS) -> str:
+def name_reading(
+    settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS, timezone: str = "UTC"
+) -> str:
     """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
     formats = (reader.format for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
     extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
     parsers = [*extras, name_recognition(settings)]
-    return digest([_REVISION_OF_READING, *stated, *parsers, *formats])
+    return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
+
+
+def _put_in_zone(
+    current: Revision | None, source: DocumentSource, timezone: str
+) -> tuple[Revision | None, DocumentSource]:
+    """Put a date that states no zone into the one of the workspace."""
+    if current is None or current.published_at is None:
+        return current, source
+    moment = put_in_zone(current.published_at, timezone)
+    return replace(current, published_at=moment), replace(source, date=source.date and moment)
 
 
 def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:

@@ -21,8 +21,8 @@ class ParsedDocument:
         text: The body, newlines as ``\n``, never blank.
         title: Title, from a field or else from the first heading.
         slug: Slug.
-        published_at: When it was published, UTC.
-        updated_at: By when it was written, UTC, where it states no date of publication.
+        published_at: When it was published; without a zone if it states none.
+        updated_at: By when it was written, likewise, where it states no date of publication.
         updated_by: What ``updated_at`` was taken from.
         tags: Tags in the order given, each once.
         kind: Kind.

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.padding import Padding
 
+from backstory.base.local_times import name_zone
 from backstory.base.wording import count, count_rest, name_some
 from backstory.interfaces.cli.failure import INCOMPLETE
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
@@ -126,7 +127,7 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
     encoding = row["encoding"] or "binary"
     lines = [
         f"{_FORMATS.get(row['format'], row['format'])}: {count(row['rows'], 'message')} by {by}{inner}",
-        f"{row['first']:%Y-%m-%d %H:%M} to {row['last']:%Y-%m-%d %H:%M} UTC",
+        f"{row['first']:%Y-%m-%d %H:%M} to {row['last']:%Y-%m-%d %H:%M} {name_zone(row['first'])}",
         f"{order}; {clock}; {encoding}; {_language(row)}",
     ]
     return [*lines, f"note: {row['reason']}"] if row["reason"] else lines

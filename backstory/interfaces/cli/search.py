@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from dataclasses import replace
+from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Annotated, Literal
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
@@ -113,10 +115,12 @@ def search(
         paths=path or (),
         kinds=kind or (),
         tags=tag or (),
-        as_of=None if as_of is None else datetime.combine(as_of, time.max, UTC),
         pages=read_pages(pages),
     )
     with Library.open(workspace) as library:
+        if as_of is not None:
+            zone = ZoneInfo(library.workspace.settings.conversations.timezone)
+            filters = replace(filters, as_of=datetime.combine(as_of, time.max, zone))
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
         if as_json:
             print_json(answer.to_dict())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Final
@@ -231,6 +231,7 @@ def _cover(
         embedder_id=workspace.embedder.id,
         known_languages=workspace.embedder.languages,
     ).row(0, named=True)
+    retrieved = replace(retrieved, contexts=workspace.date_locally(retrieved.contexts))
     rows = retrieved.contexts.to_dicts()
     budget = add_budget_of_posts(context) if workspace.feeds_back else context
     written = format_context(rows, budget, plan.form)

@@ -242,7 +242,7 @@ def place_text(row: dict[str, Any]) -> PlacedText:
 
 def _read_corpus(workspace: Workspace) -> Corpus:
     revisions = read_table(workspace.tables, "documents", [WHOLE])
-    documents = revisions.filter(pl.col("status") == "ok").sort("uri")
+    documents = workspace.date_locally(revisions.filter(pl.col("status") == "ok").sort("uri"))
     # A file that could not be read keeps its last good revision, so that its own row comes last.
     last = revisions.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
     hashes = dict(last.select("uri", "content_hash").iter_rows())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from backstory.base.errors import StaleIndexWarning
+from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.ingest.documents.files import list_foreign
@@ -79,7 +80,10 @@ class OpenSnapshot:
                 self.described.clear()
                 unknown = list(dict.fromkeys(chunk_ids))
             if unknown:
-                self.described.update(zip(unknown, self.index.describe_few(unknown), strict=True))
+                zone = self.workspace.settings.conversations.timezone
+                for chunk_id, row in zip(unknown, self.index.describe_few(unknown), strict=True):
+                    date = row["published_at"] and localize(row["published_at"], zone)
+                    self.described[chunk_id] = {**row, "published_at": date}
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
     def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
     Raises:
         WorkspaceError: No run has finished yet, or runs keep changing the tables.
     """
-    rows = read_document_catalog(workspace.tables)
+    rows = workspace.date_locally(read_document_catalog(workspace.tables))
     tenant = workspace.settings.rag.tenant
     if tenant is not None:
         mine = _read_tenants(workspace).filter(pl.col("tenant") == tenant)

@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory.base.environment import SETTINGS_FILE, find_settings_of
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
+from backstory.base.local_times import localize
 from backstory.base.wording import count, inflect, name_some
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
@@ -195,7 +196,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
             )
     if inside is None or in_posts:
         listing = list_documents(workspace, workspace.list_other_parts())
-        found = read_listed_documents(listing, documents)
+        found = read_listed_documents(listing, documents, timezone=chats.timezone)
         found = leave_out_documents(found, forgotten, documents.folder)
         wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
         rows = [row for row in describe_documents(found, documents.folder) if wanted(row["source"])]
@@ -274,7 +275,7 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
             update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
         )
         read = read_exports(folder, chats)
-        beside = read_documents(folder, documents, readers=list_readers_beside(read))
+        beside = read_documents(folder, documents, readers=list_readers_beside(read), timezone=chats.timezone)
         reading = _tell_apart(read, chats.folder, [beside])
         if not reading.files:
             reading.problems.append(f"{folder}: there is no file in it")
@@ -286,7 +287,10 @@ def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
         read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
         readers = list_readers_beside(read)
         listings = (list_file(path, make_rules(documents)) for path in members)
-        beside_each = [read_listed_documents(listing, documents, readers=readers) for listing in listings]
+        beside_each = [
+            read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
+            for listing in listings
+        ]
         found.append(_tell_apart(read, chats.folder, beside_each))
     return found
 
@@ -307,6 +311,9 @@ def _tell_apart(read: ExportRead, folder: str, beside: Sequence[DocumentRead]) -
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
     files = {row["source"]: row for reading in readings for row in reading.files}
     ordered = [files[name] for name in sorted(files)]
+    for row in ordered:
+        zone = row["timezone"] or settings.conversations.timezone
+        row |= {name: localize(row[name], zone) for name in ("first", "last") if row[name]}
     # Conversations of the same name in two folders are different ones, so they are counted per reading.
     messages = sum(len(assign_message_ids(reading.messages)) for reading in readings)
     people = {name for reading in readings for name in reading.messages["author"].drop_nulls().unique()}

@@ -44,5 +44,8 @@ def _require_documents(workspace: Workspace) -> None:
     previous = read_previous(workspace, "documents")
     if previous is not None:
         listing = list_documents(workspace, workspace.list_other_parts())
-        read = read_listed_documents(listing, workspace.settings.documents, previous)
+        settings = workspace.settings
+        read = read_listed_documents(
+            listing, settings.documents, previous, timezone=settings.conversations.timezone
+        )
         require_documents(workspace, previous, read.documents)

@@ -227,7 +227,7 @@ def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
             "asked_by": [texts[key] for key in row["matched_query_chunks"] if key in texts],
             "probability": probabilities.get(row["document_id"], 0.0),
         }
-        for row in contexts.sort("rank").to_dicts()
+        for row in workspace.date_locally(contexts).sort("rank").to_dicts()
     ]
     causes = decisions.filter(~pl.col("kept"))["cause"].value_counts().sort("cause")
     return {**summary.row(0, named=True), "documents": documents, "dropped": dict(causes.iter_rows())}

@@ -115,7 +115,8 @@ def _read_links(
     folder = workspace.settings.documents.folder
     first, last = (read_clocks(windows, name).dt.date() for name in ("started_at", "ended_at"))
     days = windows.select("window_id", day=pl.date_ranges(first, last)).explode("day")
-    of_days = documents.with_columns(day=pl.col("published_at").dt.date()).join(
+    dated = workspace.date_locally(documents)
+    of_days = dated.with_columns(day=pl.col("published_at").dt.date()).join(
         days, on="day", how="semi", maintain_order="left"
     )
     links = [

@@ -30,7 +30,7 @@ def find_zones(workspace: Workspace, chats: Iterable[tuple[str, str, str]]) -> d
     """
     settings = workspace.settings.conversations
     named = {name: one.timezone for name, one in settings.overrides.items() if one.timezone is not None}
-    if not named or workspace.feeds_back:
+    if not named or workspace.shares_posts:
         return {}
     found: dict[str, set[str]] = {}
     for conversation, name, file in chats:

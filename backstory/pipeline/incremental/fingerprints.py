@@ -32,14 +32,14 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 14,
         "windows": 3,
         "window_chunks": 3,
-        "documents": 8,
+        "documents": 9,
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 7,
         "contexts": 5,
-        "window_contexts": 7,
-        "posts": 7,
+        "window_contexts": 8,
+        "posts": 8,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
@@ -138,7 +138,11 @@ def _messages(workspace: Workspace) -> SettingsRead:
     overrides = settings.conversations.overrides.values()
     has_zones = any(override.timezone is not None for override in overrides)
     return {
-        **({"writers.feedback": settings.writers.feedback} if has_zones else {}),
+        **(
+            {"writers.feedback_scope": "workspace" if workspace.shares_posts else "conversation"}
+            if has_zones
+            else {}
+        ),
         **_whole_group("conversations", settings.conversations),
         **privacy,
         "partitions.grain": settings.partitions.grain,
@@ -164,7 +168,13 @@ def _window_chunks(workspace: Workspace) -> SettingsRead:
 
 
 def _documents(workspace: Workspace) -> SettingsRead:
-    return _whole_group("documents", workspace.settings.documents)
+    settings = workspace.settings
+    return {**_whole_group("documents", settings.documents), **_timezone(workspace)}
+
+
+def _timezone(workspace: Workspace) -> SettingsRead:
+    """Return the zone of dates that state none, and that dates of documents are shown in."""
+    return {"conversations.timezone": workspace.settings.conversations.timezone}
 
 
 def _document_chunks(workspace: Workspace) -> SettingsRead:
@@ -258,6 +268,7 @@ def _window_contexts(workspace: Workspace) -> SettingsRead:
         read
         | _rag(workspace, "top_k")
         | _context(workspace, "excerpt", "snippet_characters")
+        | _timezone(workspace)
         | {
             "embedding.languages": workspace.embedder.languages,
         }
@@ -273,6 +284,7 @@ def _posts(workspace: Workspace) -> SettingsRead:
         "writers.provider": writer.id,
         "writers.prompt": writer.prompt_hash,
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
+        **_timezone(workspace),
     }
     names: tuple[str, ...] = ("folder", "without_context", "min_characters", "max_characters")
     if settings.letter_grains:
@@ -317,18 +329,23 @@ class _Reader(NamedTuple):
 
 _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
     {
-        "messages": _Reader(_messages, ("conversations", "privacy", "partitions.grain", "writers.feedback")),
+        "messages": _Reader(
+            _messages, ("conversations", "privacy", "partitions.grain", "writers.feedback_scope")
+        ),
         "windows": _Reader(_windows, ("windows",)),
         "window_chunks": _Reader(_window_chunks, ("queries", "chunks.max_tokens")),
-        "documents": _Reader(_documents, ("documents",)),
+        "documents": _Reader(_documents, ("documents", "conversations.timezone")),
         "document_chunks": _Reader(_document_chunks, ("chunks",)),
         "search_index": _Reader(_search_index, ("index",)),
         "hits": _Reader(_hits, ("rag", "writers.feedback_scope")),
         "decisions": _Reader(_decisions, ("rag", "context", "rerank")),
         "contexts": _Reader(_contexts, ("context",)),
         "window_contexts": _Reader(
-            _window_contexts, ("rag", "context", "embedding.languages", "writers.feedback_scope")
+            _window_contexts,
+            ("rag", "context", "embedding.languages", "writers.feedback_scope", "conversations.timezone"),
         ),
-        "posts": _Reader(_posts, ("writers", "context", "privacy.pseudonyms", "costs.prices")),
+        "posts": _Reader(
+            _posts, ("writers", "context", "privacy.pseudonyms", "costs.prices", "conversations.timezone")
+        ),
     }
 )

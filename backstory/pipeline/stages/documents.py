@@ -102,6 +102,7 @@ class DocumentsStage(TableStage):
             previous,
             previous_reading=known.inputs if known and is_current_code and previous is not None else "",
             hashes=hashes,
+            timezone=workspace.settings.conversations.timezone,
             mentions_undated=workspace.has_chats,
             progress=workspace.runs.follow("files read", partial(announce, "reading documents")),
         )
@@ -149,7 +150,7 @@ def _hash_inputs(workspace: Workspace, hashes: FileHashes) -> str:
     posts = hash_document_files(workspace, workspace.list_other_parts(), hashes)
     if workspace.feeds_back:
         posts = digest([posts, hash_documents(workspace.posts_dir, (), hashes)])
-    reading = name_reading(workspace.settings.documents)
+    reading = name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     dates = f"mentions_undated={workspace.has_chats}"
     refused = hash_refusals(workspace)

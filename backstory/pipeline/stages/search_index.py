@@ -103,7 +103,11 @@ class SearchIndexStage(Stage):
         texts = embedding_texts(chunks, documents)
         require_document_vectors(workspace, texts)
         figures = self.counts
-        languages = list_languages(workspace, documents, name_reading(workspace.settings.documents))
+        languages = list_languages(
+            workspace,
+            documents,
+            name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone),
+        )
         ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
         workspace.runs.advance("search_index", WHOLE, 0, 1)
         with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):

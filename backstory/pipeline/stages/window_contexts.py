@@ -43,7 +43,7 @@ class WindowContextsStage(RetrievalStage):
             windows,
             chunks,
             decisions,
-            contexts,
+            workspace.date_locally(contexts),
             assessments,
             settings=settings.context,
             enabled=settings.rag.enabled,

@@ -43,7 +43,7 @@ def read_material(
     gathered = gather_windows(windows, _read_messages(workspace, partition), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in contexts.sort("window_id", "rank").iter_rows(named=True):
+    for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
         rows_of_window[row["window_id"]].append(
             {**row, "path": locate(row["uri"], workspace.settings.documents.folder)}
         )

@@ -1,6 +1,6 @@
 """Plain text, reStructuredText, AsciiDoc and Org mode: headings, code and fields."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -107,7 +107,7 @@ Meat.
 def test_headings_code_and_fields_of_restructured_text_are_found() -> None:
     document = read("restructuredtext", RST)
     assert document == ParsedDocument(
-        text=RST_TEXT, title="Compost", published_at=datetime(2024, 5, 1, tzinfo=UTC), tags=("garden", "soil")
+        text=RST_TEXT, title="Compost", published_at=datetime(2024, 5, 1), tags=("garden", "soil")
     )
     assert headings(document) == [
         "Compost",
@@ -149,13 +149,13 @@ def test_fields_as_nikola_and_sphinx_write_them_are_read() -> None:
     nikola = read("restructuredtext", ".. title: Peas\n.. date: 2024-05-01\n.. tags: a, b\n\nText")
     assert (nikola.title, nikola.published_at, nikola.tags) == (
         "Peas",
-        datetime(2024, 5, 1, tzinfo=UTC),
+        datetime(2024, 5, 1),
         ("a", "b"),
     )
     sphinx = read("restructuredtext", ".. meta::\n   :description: x\n   :keywords: a, b\n\nText")
     assert (sphinx.tags, sphinx.text) == (("a", "b"), "Text")
     stamped = read("restructuredtext", ":date: $Date: 2024-05-01 $\n\nText")
-    assert stamped.published_at == datetime(2024, 5, 1, tzinfo=UTC)
+    assert stamped.published_at == datetime(2024, 5, 1)
 
 
 def test_a_field_whose_name_is_blank_is_none() -> None:
@@ -205,7 +205,7 @@ def test_headings_code_and_attributes_of_asciidoc_are_found() -> None:
     assert "A comment" not in document.text
     assert (document.title, document.published_at, document.tags) == (
         "Compost",
-        datetime(2024, 5, 1, tzinfo=UTC),
+        datetime(2024, 5, 1),
         ("garden", "soil"),
     )
 
@@ -234,7 +234,7 @@ def test_headings_code_and_keywords_of_org_are_found() -> None:
     assert document == ParsedDocument(
         text="# What to add\n\n```python\n# not a heading\n* nor this\n```\n\n## Leaves\n\nDry ones, *bold*.\n",
         title="Compost",
-        published_at=datetime(2024, 5, 1, 10, 30, tzinfo=UTC),
+        published_at=datetime(2024, 5, 1, 10, 30),
         tags=("garden", "soil"),
     )
 

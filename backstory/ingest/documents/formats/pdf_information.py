@@ -11,7 +11,7 @@ FIRST_YEAR: Final = 1993
 
 _MOST_CHARACTERS: Final = 300
 _DATE: Final = re.compile(
-    r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*(?:[Zz]|([+-])(\d\d)'?(\d\d)?)?.*",
+    r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|([+-])(\d\d)'?(\d\d)?)?.*",
     re.ASCII | re.DOTALL,
 )
 _PROGRAM: Final = re.compile(
@@ -48,18 +48,19 @@ def read_title(stated: str) -> str | None:
 def read_date(stated: str) -> datetime | None:
     """Return a date of the document information (``D:20240822125427+02'00'``) in UTC, or None if it is no date.
 
-    Without a time it is midnight, without a zone UTC. A year without a day, or before PDF existed, is no date.
+    Without a time it is midnight. Without a zone it has none. A year without a day, or before PDF existed, is no date.
     """
     found = _DATE.fullmatch(stated.strip())
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    hours, minutes = (int(part or 0) for part in found.groups()[7:])
-    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[7] == "-" else 1)
+    hours, minutes = (int(part or 0) for part in found.groups()[8:])
+    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[8] == "-" else 1)
     try:
         moment = datetime(
             year, month, day, hour, minute, min(second, 59), tzinfo=timezone(offset)
         ).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return moment if moment.year >= FIRST_YEAR else None
+    stands = moment if found[7] else moment.replace(tzinfo=None)
+    return stands if stands.year >= FIRST_YEAR else None

@@ -10,12 +10,14 @@ _MONTHS = (
     "december",
 )  # fmt: skip
 _NOON = 12
+_FARTHEST = timedelta(days=1)
 
 _TIME = r"""
     (?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})
     (?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?
     (?:[ ]*(?P<half>[AaPp])\.?[Mm]\b\.?)?
-    (?:[ ]*(?:[Zz]|(?:UTC|GMT)?(?P<sign>[+-])(?P<offset_hours>[0-9]{1,2}):?(?P<offset_minutes>[0-9]{2})?|UTC|GMT))?
+    (?:[ ]*(?P<zone>[Zz]|(?:UTC|GMT)?(?P<sign>[+-])(?P<offset_hours>[0-9]{1,2}):?(?P<offset_minutes>[0-9]{2})?
+        |UTC|GMT))?
     (?:[ ]\([A-Za-z ]+\))?
 """
 _WEEKDAY = r"(?:(?i:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?i:day)?\.?,?[ ])?"
@@ -28,7 +30,7 @@ _FORMS = tuple(
     for form in (
         rf"{_YEAR}([-/.])(?P<month>[0-9]{{1,2}})\2(?P<day>[0-9]{{1,2}})(?:(?:[Tt]|,?[ ]){_TIME})?",
         rf"""{_YEAR}(?P<month>[0-9]{{2}})(?P<day>[0-9]{{2}})
-            (?:[Tt]?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})?[Zz]?)?""",
+            (?:[Tt]?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})?(?P<zone>[Zz])?)?""",
         rf"{_WEEKDAY}{_DAY}[ -](?:of[ ])?{_MONTH},?[ -]{_YEAR}{_LATER}",
         rf"{_WEEKDAY}{_MONTH}[ ]{_DAY},?[ ]{_YEAR}{_LATER}",
     )
@@ -48,7 +50,7 @@ def parse_date(text: str) -> datetime:
         text: The date; it may be in the double brackets of a link to a daily note.
 
     Returns:
-        The datetime in UTC; the default time zone is UTC, the default time is midnight.
+        The datetime in UTC, or without a zone if the text states none; the default time is midnight.
 
     Raises:
         ValueError: The text has no supported form, or the day does not exist.
@@ -68,12 +70,14 @@ def parse_date(text: str) -> datetime:
         number.get("minute", 0),
         number.get("second", 0),
         int(parts.get("fraction", "")[:6].ljust(6, "0")),
-        timezone(-offset if parts.get("sign") == "-" else offset),
     )
+    zone = timezone(-offset if parts.get("sign") == "-" else offset)
     try:
-        return moment.astimezone(UTC)
+        in_utc = moment.replace(tzinfo=zone).astimezone(UTC)
+        in_utc - _FARTHEST, in_utc + _FARTHEST
     except OverflowError as error:
         raise ValueError(f"{text!r} is outside the calendar in UTC") from error
+    return in_utc if parts.get("zone") else moment
 
 
 def _month(name: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from backstory.base.local_times import put_in_zone
+
 UpdateOrigin: TypeAlias = Literal["changed", "created", "copied"]
 """What a date was taken from: the last change, the creation, or a creation after the last change, as of a copy."""
 
@@ -36,4 +38,5 @@ def find_last_change(created: datetime | None, changed: datetime | None) -> Last
         return LastChange(changed)
     if changed is None:
         return LastChange(created, "created")
-    return LastChange(created, "copied") if created > changed else LastChange(changed)
+    is_later = put_in_zone(created, "UTC") > put_in_zone(changed, "UTC")
+    return LastChange(created, "copied") if is_later else LastChange(changed)

@@ -31,7 +31,7 @@ class PagedFile:
         pictures: Pages, from 1, whose text has to be recognised.
         damaged: Pages, from 1, that cannot be read.
         title: Title.
-        updated_at: By when it was written, UTC.
+        updated_at: By when it was written; without a zone if it states none.
         updated_by: What that date was taken from.
         notes: What else of it was not read, or not surely.
     """

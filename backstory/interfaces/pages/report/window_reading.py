@@ -64,12 +64,11 @@ def read_report(workspace: Workspace, window: Mapping[str, Any]) -> WindowReport
             window_chunks=_name_people(chunks, names),
             hits=hits,
             decisions=decisions,
-            contexts=contexts,
+            contexts=workspace.date_locally(contexts),
             document_chunks=scan_table(workspace.tables, "document_chunks").filter(found).collect(),
-            documents=scan_table(workspace.tables, "documents")
-            .filter(named)
-            .select(DOCUMENT_COLUMNS)
-            .collect(),
+            documents=workspace.date_locally(
+                scan_table(workspace.tables, "documents").filter(named).select(DOCUMENT_COLUMNS).collect()
+            ),
         )
     )
     return replace(report, learned=_describe_fit(workspace, report.summary))

@@ -168,7 +168,7 @@ def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, 
             text=row["text"],
             home=find_web_address(workspace, row["uri"]),
         )
-        for row in rows.iter_rows(named=True)
+        for row in workspace.date_locally(rows).iter_rows(named=True)
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -24,8 +24,8 @@ class Properties:
 
     Attributes:
         title: Title.
-        published_at: When a book was published, UTC.
-        change: By when the file was written, UTC; of no date if it states a publication.
+        published_at: When a book was published.
+        change: By when the file was written; of no date if it states a publication.
         tags: Keywords, each once.
     """
 
@@ -84,6 +84,6 @@ def _local(name: object) -> str:
 
 def _read_date(text: str) -> datetime | None:
     with suppress(ValueError):  # the property was written by a program, and no one can mend it
-        moment = parse_date(text).astimezone(UTC)
+        moment = parse_date(text)
         return moment if moment.year >= _DEFAULT_YEARS else None
     return None
