@@ -67,7 +67,7 @@ CHANGES = (
     Change(
         "conversations.timezone",
         "Europe/Berlin",
-        f"messages {CUT} documents search_index",
+        f"messages {CUT} documents document_chunks search_index",
         read_by="messages documents window_contexts",
         quick=True,
     ),
@@ -218,7 +218,7 @@ CHANGES = (
     Change(
         "writers.feedback_scope",
         "workspace",
-        f"messages {CUT}",
+        f"messages windows window_chunks hits {JUDGED}",
         {"writers.feedback": "on", "conversations.overrides": {"garden": {"timezone": "Europe/Berlin"}}},
         read_by="messages hits window_contexts",
     ),

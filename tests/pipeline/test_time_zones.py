@@ -44,13 +44,14 @@ def make_inputs(conversations: str, inputs: dict[str, str], unit: str = "day") -
     return {**posts, "backstory.yaml": settings, "chats/river.jsonl": told(), "chats/hill.jsonl": told()}
 
 
-@pytest.mark.parametrize("feeds_back", [False, True])
+@pytest.mark.parametrize("feedback", ["off", "conversation", "workspace"])
 def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
-    tmp_path: Path, feeds_back: bool
+    tmp_path: Path, feedback: str
 ) -> None:
     fresh, root = FreshWorkspaces(tmp_path), tmp_path / "workspace"
     before: dict[str, str] = {}
-    base = feedback_inputs() if feeds_back else first_inputs()
+    base = first_inputs() if feedback == "off" else feedback_inputs()
+    base["backstory.yaml"] = base["backstory.yaml"].replace("'on'", f"'on', feedback_scope: {feedback}")
     for zones in (
         "timezone: UTC",
         "timezone: Europe/Berlin",
@@ -68,7 +69,7 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
         assert run(root).fresh
         workspace = open_workspace(root)
         messages, windows = (read_table(workspace.tables, name) for name in ("messages", "windows"))
-        own = "overrides" in zones and not feeds_back
+        own = "overrides" in zones and feedback != "workspace"
         shared = zones.split()[1].rstrip(",")
         now = {"river": shared, "hill": "America/Los_Angeles" if own else shared}
         assert dict(messages.select("conversation_id", "timezone").unique().iter_rows()) == now

@@ -342,7 +342,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "contexts": _Reader(_contexts, ("context",)),
         "window_contexts": _Reader(
             _window_contexts,
-            ("rag", "context", "embedding.languages", "writers.feedback_scope", "conversations.timezone"),
+            ("rag", "context", "embedding.languages", "conversations.timezone"),
         ),
         "posts": _Reader(
             _posts, ("writers", "context", "privacy.pseudonyms", "costs.prices", "conversations.timezone")
