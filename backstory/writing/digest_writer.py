@@ -37,12 +37,12 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-9"
+_VERSION: Final = "digest-10"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _EXCHANGE: Final = 2
 """The same in a letter, which tells of more topics."""
-_TOPICS: Final = 10
+_TOPICS: Final = 15
 """Most topics of a digest."""
 _TAGS: Final = 5
 _LONGEST_HEADING: Final = 60
@@ -290,7 +290,10 @@ class _Digest:
         return phrase.text if phrase is not None and " " in phrase.text else None
 
     def _name_by_sentence(self, section: _Section) -> str | None:
-        """Quote the short sentence of a topic that says most, and addresses nobody by a pseudonym."""
+        """Quote the short sentence of a topic that says most, and addresses nobody by a pseudonym.
+
+        A sentence with the word that names the topic best goes before all others.
+        """
         candidates = [
             one
             for place in section.topic.places
@@ -299,6 +302,8 @@ class _Digest:
             and len(one.terms) >= _LEAST_TERMS
             and PSEUDONYM_PREFIX not in one.text
         ]
+        main = section.phrase.terms if section.phrase is not None else frozenset[str]()
+        candidates = [one for one in candidates if one.terms & main] or candidates
         best = choose_sentences(candidates, section.weights, 1)
         # A quote ends as a name does, and a list's mark is none of its words.
         return f"“{capitalize(_LIST_MARK.sub('', candidates[best[0]].text).rstrip('.'))}”" if best else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -196,15 +196,28 @@ def _read_labels(folder: Path, labelled: LabelledSet) -> dict[str, TopicLabels]:
         window.window_id: TopicLabels(
             [topics.get(message, "") for message in window.message_ids],
             {key: frozenset(held) for key, held in documents[window.window_id].items()},
-            _name_topics(
-                {topics.get(message, "") for message in window.message_ids}, named[window.window_id]
-            ),
+            _name_topics(window, topics, named[window.window_id]),
         )
         for window in show_windows(labelled)
     }
 
 
-def _name_topics(said: Collection[str], judged: Collection[str]) -> dict[str, list[str]]:
-    """Name the topics of messages as their judgements do; a topic without judgements may have any of their names."""
+def _name_topics(
+    window: WindowMaterial, topics: Mapping[str, str], judged: Collection[str]
+) -> dict[str, list[str]]:
+    """Name the topics of messages as their judgements do.
+
+    A topic without judgements of its own may have the name of any in the window of which its messages say a word.
+    """
     names = {topic: _NAME_PREFIX.sub("", topic).replace("-", " ") for topic in judged}
-    return {topic: [names[topic]] if topic in names else list(names.values()) for topic in said if topic}
+    words = choose_words(window.language)
+    said: dict[str, set[str]] = defaultdict(set)
+    for message in window.messages:
+        said[topics.get(message.message_id, "")].update(words.split(message.text))
+    return {
+        topic: [names[topic]]
+        if topic in names
+        else [name for name in names.values() if not said[topic].isdisjoint(words.split(name))]
+        for topic in said
+        if topic
+    }

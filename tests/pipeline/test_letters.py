@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.letters import read_post_material
@@ -72,6 +73,10 @@ def test_readers_of_a_workspace_see_the_letter(tmp_path: Path) -> None:
     library = read_library(workspace)
     assert [len(post.window.window_ids) for post in library.posts] == [10, 4]
     assert library.without_post == ()
+    folder = build_site(workspace).index.parent
+    pages = [path.read_text("utf-8") for path in sorted(folder.rglob("*.html"))]
+    assert sum("The windows of this letter" in page for page in pages) == 2
+    assert sum("of the week that began on" in page for page in pages) == 2
     assert len(read_writer_inputs(workspace.tables)) == 14
     posts = read_posts(workspace)
     window, context = read_post_material(workspace, posts["window_id"][0], posts["partition"][0])

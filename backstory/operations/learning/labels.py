@@ -136,8 +136,9 @@ def _read_links(
 def _read_edited_posts(workspace: Workspace, places: Places) -> pl.DataFrame:
     """Read what the posts that people have edited cite, and what people took out of their drafts."""
     rows = []
-    posts = read_table(workspace.tables, "posts").filter(pl.col("status").is_in(list(PUBLISHED)))
-    for post in posts.sort("window_id").iter_rows(named=True):
+    posts = read_table(workspace.tables, "posts")
+    published = posts.filter(pl.col("status").is_in(list(PUBLISHED)))
+    for post in published.sort("window_id").iter_rows(named=True):
         path = workspace.root / post["path"]
         if inspect_file(path) != "edited":
             continue
@@ -146,7 +147,30 @@ def _read_edited_posts(workspace: Workspace, places: Places) -> pl.DataFrame:
         rows += [(post["window_id"], each, KEPT if each in drafted else ADDED) for each in cited]
         if _is_of_draft(path):
             rows += [(post["window_id"], each, REMOVED) for each in drafted if each not in cited]
-    return pl.DataFrame(rows, schema=_FOUND, orient="row")
+    found = pl.DataFrame(rows, schema=_FOUND, orient="row")
+    told = posts.filter(status="in_letter").select("slug", "window_id")
+    return _spread_over_windows(workspace, found, published.select("slug", home="window_id"), told)
+
+
+def _spread_over_windows(
+    workspace: Workspace, found: pl.DataFrame, homes: pl.DataFrame, told: pl.DataFrame
+) -> pl.DataFrame:
+    """Give what a person did to a letter to those of its windows whose contexts hold the document."""
+    homes = homes.join(told, on="slug", how="semi", maintain_order="left")
+    if homes.is_empty():
+        return found
+    members = pl.concat([told, homes.select("slug", window_id="home")]).join(
+        homes, on="slug", maintain_order="left"
+    )
+    shown = read_table(workspace.tables, "contexts").select("window_id", "document_id").unique()
+    of_letters = (
+        found.rename({"window_id": "home"})
+        .join(members, on="home", maintain_order="left_right")
+        .select(_FOUND.keys())
+        .join(shown, on=["window_id", "document_id"], how="semi", maintain_order="left")
+    )
+    single = found.join(homes, left_on="window_id", right_on="home", how="anti", maintain_order="left")
+    return pl.concat([single, of_letters])
 
 
 def _is_of_draft(path: Path) -> bool:

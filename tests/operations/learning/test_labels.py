@@ -158,6 +158,23 @@ def test_the_post_that_a_person_has_edited_labels_its_window(written: Workspace)
     assert labels.later == 1
 
 
+def test_an_edited_letter_labels_the_windows_that_were_shown_the_document(tmp_path: Path) -> None:
+    letters = DIGEST.replace("provider: digest", "provider: digest, grain: month")
+    workspace = write_workspace(tmp_path / "workspace", letters)
+    run(workspace.root)
+    post = choose_post(workspace)
+    kept, added, removed = edit_post(workspace, post)
+    told = read_table(workspace.tables, "posts").filter(slug=post["slug"])["window_id"].to_list()
+    contexts = read_table(workspace.tables, "contexts").filter(pl.col("window_id").is_in(told))
+    shown = contexts.select("window_id", "document_id").unique()
+    labels = gather_labels(workspace)
+    assert len(told) > 1
+    expected = {window for window, document in shown.iter_rows() if document == kept}
+    assert set(labels.frame.filter(doc_id=kept)["window_id"]) == expected
+    assert labels.frame.filter(doc_id=added).is_empty() == shown.filter(document_id=added).is_empty()
+    assert labels.removed == shown.filter(document_id=removed).height
+
+
 def test_what_a_later_draft_cites_was_removed_by_nobody(written: Workspace) -> None:
     post = choose_post(written)
     edit_post(written, post)
