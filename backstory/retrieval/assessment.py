@@ -9,7 +9,7 @@ import polars as pl
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.wording import count
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
-from backstory.retrieval.evidence.pair_model import MAY_SERVE, SERVES
+from backstory.retrieval.evidence.pair_model import MAY_SERVE, SERVES, is_served_by_chosen
 from backstory.settings.models import RAGSettings
 from backstory.text.languages import detect_languages, english_name, is_known
 
@@ -21,8 +21,12 @@ _CALIBRATED_SPACES = ("local:granite-embedding-30m-english:",)
 """Beginnings of the ids of the embedders with which the model of pairs was measured."""
 
 _TOLERATED = 0.1
-"""A context suffices if at most so much of the window, by messages, has no document. It is insufficient if at most so
-much has one, and nothing is served or the expected share is at most :data:`_LEAST_EXPECTED`."""
+"""A context suffices if at most so much of the window, by messages, has no document. It is insufficient if it serves
+nothing; or a few parts by chance (:data:`_BY_CHANCE`, :data:`_SHARE_BY_CHANCE`), if these are at most so much of the
+window, and the expected share is at most :data:`_LEAST_EXPECTED`."""
+
+_BY_CHANCE, _SHARE_BY_CHANCE = 3, 0.02
+"""Documents that have nothing to do with a window serve at most so many of its parts, or this share of a long one's."""
 
 _LEAST_EXPECTED = 0.2
 """Of 40 windows of mtrag with the documents of rustblog, 95 % expect at most this share, and 75 % at most 0.1."""
@@ -61,7 +65,8 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
         ["window_id", "because_of"]
     )
     hits = (
-        decisions.join(documents, on=["window_id", "document_id"], how="left")
+        decisions.with_columns(serves_if_chosen=is_served_by_chosen())
+        .join(documents, on=["window_id", "document_id"], how="left")
         .join(likeness, on=["window_id", "because_of"], how="left")
         .with_columns(
             shown=pl.col("by_document").fill_null(value=False) | pl.col("by_likeness").is_not_null(),
@@ -74,7 +79,8 @@ def judge_parts(window_chunks: pl.DataFrame, decisions: pl.DataFrame) -> pl.Data
             descending=[False, False, True, True, False],
         )
     )
-    serves, may_serve = pl.col("probability") >= SERVES, pl.col("probability") >= MAY_SERVE
+    serves = pl.when("shown").then("serves_if_chosen").otherwise(pl.col("probability") >= SERVES)
+    may_serve = pl.col("probability") >= MAY_SERVE
     best = hits.group_by(_KEYS).agg(
         shown=pl.col("probability").filter("shown").max(),
         most=pl.col("probability").max(),
@@ -146,7 +152,8 @@ def evaluate_retrieval(
         ``verdict``; and ``recommendation``, which begins with the counts.
 
         The verdict is ``sufficient`` if documents of the context serve at least nine tenths of the window,
-        ``insufficient`` if they serve nothing, or at most one tenth with at most one fifth expected, else ``partial``.
+        ``insufficient`` if they serve nothing, or no more than chance does (three parts, or one in fifty of more, in at
+        most one tenth of the window with at most one fifth expected), else ``partial``.
         It is ``nothing_asked`` if no part asks for anything, and ``not_known`` if the embedder does not know the
         language, or was not measured and the context shows anything.
     """
@@ -225,7 +232,11 @@ def _decide(
         .then(pl.lit("sufficient"))
         .when(
             (pl.col("served_count") == 0)
-            | ((pl.col("served_share") <= _TOLERATED) & (pl.col("confidence") <= _LEAST_EXPECTED))
+            | (
+                (pl.col("served_count") <= pl.max_horizontal(_BY_CHANCE, _SHARE_BY_CHANCE * pl.col("part_count")))
+                & (pl.col("served_share") <= _TOLERATED)
+                & (pl.col("confidence") <= _LEAST_EXPECTED)
+            )
         )
         .then(pl.lit("insufficient"))
         .otherwise(pl.lit("partial"))

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.evidence.pair_model import is_served_by_chosen
 from backstory.retrieval.passages.passages import TermsOf, make_passages
 from backstory.retrieval.passages.provenance import describe_provenance
 from backstory.settings.models import ContextSettings
@@ -47,7 +47,7 @@ def make_contexts(
         most probable first; if it serves none for certain, those that found the chunk.
     """
     kept = (
-        _list_standing_hits(decisions)
+        _list_standing_hits(decisions.with_columns(serves=is_served_by_chosen()))
         .sort(
             ["window_id", "rank", "probability", "similarity", "query_chunk_id"],
             descending=[False, False, True, True, False],
@@ -56,10 +56,8 @@ def make_contexts(
         .agg(
             pl.col("similarity").filter("kept").max(),
             pl.col("score").filter("kept").max(),
-            is_certain=(pl.col("probability") >= SERVES).any(),
-            serving=pl.col("query_chunk_id")
-            .filter(pl.col("probability") >= SERVES)
-            .unique(maintain_order=True),
+            is_certain=pl.col("serves").any(),
+            serving=pl.col("query_chunk_id").filter("serves").unique(maintain_order=True),
             finding=pl.col("query_chunk_id").filter("kept").unique(maintain_order=True),
         )
         .with_columns(matched_query_chunks=pl.when("is_certain").then("serving").otherwise("finding"))

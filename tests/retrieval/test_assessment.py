@@ -92,11 +92,17 @@ def test_each_part_has_the_state_that_its_hits_give_it() -> None:
     hits: list[Hit] = [
         (0, "frost", 0.9, "kept"), (0, "solar", 0.8, "not_selected"),
         (1, "solar", 0.6, "not_selected"), (1, "frost", 0.2, "kept"),
-        (2, "frost", 0.49, "kept"), (2, "solar", 0.1, "below_threshold"),
+        (2, "frost", 0.39, "kept"), (2, "solar", 0.49, "not_selected"),
         (3, "frost", 0.19, "kept"),
     ]  # fmt: skip
     expected = ["served", "beyond_limit", "unsure", "uncovered", "not_asked"]
     assert states([*TOPICS, "the whale costume tore", "thanks!"], hits) == expected
+
+
+def test_what_was_chosen_for_several_parts_serves_one_from_a_lower_probability() -> None:
+    hits: list[Hit] = [(0, "frost", 0.4, "kept"), (1, "solar", 0.4, "not_selected")]
+    assert states(TOPICS[:2], hits) == ["served", "unsure"]
+    assert states(TOPICS[:1], hits[:1]) == ["unsure"]
 
 
 @pytest.mark.parametrize("cause", ["kept", "not_selected"])
@@ -162,11 +168,23 @@ def test_the_verdict_follows_the_share_of_the_messages(served: int, of: int, ver
     assert ("nothing to do" in found["recommendation"]) == (served == of)
 
 
-@pytest.mark.parametrize(("probability", "verdict"), [(0.12, "insufficient"), (0.4, "partial")])
+@pytest.mark.parametrize(("probability", "verdict"), [(0.12, "insufficient"), (0.3, "partial")])
 def test_what_many_documents_may_serve_is_not_insufficient(probability: float, verdict: str) -> None:
     hits: list[Hit] = [(place, f"d{place}", probability, "kept") for place in range(1, 10)]
     assert assess([TOPICS[0]] * 10, hits)["verdict"] == "insufficient"
     assert assess([TOPICS[0]] * 10, [(0, "frost", 0.6, "kept"), *hits])["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("served", "of", "verdict"),
+    [(3, 100, "insufficient"), (4, 100, "partial"), (8, 400, "insufficient"), (9, 400, "partial")],
+)
+def test_a_long_window_of_which_more_is_served_than_by_chance_is_partial(
+    served: int, of: int, verdict: str
+) -> None:
+    hits: list[Hit] = [(place, "frost", 0.9, "kept") for place in range(served)]
+    hits += [(place, "frost", 0.01, "below_threshold") for place in range(served, of)]
+    assert assess([TOPICS[0]] * of, hits)["verdict"] == verdict
 
 
 def test_a_part_of_more_messages_weighs_more() -> None:
@@ -187,7 +205,7 @@ def test_the_confidence_is_the_expected_share() -> None:
 def test_what_to_do_is_said_for_every_reason() -> None:
     hits: list[Hit] = [
         (0, "a", 0.9, "kept"), (1, "b", 0.9, "over_budget"), (2, "c", 0.9, "not_selected"),
-        (3, "d", 0.1, "kept"), (4, "e", 0.4, "kept"),
+        (3, "d", 0.1, "kept"), (4, "e", 0.3, "kept"),
     ]  # fmt: skip
     texts = [*TOPICS, "the whale costume tore", "the loaf sank"]
     found = assess(texts, hits, rag=RAGSettings(top_k=2))

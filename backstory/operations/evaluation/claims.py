@@ -34,7 +34,7 @@ from backstory.operations.evaluation.part_labels import PartLabels, label_parts
 from backstory.operations.evaluation.scoring import resample_windows
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
-from backstory.retrieval.evidence.pair_model import SERVES
+from backstory.retrieval.evidence.pair_model import is_served_by_chosen
 from backstory.retrieval.hits import plan_queries
 from backstory.settings.models import Settings
 
@@ -158,7 +158,7 @@ def _measure_condition(
     decisions, parts = _find(windows, index, hidden.unique())
     claims = _list_claims(decisions)
     claims = claims.with_columns(true=windows.labels.serves(labelled, claims))
-    served = pl.col("probability") >= SERVES
+    served = pl.col("claimed")
     by_window = claims.group_by("window_id").agg(
         claimed=served.sum(),
         confirmed=(served & pl.col("true")).sum(),
@@ -187,9 +187,10 @@ def _list_claims(decisions: pl.DataFrame) -> pl.DataFrame:
     """List the parts and the documents of their contexts that they found, with the best probability of each pair."""
     kept = decisions.filter("kept").select("window_id", "document_id").unique()
     return (
-        decisions.join(kept, on=["window_id", "document_id"], how="semi", maintain_order="left")
+        decisions.with_columns(claimed=is_served_by_chosen())
+        .join(kept, on=["window_id", "document_id"], how="semi", maintain_order="left")
         .group_by("window_id", "query_chunk_id", "document_id", maintain_order=True)
-        .agg(pl.col("probability").max())
+        .agg(pl.col("probability").max(), pl.col("claimed").any())
     )
 
 

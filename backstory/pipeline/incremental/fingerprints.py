@@ -36,9 +36,9 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 7,
-        "contexts": 5,
-        "window_contexts": 8,
+        "decisions": 8,
+        "contexts": 6,
+        "window_contexts": 9,
         "posts": 8,
     }
 )

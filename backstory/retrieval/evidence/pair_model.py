@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from backstory.base.ids import digest_json
 from backstory.retrieval.evidence.shared_words import Values
@@ -22,12 +23,21 @@ from backstory.retrieval.evidence.shared_words import Values
 SERVES: Final = 0.5
 """A chunk serves a part from this probability on."""
 
+CHOSEN_SERVES: Final = 0.4
+"""The same for a document that was chosen to serve several parts together: to be chosen is evidence, too."""
+
 MAY_SERVE: Final = 0.2
 """Whether a chunk serves a part is unsure from this probability on; below it, the chunk counts as serving nothing."""
 
 MODEL_FILE: Final = Path(__file__).with_name("pair_model.json")
 _FARTHEST: Final = 4.0
 """Features farther from their mean than so many deviations count as so far: no single one decides."""
+
+_OWN_DEVIATIONS: Final = 1.5
+_OWN_WORD: Final = 0.7
+_MOST_BORROWED: Final = 0.19
+"""Most probability of a pair whose cosine lies less than :data:`_OWN_DEVIATIONS` above chance and whose rarest shared word
+is less rare than :data:`_OWN_WORD`. Only neighbours speak for it, and of such pairs at most a fifth are right."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,8 @@ class PairModel:
     @property
     def digest(self) -> str:
         """Hash of all values: two models with the same digest give the same probabilities."""
-        return digest_json(asdict(self), length=16)
+        borrowed = [_OWN_DEVIATIONS, _OWN_WORD, _MOST_BORROWED]
+        return digest_json({**asdict(self), "borrowed": borrowed}, length=16)
 
     def standardize(self, features: Mapping[str, Values]) -> Values:
         """Return features in deviations from their means, shape ``(pairs, features)``."""
@@ -70,7 +81,11 @@ class PairModel:
         """
         odds = self.intercept + self.standardize(features) @ np.array(list(self.weights.values()))
         probabilities: Values = 1 / (1 + np.exp(-odds))
-        return probabilities
+        has_own = (features["part_deviations"] >= _OWN_DEVIATIONS) | (
+            features["rarest_shared_word"] >= _OWN_WORD
+        )
+        estimated: Values = np.where(has_own, probabilities, np.minimum(probabilities, _MOST_BORROWED))
+        return estimated
 
     def write(self, path: Path) -> None:
         """Write the model as JSON."""
@@ -82,3 +97,9 @@ def read_pair_model(path: Path = MODEL_FILE) -> PairModel:
     """Read the model that ships with the library, or another one."""
     record = json.loads(path.read_text(encoding="utf-8"))
     return PairModel(**{**record, "fitted_on": tuple(record["fitted_on"])})
+
+
+def is_served_by_chosen() -> pl.Expr:
+    """Tell of each hit of a chosen document whether the document serves the part, in all hits of any windows."""
+    is_alone = pl.col("query_chunk_id").n_unique().over("window_id") == 1
+    return pl.col("probability") >= pl.when(is_alone).then(SERVES).otherwise(CHOSEN_SERVES)

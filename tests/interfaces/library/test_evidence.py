@@ -83,9 +83,6 @@ def test_what_no_document_knows_is_not_found(posts: Library) -> None:
     assert not [hit for hit in posts.search(answer.query).hits if hit.probability >= 0.5]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a message between served ones is served by the documents of its neighbours"
-)
 def test_exactly_what_nothing_serves_is_named_uncovered(posts: Library) -> None:
     answer = posts.context([KNOWN[0], KNOWN[1], FOREIGN[0], KNOWN[2], FOREIGN[1]])
     assert [part.text for part in answer.parts if part.state == "uncovered"] == list(FOREIGN)

@@ -10,7 +10,7 @@ import pytest
 
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_prior import weigh_documents
-from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.retrieval.evidence.pair_model import MAY_SERVE, SERVES, read_pair_model
 
 
 def test_a_model_is_the_same_after_it_was_written(tmp_path: Path) -> None:
@@ -32,6 +32,15 @@ def test_probabilities_lie_between_0_and_1_however_far_the_features_are() -> Non
         features = {name: np.array([value]) for name in model.weights}
         [probability] = model.estimate(features).tolist()
         assert 0 < probability < 1
+
+
+def test_what_only_the_neighbours_speak_for_is_never_claimed() -> None:
+    model = read_pair_model()
+    best = {name: np.array([1e9 if weight > 0 else -1e9]) for name, weight in model.weights.items()}
+    own = {"part_deviations": np.array([1.4]), "rarest_shared_word": np.array([0.6])}
+    assert model.estimate({**best, **own}).item() < MAY_SERVE
+    for name in own:
+        assert model.estimate({**best, **own, name: best[name]}).item() > SERVES
 
 
 def make_found(parts: int, titles: Sequence[float] = (0.0, 0.0, 0.0, 0.0)) -> pl.DataFrame:
