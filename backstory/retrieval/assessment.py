@@ -233,7 +233,10 @@ def _decide(
         .when(
             (pl.col("served_count") == 0)
             | (
-                (pl.col("served_count") <= pl.max_horizontal(_BY_CHANCE, _SHARE_BY_CHANCE * pl.col("part_count")))
+                (
+                    pl.col("served_count")
+                    <= pl.max_horizontal(_BY_CHANCE, _SHARE_BY_CHANCE * pl.col("part_count"))
+                )
                 & (pl.col("served_share") <= _TOLERATED)
                 & (pl.col("confidence") <= _LEAST_EXPECTED)
             )

@@ -36,8 +36,8 @@ _FARTHEST: Final = 4.0
 _OWN_DEVIATIONS: Final = 1.5
 _OWN_WORD: Final = 0.7
 _MOST_BORROWED: Final = 0.19
-"""Most probability of a pair whose cosine lies less than :data:`_OWN_DEVIATIONS` above chance and whose rarest shared word
-is less rare than :data:`_OWN_WORD`. Only neighbours speak for it, and of such pairs at most a fifth are right."""
+"""Most probability of a pair whose cosine lies less than :data:`_OWN_DEVIATIONS` above chance, and whose rarest shared
+word is less rare than :data:`_OWN_WORD`. Only neighbours speak for it, and of such pairs a fifth are right."""
 
 
 @dataclass(frozen=True)

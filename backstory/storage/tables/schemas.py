@@ -386,7 +386,7 @@ class WindowContexts(Table):
     )
     unsure_count: int = declare(
         least=0,
-        description="Parts that a document may serve: the best probability is at least 0.2, and below one half.",
+        description="Parts that no document serves, and one may serve: the best probability is at least 0.2.",
     )
     uncovered_count: int = declare(least=0, description="Parts that nothing in the index serves.")
     coverage: float = declare(

@@ -38,6 +38,39 @@ FOREIGN = (
     "The senate of the university elected a vice-chancellor on Tuesday, after four ballots and a long debate.",
     "The central bank raised its interest rate by a quarter of a point, and bonds lost value in the afternoon.",
 )
+CHAT = f"""
+Ana: Morning all!
+Ben: good morning
+Ana: {KNOWN[0]}
+Cleo: How long was the bulk rise, and how warm was the kitchen?
+Ana: Four hours at 18 degrees, as the recipe says
+Cleo: At 18 degrees the dough needs seven or eight hours, so go by the dough and not by the clock
+Ana: thanks!
+Ben: {KNOWN[1]}
+Dora: Did you check the pedals, the saddle and the seatpost before the bottom bracket?
+Ben: All greased and tightened, and it still creaks once per turn of the pedals
+Dora: Then it is the bottom bracket, and you need the tool to get it out
+Ben: ok, will do
+Ana: {FOREIGN[0]}
+Dora: wow
+Cleo: {KNOWN[2]}
+Ben: Something co-operative, so that nobody gets knocked out and sulks in the kitchen
+Dora: Send the rules beforehand, and whoever owns the game teaches it in ten minutes
+Cleo: sounds good
+Dora: {KNOWN[3]}
+Ben: It is a mirror, so the other disk holds a second copy of everything, but replace the clicking one soon
+Cleo: {FOREIGN[1]}
+Dora: The new disk comes tomorrow, and then the NAS copies everything for nine hours
+Ben: good luck!
+Ana: haha, no idea
+Ben: Who sets up the moth trap tonight, with the lamp and the white sheet?
+Cleo: I can, it is warm and there is no moon, so there should be moths
+Ana: yes please
+Dora: see you tomorrow
+Ben: bye
+Ana: good night all
+"""
+"""Thirty messages, of which two ask for what no post knows."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +119,15 @@ def test_what_no_document_knows_is_not_found(posts: Library) -> None:
 def test_exactly_what_nothing_serves_is_named_uncovered(posts: Library) -> None:
     answer = posts.context([KNOWN[0], KNOWN[1], FOREIGN[0], KNOWN[2], FOREIGN[1]])
     assert [part.text for part in answer.parts if part.state == "uncovered"] == list(FOREIGN)
+
+
+def test_of_a_long_chat_nothing_that_a_cited_document_serves_is_named_uncovered(posts: Library) -> None:
+    answer = posts.context(CHAT)
+    states = states_of(answer)
+    assert [part.text for part in answer.parts if part.state == "uncovered"] == list(FOREIGN)
+    assert (answer.verdict, states.count("served")) == ("partial", len(states) - 3)
+    assert answer.recommendation.startswith(f"{len(states) - 3} of {len(states)} parts served; ")
+    assert "nothing in the index serves 2 parts" in answer.recommendation
 
 
 def test_what_nothing_serves_at_the_end_is_named_uncovered(posts: Library) -> None:
