@@ -21,6 +21,7 @@ from backstory.writing.material import (
     Citation,
     ContextMaterial,
     EarlierTopic,
+    Period,
     WindowMaterial,
     WindowMessage,
 )
@@ -37,7 +38,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-10"
+_VERSION: Final = "digest-11"
 _SENTENCES: Final = 4
 """Most sentences quoted of a topic, without answers."""
 _EXCHANGE: Final = 2
@@ -242,7 +243,9 @@ class _Digest:
             or (main.phrase.text if main.phrase is not None else None)
             or f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
         )
-        return capitalize(self._name_people(name))
+        period = self._window.period
+        told = f"{_name_period(period)}: " if period is not None else ""
+        return f"{told}{capitalize(self._name_people(name))}"
 
     def _write_head(self) -> str:
         window = self._window
@@ -411,6 +414,13 @@ def _deactivate(found: re.Match[str]) -> str:
 
 def _enumerate(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _name_period(period: Period) -> str:
+    first = datetime.fromisoformat(period.key)
+    if period.grain == "month":
+        return f"{_MONTHS[first.month - 1]} {first.year}"
+    return f"{'Week of ' if period.grain == 'week' else ''}{_write_day(first)}"
 
 
 def _write_day(moment: datetime) -> str:

@@ -76,7 +76,9 @@ def test_a_letter_begins_with_what_is_new_since_the_letter_before() -> None:
     before = [make_part(-7, DRIP, cite("drip", "Drain the line.", 0, 1)), make_part(-6, DISK)]
     parts = [make_part(0, DRIP, cite("drip", "Drain the line.", 0, 1)), make_part(1, STARTER)]
     window, context = make(parts, before)
-    text = DigestWriter().write(window, context).text
+    draft = DigestWriter().write(window, context)
+    text = draft.text
+    assert draft.title == "Week of 3 March 2025: About drip"
     assert "\n- Still talked about: About drip.\n" in text
     assert text.index("New since the letter before") < text.index("Still talked about")
     assert "disk" in text[text.index("No longer talked about") : text.index("## ")].casefold()
