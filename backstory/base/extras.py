@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from backstory.base.errors import MissingExtraError
 
@@ -47,6 +48,10 @@ MODULES: dict[Extra, tuple[str, ...]] = {
 """The modules that each extra installs."""
 
 
+_found: Final[set[str]] = set()
+"""The modules that were found: a run asks for the same ones many times, and each time all folders of packages."""
+
+
 def is_installed(extra: Extra) -> bool:
     """Return whether every module of an extra can be imported, without loading any."""
     return not _absent_modules(extra)
@@ -78,7 +83,11 @@ def _absent_modules(extra: Extra) -> list[str]:
 
 
 def _can_be_found(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent of a dotted name is absent
-        return False
+    if module not in _found or sys.modules.get(module, _found) is None:
+        try:
+            if find_spec(module) is None:
+                return False
+        except ModuleNotFoundError:  # the parent of a dotted name is absent
+            return False
+        _found.add(module)
+    return True

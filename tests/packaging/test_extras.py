@@ -42,6 +42,7 @@ def test_an_absent_module_is_told_with_the_extra_to_install(
     for loaded in [name for name in sys.modules if name == absent or name.startswith(f"{absent}.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, absent, None)
+    monkeypatch.setattr("backstory.base.extras._found", set())
     assert not is_installed("gemini")
     with raises(MissingExtraError, extra="gemini"):
         require_extra("gemini", "Embedding by Gemini", "use a local model")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from backstory.base.errors import LedgerError
 from backstory.base.ids import digest
@@ -30,6 +30,7 @@ CREATE TABLE entries (
     PRIMARY KEY (table_name, partition)
 ) WITHOUT ROWID;
 """
+_Row: TypeAlias = tuple[str, str, str, str, int, str]
 _READ = "SELECT table_name, partition, inputs, content, rows, checksum FROM entries"
 
 
@@ -169,15 +170,27 @@ class Ledger:
 
     def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
         with self._database.reading() as session:
-            rows = session.execute(query, parameters).fetchall()
-        found: dict[str, dict[str, Entry]] = {}
-        for table, key, inputs, content, count, checksum in rows:
-            entry = Entry(inputs, content, count)
-            if checksum != _checksum(table, key, entry):
-                what = f"damaged (the entry of {table} {key} differs from its checksum)"
-                raise LedgerError(self._database.describe(what))
-            found.setdefault(table, {})[key] = entry
-        return found
+            rows = tuple(session.execute(query, parameters).fetchall())
+        found, damaged = _decode(rows)
+        if damaged is not None:
+            what = f"damaged (the entry of {damaged} differs from its checksum)"
+            raise LedgerError(self._database.describe(what))
+        return {table: dict(entries) for table, entries in found.items()}
+
+
+@lru_cache(maxsize=32)
+def _decode(rows: tuple[_Row, ...]) -> tuple[dict[str, dict[str, Entry]], str | None]:
+    """Return the entries by table and partition, and which of them is damaged, if one is.
+
+    A run reads the same rows many times.
+    """
+    found: dict[str, dict[str, Entry]] = {}
+    for table, key, inputs, content, count, checksum in rows:
+        entry = Entry(inputs, content, count)
+        if checksum != _checksum(table, key, entry):
+            return found, f"{table} {key}"
+        found.setdefault(table, {})[key] = entry
+    return found, None
 
 
 @lru_cache(maxsize=16384)

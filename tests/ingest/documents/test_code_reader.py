@@ -58,6 +58,7 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with_extra = name_reading(DocumentSettings(), READERS)
+    monkeypatch.setattr("backstory.base.extras._found", set())
     monkeypatch.setattr(
         "backstory.base.extras.find_spec", lambda name: None if name == "tree_sitter_go" else name
     )

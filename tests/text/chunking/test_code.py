@@ -124,6 +124,7 @@ def test_deep_nesting_ends(language: CodeLanguage, bomb: str) -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backstory.base.extras._found", set())
     monkeypatch.setattr("backstory.base.extras.find_spec", lambda _: None)
     code._load_pointer.cache_clear()
     code._load_grammar.cache_clear()
