@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,8 +236,9 @@ class KeywordIndex:
         known = self._known.get(text)
         if known is None:
             pairs = itertools.chain.from_iterable(map(self._found.__getitem__, find_words(text)))
-            term = np.fromiter(pairs, np.int64)[1::2]
-            known = term[np.append(True, term[1:] != term[:-1])[: len(term)]]
+            homes = list(itertools.islice(pairs, 1, None, 2))
+            starts = map(operator.ne, homes, itertools.chain((None,), homes))
+            known = np.array(list(itertools.compress(homes, starts)), np.int64)
             if len(self._known) >= _KEPT_TEXTS:
                 self._known.clear()
             if len(text) <= _LONGEST_KEPT:

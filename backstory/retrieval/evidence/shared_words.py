@@ -85,8 +85,10 @@ def weigh_shared(
         return sums, most
     lengths = np.append(np.diff(left.start), 0)[left_rows]
     starts = left.start[np.maximum(left_rows, 0)]
+    # Pairs of one text follow each other, since what is looked up in turns of all texts is found more slowly.
+    order = np.argsort(right_rows, kind="stable")
     for first in range(0, len(left_rows), _PAIRS_AT_ONCE):
-        group = slice(first, first + _PAIRS_AT_ONCE)
+        group = order[first : first + _PAIRS_AT_ONCE]
         length = lengths[group]
         pair = np.repeat(np.arange(len(length)), length)
         word = np.arange(len(pair)) + np.repeat(starts[group] - np.cumsum(length) + length, length)
@@ -94,7 +96,9 @@ def weigh_shared(
         shared = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
         pair, rarity = pair[shared], left.rarity[word[shared]]
         sums[group] = np.bincount(pair, weights=rarity, minlength=len(length))
-        np.maximum.at(most[group], pair, rarity)
+        highest = np.zeros(len(length))
+        np.maximum.at(highest, pair, rarity)
+        most[group] = highest
     return sums, most
 
 
@@ -104,7 +108,10 @@ def _number_texts(words: IndexedWords) -> Rows:
 
 
 def _list_distinct(text: Rows, word: Rows, rarity: Values, texts: int) -> WordLists:
-    order = np.lexsort((word, text))
+    scale = int(word.max(initial=0)) + 1
+    # The texts are in order, so that one key is sorted in a fraction of the time of two.
+    fits = texts * scale < np.iinfo(np.int64).max
+    order = np.argsort(text * scale + word, kind="stable") if fits else np.lexsort((word, text))
     text, word, rarity = text[order], word[order], rarity[order]
     is_first = np.ones(len(text), bool)
     is_first[1:] = (text[1:] != text[:-1]) | (word[1:] != word[:-1])
