@@ -2,9 +2,11 @@
 
 ``python -m benchmarks.mcp --chunks 1000`` indexes documents with the hashing embedder, and takes turns: the library
 directly, its server in this process, over standard input and output, and over HTTP. It prints one JSON line in
-milliseconds: of each kind the tenth percentile, which other work on the machine disturbs least. Every question is asked
-once before, so that its vector is cached. ``client_validation`` is what the client of the SDK takes to compare a result
-with the schema of the tool; it is a part of every call, and of its overhead.
+milliseconds: of each kind the tenth percentile, which other work on the machine disturbs least. Then it calls the
+library, and the server over standard input and output, in a row, and prints the medians. Every question is asked once
+before, so that its vector is cached. ``connect`` is what the server takes from its start until it is initialized.
+``client_validation`` is what the client of the SDK takes to compare a result with the schema of the tool; it is a part
+of every call, and of its overhead.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ async def _measure(root: Path, library: Library, questions: int) -> dict[str, fl
         calls: dict[str, _Call] = {"library": call_directly}
         validating = await stack.enter_async_context(Client(make_server(library, tools=_TOOL)))
         calls["in_memory"] = _call_by(validating)
+        began = time.perf_counter()
         calls["stdio"] = _call_by(await stack.enter_async_context(Client(stdio)))
+        connect = time.perf_counter() - began
         calls["http"] = _call_by(await stack.enter_async_context(_connect_http(root)))
         taken: dict[str, list[float]] = {name: [] for name in [*calls, "client_validation"]}
         for number in range(-3, questions):
@@ -106,7 +110,23 @@ async def _measure(root: Path, library: Library, questions: int) -> dict[str, fl
             await validating.session.validate_tool_result(_TOOL, result)
             if number >= 0:
                 taken["client_validation"].append(time.perf_counter() - started)
-    return {name: 1000 * float(np.percentile(some, 10)) for name, some in taken.items()}
+        row = {name: await _time_row(calls[name], questions) for name in ("library", "stdio")}
+    return {
+        **{name: 1000 * float(np.percentile(some, 10)) for name, some in taken.items()},
+        **{f"{name}_in_a_row": 1000 * seconds for name, seconds in row.items()},
+        "connect": 1000 * connect,
+    }
+
+
+async def _time_row(call: _Call, questions: int) -> float:
+    """Call for one question after the other, and give the median of the seconds."""
+    taken = []
+    for number in range(questions):
+        question = make_question(number)
+        started = time.perf_counter()
+        await call(question)
+        taken.append(time.perf_counter() - started)
+    return float(np.median(taken))
 
 
 def measure(chunks: int, questions: int) -> dict[str, float]:
@@ -126,11 +146,8 @@ def measure(chunks: int, questions: int) -> dict[str, float]:
         with Library.open(root) as library:
             library.index()
             found = anyio.run(_measure, root, library, questions)
-    beyond = {
-        f"{name}_overhead": value - found["library"]
-        for name, value in found.items()
-        if name not in ("library", "client_validation")
-    }
+    beyond = {f"{name}_overhead": found[name] - found["library"] for name in ("in_memory", "stdio", "http")}
+    beyond["in_a_row_overhead"] = found["stdio_in_a_row"] - found["library_in_a_row"]
     return {name: round(value, 2) for name, value in {**found, **beyond}.items()}
 
 
