@@ -12,7 +12,13 @@ from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.pages import Frame, list_pages
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.interfaces.pages.site.reports import list_reports
-from backstory.interfaces.pages.site.state import hash_inputs, is_as_written, read_pages, record_pages
+from backstory.interfaces.pages.site.state import (
+    hash_inputs,
+    is_as_written,
+    name_pages,
+    read_pages,
+    record_pages,
+)
 from backstory.pipeline.chats.copies import record_copy
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import SITE_FOLDER, list_site_pages
@@ -58,7 +64,10 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
         settings = workspace.settings.site
         reports = list_reports(workspace, library, links, inputs)
         pages = list_pages(library, links, reports, Frame(settings.title, settings.base_url, inputs.common))
-        written, entries = write_folder(folder, pages, read_pages(workspace, folder))
+        stored = read_pages(workspace, folder)
+        names = name_pages(workspace, folder, pages)
+        known = {address: stored[name] for address, name in names.items() if name in stored}
+        written, entries = write_folder(folder, pages, known)
         record_pages(workspace, folder, inputs, entries)
     if output is not None:
         record_copy(workspace, folder)

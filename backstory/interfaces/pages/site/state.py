@@ -6,7 +6,7 @@ All inputs that may be read are hashed: a site is looked through too often rathe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -28,7 +28,10 @@ _SITE: Final = "site"
 """Name in the ledger of the sites in the workspace, by folder: inputs, hash of the pages, and their number."""
 
 _PAGES: Final = "site pages"
-"""Name in the ledger of the single pages of these sites, by folder and address: inputs, and hash of the page."""
+"""Name in the ledger of the single pages of these sites, by hashes of folder and address: inputs, and hash of the page.
+
+An address may hold the id of a window, which must be gone from every file when the window is forgotten.
+"""
 
 _RENDERERS: Final = ("jinja2", "markdown-it-py")
 
@@ -83,15 +86,20 @@ def is_as_written(workspace: Workspace, folder: Path, inputs: SiteInputs) -> boo
 
 
 def read_pages(workspace: Workspace, folder: Path) -> dict[str, Entry]:
-    """Return inputs and hash of each page that was written into a folder in the workspace, by address."""
+    """Return inputs and hash of each page that was written into a folder in the workspace, by its name there.
+
+    The names are those of :func:`name_pages`.
+    """
     if not folder.is_relative_to(workspace.root):
         return {}
-    place = f"{_name(workspace, folder)}/"
-    return {
-        key.removeprefix(place): entry
-        for key, entry in workspace.ledger.read(_PAGES).items()
-        if key.startswith(place)
-    }
+    place = _name_place(workspace, folder)
+    return {key: entry for key, entry in workspace.ledger.read(_PAGES).items() if key.startswith(place)}
+
+
+def name_pages(workspace: Workspace, folder: Path, addresses: Iterable[str]) -> dict[str, str]:
+    """Return the names of pages in the ledger, by address."""
+    place = _name_place(workspace, folder)
+    return {address: f"{place}{digest([address])}" for address in addresses}
 
 
 def record_pages(workspace: Workspace, folder: Path, inputs: SiteInputs, pages: Mapping[str, Entry]) -> None:
@@ -105,13 +113,19 @@ def record_pages(workspace: Workspace, folder: Path, inputs: SiteInputs, pages: 
     """
     if not folder.is_relative_to(workspace.root):
         return
-    place = _name(workspace, folder)
     known = read_pages(workspace, folder)
-    workspace.ledger.forget(_PAGES, [f"{place}/{address}" for address in known.keys() - pages.keys()])
-    changed = {address: entry for address, entry in pages.items() if known.get(address) != entry}
-    workspace.ledger.record(_PAGES, {f"{place}/{address}": entry for address, entry in changed.items()})
+    names = name_pages(workspace, folder, pages)
+    named = {names[address]: entry for address, entry in pages.items()}
+    workspace.ledger.forget(_PAGES, known.keys() - named.keys())
+    workspace.ledger.record(
+        _PAGES, {name: entry for name, entry in named.items() if known.get(name) != entry}
+    )
     written = _hash_pages({address: entry.content for address, entry in pages.items()})
-    workspace.ledger.record(_SITE, {place: Entry(inputs.whole, written, len(pages))})
+    workspace.ledger.record(_SITE, {_name(workspace, folder): Entry(inputs.whole, written, len(pages))})
+
+
+def _name_place(workspace: Workspace, folder: Path) -> str:
+    return f"{digest([_name(workspace, folder)], length=8)}/"
 
 
 def _name(workspace: Workspace, folder: Path) -> str:
