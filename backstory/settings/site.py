@@ -17,7 +17,7 @@ class SiteSettings(SettingsGroup):
     """Address where the site will stand, such as https://example.org/blog; null for no feeds and no sitemap."""
     title: str = ""
     """Title of the site and its feeds; empty names the conversation."""
-    front_matter: Mapping[str, str | None] = Field(default_factory=dict)
+    front_matter: Mapping[str, str | bool | int | None] = Field(default_factory=dict)
     """Front matter of exported posts: `pubDate: "{date}"`, `layout: post`; null leaves out what a format has."""
 
     @field_validator("base_url")

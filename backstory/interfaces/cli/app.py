@@ -18,6 +18,7 @@ from backstory.interfaces.cli.check import check
 from backstory.interfaces.cli.dagster import dagster
 from backstory.interfaces.cli.documents import documents
 from backstory.interfaces.cli.evaluation import evaluate
+from backstory.interfaces.cli.export import export
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.forget import forget
 from backstory.interfaces.cli.init import init
@@ -33,7 +34,7 @@ from backstory.interfaces.cli.workspace import doctor, status
 
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Make": (init, check, run, add, remove, summarize, dagster),
-    "Look": (status, windows, context, explain, documents, report, site),
+    "Look": (status, windows, context, explain, documents, report, site, export),
     "Search": (search, grep, show, dump, prompt, mcp),
     "Keep": (doctor, forget, backup, restore),
     "Measure": (evaluate, learn),

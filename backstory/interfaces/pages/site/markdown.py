@@ -117,6 +117,16 @@ def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
     return Markup(_parser().renderer.render(tokens, _parser().options, {}))  # noqa: S704
 
 
+def list_links(text: str) -> list[str]:
+    """List the addresses of the links and images of a text."""
+    return [
+        str(child.attrs.get("href") or child.attrs.get("src") or "")
+        for token in _parse(text)
+        for child in token.children or ()
+        if child.type in ("link_open", "image")
+    ]
+
+
 def list_topics(text: str) -> tuple[str, ...]:
     """List the headings of the second level, which name the topics of a post."""
     tokens = _parse(text)

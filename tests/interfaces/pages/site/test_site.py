@@ -25,7 +25,7 @@ from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import RAGSettings
 from backstory.settings.site import SiteSettings
-from backstory.storage.rendered_pages import remove_pages
+from backstory.storage.rendered_pages import list_site_pages, remove_pages
 from backstory.storage.tables.parquet import read_table
 from tests.browser import load_page
 from tests.errors import raises
@@ -363,3 +363,21 @@ def test_a_page_is_made_again_only_if_what_it_shows_has_changed(tmp_path: Path) 
     assert {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.html")} == {
         path.relative_to(scratch): path.read_bytes() for path in scratch.rglob("*.html")
     }
+
+
+def test_the_command_exports_only_what_changed_and_leaves_other_files(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = tmp_path / "blog"
+    command = ("export", "--format", "eleventy", "-o", str(folder), "-w", str(workspace.root))
+    first = run(*command)
+    assert first.stdout == f"{folder}\n"
+    written = list(folder.rglob("*.md"))
+    assert f"Files: {len(written)} written, 0 unchanged, 0 removed" in first.stderr
+    mine = folder / "posts" / "mine.md"
+    mine.write_text("by hand", encoding="utf-8")
+    written[0].unlink()
+    again = run(*command)
+    assert f"Files: 1 written, {len(written) - 1} unchanged, 0 removed" in again.stderr
+    assert mine.is_file()
+    assert set(list_site_pages(folder)) == set(written)

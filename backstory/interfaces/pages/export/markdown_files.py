@@ -1,0 +1,87 @@
+"""The files of an export to a generator of sites: Markdown with front matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from backstory.interfaces.pages.export.formats import GENERATORS, Stated
+from backstory.interfaces.pages.export.front_matter import Value, map_front_matter, write_front_matter
+from backstory.interfaces.pages.export.passages import write_passages
+from backstory.interfaces.pages.export.places import describe_post, place_pages
+from backstory.interfaces.pages.export.rewriting import rewrite_links
+from backstory.interfaces.pages.report.page import encode_page
+from backstory.interfaces.pages.site.addresses import address_document, address_post, name_file
+from backstory.interfaces.pages.site.library import Library
+from backstory.settings.site import SiteSettings
+from backstory.text.prompts.entries import cut_line
+
+_SHORTCODES: Final = {"{{<": "{{&lt;", "{{%": "{{&#37;"}
+"""What Hugo would take for orders in a text, and what shows the same there."""
+
+_DESCRIPTION_CHARACTERS: Final = 200
+
+
+def write_markdown_files(
+    library: Library, format_name: str, settings: SiteSettings
+) -> Iterator[tuple[str, bytes]]:
+    """Write the posts, and a page of passages for each cited document that lives nowhere in the web.
+
+    Yields:
+        Path in the export, and content.
+
+    Raises:
+        SettingsError: ``site.front_matter`` names a field that does not exist.
+    """
+    chosen = GENERATORS[format_name]
+    places = place_pages(library)
+
+    for post in library.posts:
+        window = post.window
+        fields: dict[str, Value | None] = {
+            "title": post.title,
+            "date": window.ended_at,
+            "tags": post.tags,
+            "slug": name_file(post.slug),
+            "description": cut_line(describe_post(post), _DESCRIPTION_CHARACTERS),
+            "language": window.language,
+            "conversation": window.conversation_id,
+            "window": window.window_id,
+            "writer": post.writer,
+            "address": settings.base_url and f"{settings.base_url}/{address_post(post.slug)}",
+        }
+        text = _escape(rewrite_links(post.text, partial(places.locate, post.path)), format_name)
+        stated = {**chosen.front_matter, **chosen.post_only}
+        yield _write(chosen.posts, map_front_matter(stated, settings.front_matter), fields, text)
+    for document in library.documents.values():
+        if document.home is not None or not library.citing(document.document_id):
+            continue
+        about: dict[str, Value | None] = {
+            **dict.fromkeys(("description", "language", "conversation", "window", "writer")),
+            "title": document.title,
+            "date": document.published_at,
+            "tags": document.tags,
+            "slug": name_file(document.document_id),
+            "address": settings.base_url and f"{settings.base_url}/{address_document(document.document_id)}",
+        }
+        text = _escape(write_passages(library, document, places), format_name)
+        stated = {**chosen.front_matter, **chosen.document_only}
+        yield _write(chosen.documents, map_front_matter(stated, settings.front_matter), about, text)
+
+
+def _write(
+    path: str, stated: Mapping[str, Stated], fields: Mapping[str, Value | None], text: str
+) -> tuple[str, bytes]:
+    date = fields["date"]
+    day = f"{date:%Y-%m-%d}" if isinstance(date, datetime) else ""
+    content = f"{write_front_matter(stated, fields)}\n{text.strip()}\n"
+    return path.format(slug=fields["slug"], day=day), encode_page(content)
+
+
+def _escape(text: str, format_name: str) -> str:
+    if format_name == "hugo":
+        for order, shown in _SHORTCODES.items():
+            text = text.replace(order, shown)
+    return text
