@@ -32,6 +32,7 @@ from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.retrieval.selection.title_match import match_titles
 from backstory.settings.models import ContextSettings, RAGSettings, RerankSettings, Settings
 from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.people import ShowText, show_as_written
 from backstory.text.prompts.entries import entry_budget, make_entry_counter
 
 # Sums over many rows differ in their last digits from run to run; tables must be identical.
@@ -188,7 +189,11 @@ class Retrieval:
         return Judgement(decisions, reranking.counts if reranking else {})
 
     def gather(
-        self, decisions: pl.DataFrame, window_chunks: pl.DataFrame, shown: pl.Series | None = None
+        self,
+        decisions: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        shown: pl.Series | None = None,
+        show: ShowText = show_as_written,
     ) -> pl.DataFrame:
         """Make table ``contexts`` from the kept hits of table ``decisions``.
 
@@ -196,6 +201,7 @@ class Retrieval:
             decisions: Table ``decisions``.
             window_chunks: Table ``window_chunks`` of the same windows.
             shown: The texts of ``window_chunks`` as readers see them; None for the texts as they are.
+            show: Shows a text of a document as readers see it.
 
         Raises:
             InputError: A kept chunk is not of this index.
@@ -209,6 +215,7 @@ class Retrieval:
             terms_of=self.index.terms_of,
             settings=self.context,
             shown=shown,
+            show=show,
         )
 
     def _weigh(

@@ -16,6 +16,7 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.languages import english_name
+from backstory.text.people import ShowText, show_as_written
 from backstory.text.prompts.formats import cite_documents, format_context
 
 
@@ -28,6 +29,7 @@ def make_contexts(
     terms_of: TermsOf,
     settings: ContextSettings,
     shown: pl.Series | None = None,
+    show: ShowText = show_as_written,
 ) -> pl.DataFrame:
     """Gather the kept chunks of each window, best first, with the passages that serve it.
 
@@ -40,6 +42,7 @@ def make_contexts(
         terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
         settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
         shown: The texts of ``window_chunks`` as readers see them; None for the texts as they are.
+        show: Shows a text of a document as readers see it.
 
     Returns:
         Table ``contexts``. ``similarity`` is the best over the query chunks that found the chunk.
@@ -73,15 +76,31 @@ def make_contexts(
     quoted = window_chunks if shown is None else window_chunks.with_columns(shown.alias("text"))
     rows = rows.with_columns(serves=describe_provenance(rows, quoted))
 
+    rows = _show_frame(rows, show)
+
     def choose_passages(part: pl.DataFrame, budget: ContextSettings) -> pl.DataFrame:
-        return make_passages(part, _count_served(decisions, part), around, window_chunks, terms_of, budget)
+        served = _count_served(decisions, part)
+        return make_passages(part, served, around, window_chunks, terms_of, budget, show)
 
     is_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     made = choose_passages(rows.filter(~is_post), settings)
     if (posts := rows.filter(is_post)).height:
         budget = settings.model_copy(update={"max_tokens": settings.posts_max_tokens})
         made = pl.concat([made, choose_passages(posts, budget)]).sort("window_id", "rank")
-    return conform(made, schemas.Contexts)
+    contents = [show(*row) for row in made.select("window_id", "document_id", "content").iter_rows()]
+    return conform(made.with_columns(content=pl.Series(contents, dtype=pl.String)), schemas.Contexts)
+
+
+def _show_frame(rows: pl.DataFrame, show: ShowText) -> pl.DataFrame:
+    """Show what stands around the passages as readers see it."""
+    shown = [
+        (show(window_id, document_id, title), [show(window_id, document_id, tag) for tag in tags])
+        for window_id, document_id, title, tags in rows.select(
+            "window_id", "document_id", "title", "tags"
+        ).iter_rows()
+    ]
+    schema = {name: rows.schema[name] for name in ("title", "tags")}
+    return rows.with_columns(pl.DataFrame(shown, schema=schema, orient="row").get_columns())
 
 
 def _list_standing_hits(decisions: pl.DataFrame) -> pl.DataFrame:

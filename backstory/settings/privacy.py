@@ -33,6 +33,8 @@ class PrivacySettings(SettingsGroup):
     """Region, such as DE, whose phone numbers `scrub` finds without country code; null finds those with a plus sign."""
     names: dict[str, AgreedName] = Field(default_factory=dict)
     """Names that people agreed to be shown by, such as `{Ada Lind: {shown: Ada, agreed: 2025-03-01}}`."""
+    documents: Literal["replace", "keep", "reject"] = "replace"
+    """Members' names in passages of documents, and contact data in posts; `reject` rejects posts that hold any."""
 
     @field_validator("phone_region")
     @classmethod

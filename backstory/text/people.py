@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from backstory.base.ids import PSEUDONYM_PREFIX
+
+ShowText: TypeAlias = Callable[[str, str, str], str]
+"""Returns a text of a document as the readers of a window see it, given the ids of the window and the document."""
 
 _PSEUDONYM: Final = re.compile(rf"{re.escape(PSEUDONYM_PREFIX)}[0-9a-f]{{10}}(?![0-9a-f])")
 
@@ -24,11 +27,11 @@ def name_people(text: str, names: Mapping[str, str]) -> str:
     return _PSEUDONYM.sub(lambda found: names.get(found[0], found[0]), text) if names else text
 
 
+def show_as_written(window_id: str, document_id: str, text: str) -> str:  # noqa: ARG001 - the signature of ShowText
+    """Return the text: no name is replaced."""
+    return text
+
+
 def is_pseudonym(text: str) -> bool:
     """Return whether a text is the pseudonym of a person."""
     return _PSEUDONYM.fullmatch(text) is not None
-
-
-def list_pseudonyms(text: str) -> list[str]:
-    """List the pseudonyms in a text, in their order."""
-    return _PSEUDONYM.findall(text)

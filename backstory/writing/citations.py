@@ -192,12 +192,12 @@ class _Linker:
         if citation is None:
             self.removed += 1
             return ""
-        return f"[\\[{citation.number}\\]]({self._link_to(citation)})"
+        return self._link_to(citation, f"\\[{citation.number}\\]")
 
     def _link(self, words: str, target: str, *, is_image: bool) -> str:
         citation = self.targets.get(target) or self.targets.get(target.strip("[]"))
         if not is_image and words.strip() and citation is not None:
-            return f"[{words}]({self._link_to(citation)})"
+            return self._link_to(citation, words)
         if not is_image and words.strip() and _trim(target)[0] in self.addresses:
             return f"[{words}](<{target}>)"
         self.removed += 1
@@ -223,12 +223,15 @@ class _Linker:
         self.removed += 1
         return ""
 
-    def _link_to(self, citation: Citation) -> str:
+    def _link_to(self, citation: Citation, words: str) -> str:
+        """Write a link to a document; the words alone for one to which no post may link."""
         self.cited[citation.document_id] = None
+        if not (citation.path or citation.slug):
+            return words
         path = os.path.relpath(PurePosixPath(citation.path or citation.slug), PurePosixPath(self.folder))
         link = quote(path, safe="/.-_~")
         self.links.add(link)
-        return link
+        return f"[{words}]({link})"
 
 
 def _name_targets(context: ContextMaterial) -> Mapping[str, Citation]:

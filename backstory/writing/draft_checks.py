@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from backstory.base.wording import name_some
 from backstory.settings.writers import WriterSettings
 from backstory.text.languages import detect_language, is_known, name_language
 from backstory.text.leaks import FindLeaks
 from backstory.writing.draft import Draft
+from backstory.writing.material import ContextMaterial
 
 _MOST_TITLE_CHARACTERS: Final = 200
 _MOST_TAGS: Final = 20
@@ -35,6 +37,7 @@ _REFUSAL: Final = re.compile(
 )
 _FRONT_MATTER: Final = re.compile(r"\s*(?:---|\+\+\+)[ \t]*\n(?:[ \t]*\n)*[\w\"' -]{1,60}[:=]")
 _UNSEEN: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]")
+_NAMED: Final = 3
 _HEADING: Final = re.compile(r"^#{1,6}\s+")
 
 
@@ -66,16 +69,26 @@ def find_refusal(text: str) -> str | None:
     return f"refused: {_fold(text)}" if len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text) else None
 
 
-def find_leak(draft: Draft, find_leaks: FindLeaks) -> str | None:
+def find_leak(draft: Draft, context: ContextMaterial, find_leaks: FindLeaks) -> str | None:
     """Return why a draft may not even be stored, or None.
 
     Args:
         draft: The draft.
-        find_leaks: Finds the texts that hold a real name.
+        context: The documents that its writer was shown.
+        find_leaks: Finds the texts that must not be stored.
     """
     if draft.withheld is not None or not find_leaks([draft.title, draft.text, *draft.tags]):
         return None
-    return "leak: the draft held a real name or number and was not kept; the context or the prompt shows it"
+    texts = {f"{citation.title}\n{citation.passage}": citation for citation in context.citations}
+    shown = [texts[text] for text in find_leaks(list(texts))]
+    unnamed = {*find_leaks([citation.path for citation in shown]), ""}
+    places = [
+        f"document {citation.number}" if citation.path in unnamed else citation.path
+        for citation in sorted(shown, key=lambda citation: citation.number)
+    ]
+    named = name_some(places, _NAMED) if places else ""
+    where = f"{named} shows one" if named else "the prompt may show it"
+    return f"leak: the draft held a real name, a number or an address, and was not kept; {where}"
 
 
 def _find_unfit_form(draft: Draft, settings: WriterSettings) -> str | None:

@@ -121,8 +121,8 @@ class Citation:
         number: Under which the post cites it, from 1, stable within the window.
         document_id: Its id.
         title: Its title.
-        slug: Its slug.
-        path: Its file, relative to the workspace; empty if the document has none.
+        slug: Its slug; empty if no post may link to it, since its path names a person.
+        path: Its file, relative to the workspace; empty if the document has none, or if no post may link to it.
         published_at: Date of publication, in the time zone of the workspace; None if it states none.
         tags: Its tags.
         passage: The part of it that serves this window.

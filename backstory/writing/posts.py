@@ -11,10 +11,11 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
+from backstory.base.ids import digest
 from backstory.settings.writers import WriterSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform, polars_schema
-from backstory.text.leaks import FindLeaks
+from backstory.text.leaks import Discretion, FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
@@ -71,7 +72,7 @@ def write_posts(
     material: Sequence[tuple[WindowMaterial, ContextMaterial]],
     writer: Writer,
     settings: WriterSettings,
-    find_leaks: FindLeaks,
+    discretion: Discretion,
     drafts: DraftCache,
     calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
@@ -81,7 +82,7 @@ def write_posts(
         material: Windows and their contexts.
         writer: The writer.
         settings: Folder of the posts and limits.
-        find_leaks: Finds the texts that hold a real name, which no post may hold.
+        discretion: What a post may say about people.
         drafts: Drafts of earlier runs.
         calls: Counter of the calls. At its end, the writer is called for no further window.
 
@@ -90,7 +91,7 @@ def write_posts(
     """
 
     def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
-        return write_post(window, context, writer, settings, find_leaks, drafts, calls)
+        return write_post(window, context, writer, settings, discretion, drafts, calls)
 
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
         answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
@@ -106,7 +107,7 @@ def write_post(
     context: ContextMaterial,
     writer: Writer,
     settings: WriterSettings,
-    find_leaks: FindLeaks,
+    discretion: Discretion,
     drafts: DraftCache,
     calls: WriterCalls,
 ) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def write_post(
         context: Its context.
         writer: The writer.
         settings: Folder of the posts, limits, and whether windows without context get a post.
-        find_leaks: Finds the texts that hold a real name, which no post may hold.
+        discretion: What a post may say about people.
         drafts: Drafts of earlier runs.
         calls: What the run asks, and whether it still asks.
 
@@ -139,14 +140,18 @@ def write_post(
         reason = f"the context is {context.status}, and writers.without_context is skip"
         return row | {"status": "no_context", "reason": reason}
     request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
+    if request is not None and discretion.rule == "reject":
+        request = digest([request, discretion.rule])  # under another rule, the draft may stay
     draft = None if request is None else drafts.get(request)
     if draft is not None:
         calls.note_found()
-        return row | _judge(draft, window, context, settings)
+        return row | _judge(_scrub(draft, discretion), window, context, settings)
     if calls.end is not None:
         return row | {"status": "waiting", "reason": calls.end}
     try:
-        draft = _drop_leak(_name_people(writer.write(window, context), window), find_leaks)
+        draft = _drop_leak(
+            _name_people(writer.write(window, context), window), context, discretion.find_leaks
+        )
     except AuthenticationError:
         raise
     except (ModelError, BudgetExhaustedError) as error:
@@ -156,7 +161,12 @@ def write_post(
     calls.note_answer()
     if request is not None:
         drafts.put(request, row["context_hash"], draft)
-    return row | _judge(draft, window, context, settings)
+    return row | _judge(_scrub(draft, discretion), window, context, settings)
+
+
+def _scrub(draft: Draft, discretion: Discretion) -> Draft:
+    """Put markers in place of contact data; a draft that is kept is as the writer wrote it."""
+    return replace(draft, title=discretion.scrub(draft.title), text=discretion.scrub(draft.text))
 
 
 def _name_people(draft: Draft, window: WindowMaterial) -> Draft:
@@ -169,9 +179,9 @@ def _name_people(draft: Draft, window: WindowMaterial) -> Draft:
     )
 
 
-def _drop_leak(draft: Draft, find_leaks: FindLeaks) -> Draft:
+def _drop_leak(draft: Draft, context: ContextMaterial, find_leaks: FindLeaks) -> Draft:
     """Drop the text of a draft that must not be stored anywhere."""
-    leak = find_leak(draft, find_leaks)
+    leak = find_leak(draft, context, find_leaks)
     return draft if leak is None else replace(draft, title="", text="", tags=(), withheld=leak)
 
 

@@ -86,6 +86,8 @@ CHANGES = (
     Change("privacy.phone_region", "DE", NOTHING),
     Change("privacy.phone_region", "DE", "messages", {"privacy.scrub": ["phone"]}),
     Change("privacy.names", {"Nobody": {"shown": "Nell", "agreed": "2025-03-01"}}, "messages"),
+    Change("privacy.documents", "keep", "contexts"),
+    Change("privacy.documents", "reject", "contexts posts", {"writers.provider": "digest"}, read_by="contexts posts"),
     Change("partitions.grain", "week", f"messages {CUT} posts"),
     Change("partitions.start", "2020-01-01", NOTHING),
     Change("partitions.look_back", 9, NOTHING),

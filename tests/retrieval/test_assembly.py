@@ -52,7 +52,8 @@ def retrieval(made_workspace: Workspace) -> Iterator[Retrieval]:
 def test_all_steps_in_memory_give_what_the_stages_write(
     make_workspace: Callable[..., Workspace], settings: str
 ) -> None:
-    workspace = make_workspace(settings)
+    # The stages call people by the names that readers see, wherever people have pseudonyms.
+    workspace = make_workspace(f"{settings}privacy: {{pseudonyms: false}}\n")
     run_pipeline(workspace)
     with open_index(workspace.index) as index:
         retrieval = Retrieval.from_settings(workspace.settings, index)

@@ -8,6 +8,7 @@ import pytest
 
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.settings.writers import WriterSettings
+from backstory.text.leaks import Discretion
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
@@ -48,7 +49,7 @@ def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_pat
         ContextMaterial("no_hits"),
         Repeater(draft),
         WriterSettings(min_characters=1),
-        partial(find_naming_texts, names=[NAME]),
+        Discretion(partial(find_naming_texts, names=[NAME])),
         drafts,
         WriterCalls(),
     )

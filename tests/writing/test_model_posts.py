@@ -11,6 +11,7 @@ import pytest
 from backstory.base.errors import AuthenticationError
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.settings.writers import WriterSettings
+from backstory.text.leaks import Discretion
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts
@@ -38,7 +39,12 @@ def rows_of(ask_chat: Callable[..., ModelWriter], tmp_path: Path) -> Rows:
         drafts = DraftCache(tmp_path / "drafts.sqlite")
         writer = ask_chat(max_attempts=1)
         rows = write_posts(
-            WINDOWS, writer, given, partial(find_naming_texts, names=["Ada Lind"]), drafts, WriterCalls()
+            WINDOWS,
+            writer,
+            given,
+            Discretion(partial(find_naming_texts, names=["Ada Lind"])),
+            drafts,
+            WriterCalls(),
         )
         assert list(rows) == [window.window_id for window, _ in WINDOWS]
         return list(rows.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +23,7 @@ class LastReading:
         self._key = ""
         self._read: ExportRead | None = None
         self._names = pl.Series(dtype=pl.String)
+        self._aliases: Mapping[str, str] = {}
 
     def read(self, folder: Path, settings: ConversationSettings) -> tuple[ExportRead, tuple[ExportFile, ...]]:
         """Read all exports of a folder, or return the last result.
@@ -40,7 +41,7 @@ class LastReading:
             return self._read, files
         read = read_exports(folder, settings)
         self._key = _hash(folder, settings, read.files)
-        self._read, self._names = read, read.names
+        self._read, self._names, self._aliases = read, read.names, read.aliases
         return read, read.files
 
     def read_names(self, folder: Path, settings: ConversationSettings) -> pl.Series:
@@ -48,6 +49,11 @@ class LastReading:
         if self._key and self._key == _hash(folder, settings, find_exports(folder)):
             return self._names
         return self.read(folder, settings)[0].names
+
+    def read_aliases(self, folder: Path, settings: ConversationSettings) -> Mapping[str, str]:
+        """Return further names of authors, each with the author's name in the messages, as long as the names."""
+        self.read_names(folder, settings)
+        return self._aliases
 
     def release(self) -> None:
         """Drop the messages, which may take much memory."""

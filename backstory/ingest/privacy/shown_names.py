@@ -65,27 +65,30 @@ def list_usable_words(language: str, names: Iterable[str]) -> list[str]:
     return [word for word in apart if word not in found]
 
 
-def assign_names(people: Sequence[str], words: Sequence[str], agreed: Mapping[str, str]) -> dict[str, str]:
+def assign_names(
+    people: Sequence[str], words: Sequence[str], agreed: Mapping[str, str], taken: Iterable[str] = ()
+) -> dict[str, str]:
     """Give each person of a conversation a name of its own.
 
     Args:
         people: Pseudonyms, in the order in which the people were first seen.
         words: Words to choose from, from :func:`list_usable_words`.
         agreed: Names that people chose, by pseudonym.
+        taken: Names of others.
 
     Returns:
         A name by pseudonym: the chosen one, a word, or a word with a number after all words are taken. Without words,
         only the chosen ones.
     """
     names = {person: agreed[person] for person in people if person in agreed}
-    taken = set(names.values())
+    used = {*taken, *names.values()}
     for person in people:
         if person in names or not words:
             continue
         preferred = sorted(words, key=lambda word: digest([person, word]))
-        name = next(name for name in _list_candidates(person, preferred) if name not in taken)
+        name = next(name for name in _list_candidates(person, preferred) if name not in used)
         names[person] = name
-        taken.add(name)
+        used.add(name)
     return names
 
 

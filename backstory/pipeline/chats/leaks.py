@@ -6,7 +6,7 @@ That is: authors' real names, messages of people who opted out, and contact data
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -15,23 +15,26 @@ import polars as pl
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
 from backstory.ingest.privacy.names import Place
+from backstory.ingest.privacy.personal_data import scrub
 from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
     exports_fingerprint,
     find_opted_out,
     scrub_messages,
 )
+from backstory.pipeline.chats.named_documents import list_hidden_names
 from backstory.pipeline.chats.people import read_agreed_names, read_people, show_chunks
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import list_partitions, read_table
-from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.leaks import Discretion, FindLeaks, find_no_leaks
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 _OPTED_OUT: Final = "opted out"
 _PEOPLE: Final = "people"
+_CONTACTS: Final = ("email", "phone")
 _CLEAN: Final = "privacy"
 """Name in the ledger of the partitions of messages that were clean."""
 
@@ -95,12 +98,27 @@ def make_leak_finder(workspace: Workspace) -> FindLeaks:
     The names are read from the exports, which alone hold them, before the function is returned, so that any thread may
     call it. Where no author is hidden, it finds nothing.
     """
-    settings = workspace.settings
-    if not settings.privacy.pseudonyms:
+    if not workspace.settings.privacy.pseudonyms:
         return find_no_leaks
-    names = workspace.last_reading.read_names(workspace.chats_dir, settings.conversations).to_list()
+    names = list_hidden_names(workspace)
     agreed = read_agreed_names(workspace)
     return lambda texts: find_naming_texts(texts, names, agreed)
+
+
+def make_discretion(workspace: Workspace) -> Discretion:
+    """Make what a post may say about people, by the settings; see :func:`make_leak_finder`."""
+    privacy = workspace.settings.privacy
+    find_leaks = make_leak_finder(workspace)
+
+    def scrub_text(text: str) -> str:
+        return str(scrub(pl.Series([text]), _CONTACTS, privacy.phone_region)[0])
+
+    def find_contacts_and_leaks(texts: Sequence[str]) -> Collection[str]:
+        return {*find_leaks(texts), *(text for text in texts if scrub_text(text) != text)}
+
+    if privacy.documents == "reject":
+        return Discretion(find_contacts_and_leaks, rule=privacy.documents)
+    return Discretion(find_leaks, scrub_text if privacy.documents == "replace" else str, privacy.documents)
 
 
 def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
@@ -137,7 +155,7 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     rows = read_table(workspace.tables, table, pending) if pending else None
     if rows is None or rows.is_empty():
         return clean
-    names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
+    names = list_hidden_names(workspace)
     found = _find_cells(rows, SEARCHED_COLUMNS[table], names, agreed)
     if table == "contexts" and not found.is_empty():
         found = _leave_out_joints(workspace, found, pending)

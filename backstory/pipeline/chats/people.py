@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -21,19 +21,21 @@ from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.group_members import find_members
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms, make_pseudonym
 from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
+from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.partitions import Grain, partition_key
 from backstory.text.languages import detect_language
-from backstory.text.people import name_people
+from backstory.text.people import is_pseudonym, name_people
 
 _PEOPLE: Final = "people"
 _WORDS: Final = "words for people"
-_AGREED: Final = "agreed names"
+_AGREED: Final = "names of people"
 _SHOWN: Final = "shown"
+_REAL: Final = "real"
 _NOBODY: Final = Entry("", "[]", 0)
 _READ_FOR_LANGUAGE: Final = 500
 """Messages of a conversation, the earliest ones, that decide its language: later ones rename nobody."""
@@ -50,13 +52,21 @@ class People:
 
     Attributes:
         seen: Pseudonym, name and the time of the first message by or about each person, by conversation.
+        words: Words for names of the people of each conversation.
     """
 
     seen: Mapping[str, Sequence[tuple[str, str, datetime]]]
+    words: Mapping[str, Sequence[str]]
 
     def names_in(self, conversation: str) -> Names:
         """Return the names for readers of the people of a conversation, by pseudonym."""
         return {person: name for person, name, _ in self.seen.get(conversation, ())}
+
+    def names_beside(self, conversation: str, others: Collection[str]) -> Names:
+        """Return the names of the people of a conversation, and of others, who come after them in the choice."""
+        known = self.names_in(conversation)
+        beside = sorted(person for person in others if person not in known and is_pseudonym(person))
+        return {**known, **assign_names(beside, self.words[conversation], {}, known.values())}
 
     def fingerprint(self, partitions: Iterable[str], grain: Grain) -> dict[str, str]:
         """Hash for each partition the names of the people whom its messages may name.
@@ -110,7 +120,11 @@ def record_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame
         workspace.ledger.forget(table, workspace.ledger.read(table).keys() - found.keys())
         workspace.ledger.record(table, found)
     shown = sorted(agreed.values())
-    workspace.ledger.record(_AGREED, {_SHOWN: Entry("", json.dumps(shown), len(shown))})
+    everybody = "" if not workspace.settings.privacy.pseudonyms else _hash_names(workspace, read)
+    workspace.ledger.record(
+        _AGREED,
+        {_SHOWN: Entry("", json.dumps(shown), len(shown)), _REAL: Entry("", everybody, len(read.names))},
+    )
     return before - set(shown)
 
 
@@ -122,15 +136,24 @@ def read_agreed_names(workspace: Workspace) -> list[str]:
 
 def read_people(workspace: Workspace) -> People:
     """Read the names that :func:`record_people` recorded; nobody has one where pseudonyms are switched off."""
+    entries = workspace.ledger.read(_PEOPLE)
+    words = {language: json.loads(entry.content) for language, entry in workspace.ledger.read(_WORDS).items()}
     return People(
         {
             conversation: [
                 (person, name, datetime.fromisoformat(moment))
                 for person, name, moment in json.loads(entry.content)
             ]
-            for conversation, entry in workspace.ledger.read(_PEOPLE).items()
-        }
+            for conversation, entry in entries.items()
+        },
+        {conversation: words[entry.inputs] for conversation, entry in entries.items()},
     )
+
+
+def hash_names(workspace: Workspace) -> str:
+    """Return a keyed hash of all real names that the last reading of the exports found."""
+    known = workspace.ledger.read(_AGREED).get(_REAL)
+    return "" if known is None else known.content
 
 
 def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: People) -> pl.Series:
@@ -180,6 +203,12 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
             )
         agreed[person] = name.shown
     return agreed
+
+
+def _hash_names(workspace: Workspace, read: ExportRead) -> str:
+    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    named = [*read.names, *(f"{alias} of {name}" for alias, name in sorted(read.aliases.items()))]
+    return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
 
 
 def _choose_languages(messages: pl.DataFrame) -> dict[str, str]:

@@ -17,6 +17,7 @@ from backstory.base.wording import count_rest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
+from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.checks import integrity, post_integrity
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
 from backstory.pipeline.incremental.report import are_parts
@@ -223,6 +224,15 @@ CHECKS: Final = (
         what="rows that show a document published after their window began",
         example="document {document_id} of {published_at} in window {window_id} of {started_at}",
         remedy="Delete data/hits and run `backstory run`; `rag: {as_of: false}` allows later documents.",
+    ),
+    Check(
+        table="contexts",
+        name="shown_names",
+        blocking=False,
+        find=_whole(find_shown_names),
+        what="documents of which readers see names of members, in the path or the text",
+        example="{uri} ({names} names in its text)",
+        remedy="Rename the file; `privacy: {documents: replace}` replaces names in texts.",
     ),
     Check(
         table="document_chunks",

@@ -133,6 +133,7 @@ def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSetting
 def _messages(workspace: Workspace) -> SettingsRead:
     settings = workspace.settings
     privacy = _whole_group("privacy", settings.privacy)
+    del privacy["privacy.documents"]
     if "phone" not in settings.privacy.scrub:
         del privacy["privacy.phone_region"]
     overrides = settings.conversations.overrides.values()
@@ -251,7 +252,8 @@ def _contexts(workspace: Workspace) -> SettingsRead:
     """Return the settings that decide the length of the passages."""
     if not workspace.settings.rag.enabled:
         return {}
-    return _context(workspace, *_budgets(workspace), "snippet_characters")
+    read = _context(workspace, *_budgets(workspace), "snippet_characters")
+    return read | {"privacy.documents": workspace.settings.privacy.documents == "replace"}
 
 
 def _budgets(workspace: Workspace) -> list[str]:
@@ -285,6 +287,8 @@ def _posts(workspace: Workspace) -> SettingsRead:
         "writers.prompt": writer.prompt_hash,
         "privacy.pseudonyms": workspace.settings.privacy.pseudonyms,
         **_timezone(workspace),
+        "privacy.documents": workspace.settings.privacy.documents,
+        "privacy.phone_region": workspace.settings.privacy.phone_region,
     }
     names: tuple[str, ...] = ("folder", "without_context", "min_characters", "max_characters")
     if settings.letter_grains:
@@ -339,13 +343,11 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "search_index": _Reader(_search_index, ("index",)),
         "hits": _Reader(_hits, ("rag", "writers.feedback_scope")),
         "decisions": _Reader(_decisions, ("rag", "context", "rerank")),
-        "contexts": _Reader(_contexts, ("context",)),
+        "contexts": _Reader(_contexts, ("context", "privacy.documents")),
         "window_contexts": _Reader(
             _window_contexts,
             ("rag", "context", "embedding.languages", "conversations.timezone"),
         ),
-        "posts": _Reader(
-            _posts, ("writers", "context", "privacy.pseudonyms", "costs.prices", "conversations.timezone")
-        ),
+        "posts": _Reader(_posts, ("writers", "context", "privacy", "costs.prices", "conversations.timezone")),
     }
 )

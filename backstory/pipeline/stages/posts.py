@@ -14,7 +14,8 @@ from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.models.services.meter import Usage
-from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.chats.leaks import make_discretion
+from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
@@ -32,7 +33,7 @@ from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import scan_table
 from backstory.storage.tables.schemas import Posts
-from backstory.text.leaks import FindLeaks
+from backstory.text.leaks import Discretion
 from backstory.writing.draft import Writer
 from backstory.writing.model_writer import count_requests
 from backstory.writing.post_files import (
@@ -101,6 +102,7 @@ class PostsStage(TableStage):
         windows = content_of(
             workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
         )
+        unlinked = list_unlinked(workspace)
         names = read_people(workspace).fingerprint(self.partitions, workspace.settings.partitions.grain)
         return {
             key: digest(
@@ -109,6 +111,7 @@ class PostsStage(TableStage):
                     *(windows[one] for one in near.later),
                     depends,
                     names[key],
+                    *unlinked,
                 ]
             )
             for key, near in neighbours.items()
@@ -130,15 +133,15 @@ class PostsStage(TableStage):
         workspace, writer, calls = self.workspace, self.workspace.writer, self._calls
         if writer is None:
             return dict.fromkeys(partitions, empty(Posts))
-        open_leak_finder = cache(lambda: make_leak_finder(workspace))
+        open_discretion = cache(lambda: make_discretion(workspace))
         requests = count_requests(writer)
         ready = (
             {}
             if workspace.feeds_back
-            else _write_at_once(workspace, writer, partitions, open_leak_finder, calls)
+            else _write_at_once(workspace, writer, partitions, open_discretion, calls)
         )
         written = {
-            key: _write(workspace, writer, key, open_leak_finder, ready, self._left, calls)
+            key: _write(workspace, writer, key, open_discretion, ready, self._left, calls)
             for key in partitions
         }
         for key, rows in written.items():
@@ -243,20 +246,20 @@ def _write_at_once(
     workspace: Workspace,
     writer: Writer,
     partitions: Sequence[str],
-    open_leak_finder: Callable[[], FindLeaks],
+    open_discretion: Callable[[], Discretion],
     calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
     """Make the rows of all windows, which do not wait for each other without feedback."""
     material = [pair for partition in partitions for pair in read_assignment(workspace, partition).material]
-    find_leaks = open_leak_finder()
-    return write_posts(material, writer, workspace.settings.writers, find_leaks, workspace.drafts, calls)
+    discretion = open_discretion()
+    return write_posts(material, writer, workspace.settings.writers, discretion, workspace.drafts, calls)
 
 
 def _write(
     workspace: Workspace,
     writer: Writer,
     partition: str,
-    open_leak_finder: Callable[[], FindLeaks],
+    open_discretion: Callable[[], Discretion],
     ready: Mapping[str, dict[str, Any]],
     left: list[str],
     calls: WriterCalls,
@@ -296,7 +299,7 @@ def _write(
             rows.append(seen[-1])
             continue
         row = ready.get(window.window_id) or write_post(
-            window, context, writer, settings, open_leak_finder(), workspace.drafts, calls
+            window, context, writer, settings, open_discretion(), workspace.drafts, calls
         )
         if row["status"] in PUBLISHED:
             row, placed[row["slug"]] = _place(workspace, partition, window.conversation_id, row)

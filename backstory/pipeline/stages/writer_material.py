@@ -9,6 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.ingest.documents.written import locate
+from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.workspace import Workspace
@@ -39,14 +40,13 @@ def read_material(
     if wanted is not None:
         windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
     people = read_people(workspace)
+    unlinked, folder = list_unlinked(workspace), workspace.settings.documents.folder
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
     gathered = gather_windows(windows, _read_messages(workspace, partition), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
-        rows_of_window[row["window_id"]].append(
-            {**row, "path": locate(row["uri"], workspace.settings.documents.folder)}
-        )
+        rows_of_window[row["window_id"]].append({**row, **_locate(row, folder, unlinked)})
     ids = dict(windows.select("window_id", "message_ids").iter_rows())
     spans = {
         key: (first, last)
@@ -59,6 +59,12 @@ def read_material(
         served = {row["chunk_id"]: _find_served(row, ids[window.window_id], places, spans) for row in rows}
         material.append((window, gather_context(statuses[window.window_id], rows, served)))
     return material
+
+
+def _locate(row: Mapping[str, Any], folder: str, unlinked: Collection[str]) -> dict[str, str]:
+    if row["document_id"] in unlinked:
+        return {"path": "", "slug": ""}
+    return {"path": locate(row["uri"], folder)}
 
 
 def _find_served(

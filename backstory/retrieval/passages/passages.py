@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from backstory.retrieval.passages.units import Surroundings, find_runs, join_chu
 from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.chunking.units import Range
+from backstory.text.people import ShowText, show_as_written
 from backstory.text.prompts.entries import cut_snippet
 from backstory.text.prompts.formats import count_fixed, count_frames, count_longest, count_passages
 
@@ -63,6 +64,7 @@ def make_passages(
     window_chunks: pl.DataFrame,
     terms_of: TermsOf,
     settings: ContextSettings,
+    show: ShowText = show_as_written,
 ) -> pl.DataFrame:
     """Choose the passage of each kept chunk.
 
@@ -73,6 +75,7 @@ def make_passages(
         window_chunks: Table ``window_chunks`` of these windows.
         terms_of: Gives the known words of texts and their rarity, :meth:`backstory.index.search.SearchIndex.terms_of`.
         settings: The budget of a window, divided among its chunks by ``served``.
+        show: Shows a passage as readers see it.
 
     Returns:
         ``rows`` with ``passage``, ``passage_start`` and ``passage_end``.
@@ -83,7 +86,7 @@ def make_passages(
     for (window_id,), group in rows.group_by("window_id", maintain_order=True):
         records = group.to_dicts()
         weights = [1 + served.get((str(window_id), row["chunk_id"]), 0) for row in records]
-        passages += _fill(_Window(records, weights, offers, query_words), settings)
+        passages += _fill(_Window(records, weights, offers, query_words), settings, show)
     return rows.hstack(
         pl.DataFrame(
             [(passage.text, passage.start, passage.end) for passage in passages], _SCHEMA, orient="row"
@@ -91,13 +94,18 @@ def make_passages(
     )
 
 
-def _fill(window: _Window, settings: ContextSettings) -> list[_Passage]:
+def _fill(window: _Window, settings: ContextSettings, show: ShowText) -> list[_Passage]:
     """Choose the passages of a window so that they fill its budget in the format that writes them longest."""
     records = window.records
     room = settings.max_tokens - count_fixed() - int(count_frames(records).sum())
     best: list[_Passage] | None = None
     for _ in range(_ATTEMPTS):
-        passages = _choose_window(window, _divide(window, settings, room))
+        passages = [
+            replace(passage, text=show(row["window_id"], row["document_id"], passage.text))
+            for row, passage in zip(
+                records, _choose_window(window, _divide(window, settings, room)), strict=True
+            )
+        ]
         left = settings.max_tokens - count_longest(_join(records, passages))
         if left >= 0:
             best = passages

@@ -15,6 +15,7 @@ from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import find_web_address
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
+from backstory.pipeline.chats.named_documents import DocumentView, list_unlinked
 from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
@@ -48,10 +49,10 @@ def read_library(workspace: Workspace) -> Library:
         if key in material
     )
     letters = {post.slug for post in posts}
-    shown = {use.document_id for post in posts for use in post.uses}
+    shown = {use.document_id: post.window.window_id for post in reversed(posts) for use in post.uses}
     return Library(
         posts,
-        _read_documents(workspace, shown - {post.document_id for post in posts if post.document_id}),
+        _read_documents(workspace, windows, shown, {post.document_id for post in posts if post.document_id}),
         tuple(
             _explain_absence(workspace, window, rows.get(window["window_id"]))
             for window in windows.iter_rows(named=True)
@@ -150,7 +151,13 @@ def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]
     )
 
 
-def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, SiteDocument]:
+def _read_documents(
+    workspace: Workspace, windows: pl.DataFrame, shown: Mapping[str, str], posts: Collection[str]
+) -> dict[str, SiteDocument]:
+    """Read the documents that posts use, but posts, as the readers of the first window that uses each see them."""
+    wanted = shown.keys() - posts
+    view = DocumentView(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
+    unlinked = list_unlinked(workspace)
     rows = (
         scan_table(workspace.tables, "documents")
         .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
@@ -161,11 +168,11 @@ def _read_documents(workspace: Workspace, wanted: Collection[str]) -> dict[str, 
     return {
         row["document_id"]: SiteDocument(
             document_id=row["document_id"],
-            title=row["title"],
-            path=locate(row["uri"], folder),
+            title=view.show(shown[row["document_id"]], row["document_id"], row["title"]),
+            path="" if row["document_id"] in unlinked else locate(row["uri"], folder),
             published_at=row["published_at"],
-            tags=tuple(row["tags"]),
-            text=row["text"],
+            tags=tuple(view.show(shown[row["document_id"]], row["document_id"], tag) for tag in row["tags"]),
+            text=view.show(shown[row["document_id"]], row["document_id"], row["text"]),
             home=find_web_address(workspace, row["uri"]),
         )
         for row in workspace.date_locally(rows).iter_rows(named=True)

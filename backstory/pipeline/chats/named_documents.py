@@ -1,0 +1,261 @@
+"""Documents that name members of a chat: which they are, and their text as readers see it.
+
+The documents stay as they are. Under ``privacy.documents: replace`` the names in what is shown of them, to people and
+to models, are those that readers see. Which documents hold names is recorded, so that a run reads the real names, which
+only the exports hold, where it must replace one, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json
+from backstory.base.wording import inflect, name_some
+from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
+from backstory.ingest.privacy.names import NameFinder
+from backstory.ingest.privacy.pseudonyms import make_pseudonym
+from backstory.ingest.privacy.secret_file import load_secret
+from backstory.pipeline.chats.people import People, hash_names, read_people
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.parquet import scan_table
+
+_NAMED: Final = "names in documents"
+_VERSION: Final = "1"
+"""Changes when the search finds other names in the same text."""
+_LISTED: Final = 5
+
+
+@dataclass(frozen=True)
+class NamedDocument:
+    """A document that names members.
+
+    Attributes:
+        uri: Its uri.
+        people: How often its title, text and tags name each member, by pseudonym.
+        in_path: Members whom its path names, by pseudonym.
+    """
+
+    uri: str
+    people: Mapping[str, int]
+    in_path: Sequence[str]
+
+
+class _MemberNames:
+    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        settings = workspace.settings.conversations
+        names = workspace.last_reading.read_names(workspace.chats_dir, settings)
+        aliases = workspace.last_reading.read_aliases(workspace.chats_dir, settings)
+        self.finder = NameFinder(names)
+        self._secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        self._people = {
+            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
+        }
+        forgotten = read_forgotten(workspace.forgotten)
+        self._gone = {
+            self._make_pseudonym(self.finder.person(name)): forgotten.token(name)
+            for name in list_forgotten_members(names, forgotten)
+        }
+
+    def identify(self, person: str) -> str:
+        """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
+        pseudonym = self._make_pseudonym(person)
+        return self._gone.get(pseudonym, pseudonym)
+
+    def _make_pseudonym(self, person: str) -> str:
+        return make_pseudonym(self._people.get(person, person), self._secret)
+
+
+class DocumentView:
+    """Shows the texts of documents as readers see them.
+
+    Args:
+        workspace: An open workspace.
+        conversations: The conversation of each window in question.
+    """
+
+    def __init__(self, workspace: Workspace, conversations: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._conversations = conversations
+        self._named = read_named_documents(workspace) if _replaces(workspace) else {}
+        self._people = read_people(workspace)
+        self._known: dict[str, Mapping[str, str]] = {}
+
+    def show(self, window_id: str, document_id: str, text: str) -> str:
+        """Return a text of a document with names of members as the readers of a window see them."""
+        if document_id not in self._named:
+            return text
+        conversation = self._conversations[window_id]
+        if conversation not in self._known:
+            self._known[conversation] = _name_everybody(self._people, conversation, self._named)
+        known = self._known[conversation]
+        names = self._names
+
+        def write(person: str) -> str:
+            pseudonym = names.identify(person)
+            return known.get(pseudonym, pseudonym)
+
+        return str(names.finder.replace(pl.Series([text]), "message", write)[0])
+
+    @cached_property
+    def _names(self) -> _MemberNames:
+        return _MemberNames(self._workspace)
+
+
+def record_named_documents(workspace: Workspace) -> None:
+    """Search the documents that are new, or were not searched for the present names, for names of members.
+
+    What Backstory wrote is not searched: no post is written with a name.
+    """
+    if not _hides(workspace):
+        workspace.ledger.forget(_NAMED, workspace.ledger.read(_NAMED))
+        return
+    made_by = digest([_VERSION, hash_names(workspace), read_forgotten(workspace.forgotten).fingerprint])
+    documents = scan_table(workspace.tables, "documents").filter(
+        pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    )
+    inputs = {
+        key: digest([made_by, revision, title])
+        for key, revision, title in documents.select("document_id", "revision", "title").collect().iter_rows()
+    }
+    known = workspace.ledger.read(_NAMED)
+    workspace.ledger.forget(_NAMED, known.keys() - inputs.keys())
+    pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
+    if not pending:
+        return
+    names = _MemberNames(workspace)
+    rows = documents.filter(pl.col("document_id").is_in(pending)).select(
+        "document_id",
+        "uri",
+        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n"),
+    )
+    found = dict(_search(rows.collect(), names))
+    workspace.ledger.record(
+        _NAMED,
+        {
+            key: Entry(inputs[key], json.dumps(content), sum(content[1].values()))
+            for key, content in found.items()
+        },
+    )
+
+
+def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
+    """Read the documents that name members, by id, as the last run found them."""
+    known = workspace.ledger.read(_NAMED)
+    contents = {key: json.loads(entry.content) for key, entry in sorted(known.items())}
+    return {
+        key: NamedDocument(uri, people, in_path)
+        for key, (uri, people, in_path) in contents.items()
+        if people or in_path
+    }
+
+
+def hash_named_documents(workspace: Workspace) -> str:
+    """Hash which documents name whom, and the names under which readers see them; empty if nothing is replaced."""
+    if not _replaces(workspace):
+        return ""
+    named, people = read_named_documents(workspace), read_people(workspace)
+    shown = {conversation: _name_everybody(people, conversation, named) for conversation in people.seen}
+    mentioned = {person for document in named.values() for person in document.people}
+    return digest_json(
+        [
+            {key: document.people for key, document in named.items()},
+            {key: {person: names.get(person) for person in mentioned} for key, names in shown.items()},
+        ]
+    )
+
+
+def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
+    """Return the figures of the documents that name members, with a sentence that lists them; empty without any."""
+    named = [document for document in read_named_documents(workspace).values() if document.people]
+    if not named:
+        return {}
+    count = sum(sum(document.people.values()) for document in named)
+    by_uri = sorted(named, key=lambda document: document.uri)
+    listed = name_some([f"{document.uri} ({sum(document.people.values())})" for document in by_uri], _LISTED)
+    done = {
+        "replace": "what is shown of them has the names that readers see",
+        "keep": "privacy.documents is keep, so contexts and posts hold them",
+        "reject": "privacy.documents is reject, so contexts hold them, and posts that do are rejected",
+    }[workspace.settings.privacy.documents]
+    notice = (
+        f"{len(named)} {inflect(len(named), 'document')} with {count} names of members: {listed}; {done}."
+    )
+    return {"documents_with_names": len(named), "names_in_documents": count, "notice": notice}
+
+
+def list_unlinked(workspace: Workspace) -> list[str]:
+    """List the ids of documents to which no post may link, since their paths name members."""
+    if not _hides(workspace) or workspace.settings.privacy.documents == "keep":
+        return []
+    return [key for key, document in read_named_documents(workspace).items() if document.in_path]
+
+
+def list_hidden_names(workspace: Workspace) -> list[str]:
+    """List the real names that posts and tables must not hold: all but those that kept documents show."""
+    settings = workspace.settings
+    names: list[str] = workspace.last_reading.read_names(
+        workspace.chats_dir, settings.conversations
+    ).to_list()
+    if settings.privacy.documents != "keep":
+        return names
+    shown = {
+        person
+        for document in read_named_documents(workspace).values()
+        for person in [*document.people, *document.in_path]
+    }
+    members = _MemberNames(workspace)
+    return [name for name in names if members.identify(members.finder.person(name)) not in shown]
+
+
+def find_shown_names(workspace: Workspace) -> pl.DataFrame:
+    """Find the documents of which readers see names of members: in their paths, or since the names are kept.
+
+    Returns:
+        ``uri``, and ``names``: how many names its title, tags and text hold.
+    """
+    replaced = _replaces(workspace)
+    rows = [
+        (document.uri, sum(document.people.values()))
+        for document in read_named_documents(workspace).values()
+        if document.in_path or not replaced
+    ]
+    return pl.DataFrame(rows, schema={"uri": pl.String, "names": pl.Int64}, orient="row")
+
+
+def _search(
+    rows: pl.DataFrame, names: _MemberNames
+) -> Iterator[tuple[str, tuple[str, dict[str, int], list[str]]]]:
+    finder = names.finder
+    in_text, in_path = finder.may_hold(rows["text"], "message"), finder.may_hold(rows["uri"], "identifier")
+    for row, may_hold, may_path_hold in zip(rows.iter_rows(named=True), in_text, in_path, strict=True):
+        found = finder.find(row["text"], "message") if may_hold else []
+        people = Counter(names.identify(match.person) for match in found)
+        in_uri = finder.find(row["uri"], "identifier") if may_path_hold else []
+        in_uri_named = sorted({names.identify(match.person) for match in in_uri})
+        yield row["document_id"], (row["uri"], dict(sorted(people.items())), in_uri_named)
+
+
+def _name_everybody(
+    people: People, conversation: str, named: Mapping[str, NamedDocument]
+) -> Mapping[str, str]:
+    return people.names_beside(
+        conversation, {person for document in named.values() for person in document.people}
+    )
+
+
+def _hides(workspace: Workspace) -> bool:
+    return workspace.settings.privacy.pseudonyms and workspace.has_chats
+
+
+def _replaces(workspace: Workspace) -> bool:
+    return _hides(workspace) and workspace.settings.privacy.documents == "replace"

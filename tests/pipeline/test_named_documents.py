@@ -1,0 +1,196 @@
+"""Documents that name members: what contexts, prompts, posts and pages show of them, by each rule."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.interfaces.pages.site.reading import read_library
+from backstory.operations.forgetting.forget import forget
+from backstory.pipeline.chats.leaks import make_discretion
+from backstory.pipeline.chats.named_documents import find_shown_names, read_named_documents
+from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
+from tests.pipeline.test_people import AGREED, open_with, read_posts
+from tests.pipeline.test_run import hash_files
+from tests.workspaces import CHAT, DIGEST
+
+FRONT = "---\ntitle: {title}\ndate: 2024-05-01\ntags: [drip]\n---\n\n"
+DRIP = (
+    "How Ada Lind laid the drip irrigation line and its plastic elbow. Ben Okri broke it in the frost. "
+    "Ask A. Lind, or zoe@mail.example, or +44 7700 900123, for a spare elbow of the drip irrigation line."
+)
+NAMES = ("Ada Lind", "A. Lind", "Ben Okri")
+
+
+def write_document(
+    workspace: Workspace, text: str, title: str = "Drip of Ada Lind", name: str = "drip"
+) -> None:
+    for path in workspace.root.glob("posts/drip*.md"):
+        path.unlink()
+    path = workspace.root / "posts" / f"{name}.md"
+    path.write_text(f"{FRONT.format(title=title)}{text}\n", encoding="utf-8")
+
+
+def make(root: Path, settings: str = DIGEST, text: str = DRIP, **document: str) -> Workspace:
+    """Make a workspace whose document names members."""
+    workspace = open_with(root, settings=settings)
+    write_document(workspace, text, **document)
+    run_pipeline(workspace)
+    return workspace
+
+
+def choose(rule: str) -> str:
+    return f"{DIGEST}privacy: {{documents: {rule}}}\n"
+
+
+def read_shown(workspace: Workspace) -> str:
+    """Return everything of contexts, posts and pages that may show a document."""
+    contexts = read_table(workspace.tables, "contexts").select("title", "tags", "content", "passage")
+    texts = read_table(workspace.tables, "window_contexts").select("text", "cited_text")
+    library = read_library(workspace)
+    pages = [(document.title, document.text) for document in library.documents.values()]
+    return f"{contexts.to_dicts()} {texts.to_dicts()} {read_posts(workspace)} {pages}"
+
+
+@pytest.fixture(scope="module")
+def replaced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose document names members, after its first run, which no test changes."""
+    return make(tmp_path_factory.mktemp("replaced") / "workspace").root
+
+
+def test_names_in_documents_are_those_that_readers_see_and_the_documents_stay(replaced: Path) -> None:
+    workspace = open_workspace(replaced)
+    shown = read_shown(workspace)
+    assert not [name for name in NAMES if name in shown]
+    ada, ben = find_authors(workspace)
+    assert f"How {ada} laid the drip irrigation line" in shown
+    assert f"{ben} broke it" in shown
+    assert f"Drip of {ada}" in shown
+    [document] = read_named_documents(workspace).values()
+    assert (document.uri, sorted(document.people.values()), document.in_path) == ("drip.md", [1, 3], [])
+    stored = read_table(workspace.tables, "documents").filter(uri="drip.md")
+    assert "Ada Lind" in stored["text"].item()
+    assert find_shown_names(workspace).is_empty()
+
+
+def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Path) -> None:
+    shutil.copytree(replaced, tmp_path / "workspace")
+    workspace = open_with(tmp_path / "workspace", f"{CHAT}16/03/2025, 09:00 - Night Train: hello\n")
+    reports = {report.table: report for report in run_pipeline(workspace)}
+    counts = reports["contexts"].counts
+    assert (counts["documents_with_names"], counts["names_in_documents"]) == (2, 7)
+    assert "drip.md (4), night-train.md (3)" in str(counts["notice"])
+
+
+def test_contact_data_becomes_markers_in_posts_alone(replaced: Path) -> None:
+    workspace = open_workspace(replaced)
+    assert "zoe@mail.example" in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+    assert not [word for word in ("zoe@mail", "900123") if word in read_posts(workspace)]
+
+
+def test_a_post_may_name_whom_a_kept_document_names_and_nobody_else(tmp_path: Path) -> None:
+    workspace = make(
+        tmp_path / "workspace", choose("keep"), "Drip irrigation line and plastic elbow of Ada Lind"
+    )
+    rows = read_table(workspace.tables, "posts")
+    assert set(rows["status"]) == {"written"}
+    assert "Ada Lind" in read_shown(workspace)
+    assert find_shown_names(workspace).rows() == [("drip.md", 2)]
+    find_leaks = make_discretion(workspace).find_leaks
+    assert set(find_leaks(["Ada Lind laid it", "Ben Okri laid it"])) == {"Ben Okri laid it"}
+
+
+def test_a_post_that_holds_a_name_is_rejected_and_names_the_document(tmp_path: Path) -> None:
+    workspace = make(tmp_path / "workspace", choose("reject"))
+    [row] = read_table(workspace.tables, "posts").filter(status="rejected").to_dicts()
+    assert row["reason"].startswith("leak: ")
+    assert "posts/drip.md" in row["reason"]
+    assert "Ada Lind" in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+
+
+def test_contact_data_is_a_leak_where_it_is_rejected(tmp_path: Path) -> None:
+    workspace = open_with(tmp_path / "workspace", settings=choose("reject"))
+    run_pipeline(workspace)
+    discretion = make_discretion(workspace)
+    assert set(discretion.find_leaks(["ask zoe@mail.example", "ask Zoe"])) == {"ask zoe@mail.example"}
+    assert make_discretion(open_with(workspace.root)).scrub("ask zoe@mail.example") == "ask [email]"
+
+
+def test_no_post_links_to_a_document_whose_path_names_a_member(tmp_path: Path) -> None:
+    workspace = make(tmp_path / "workspace", name="drip-ada-lind")
+    rows = read_table(workspace.tables, "posts")
+    assert set(rows["status"]) == {"written"}
+    assert "drip-ada-lind" not in read_posts(workspace)
+    assert find_shown_names(workspace)["uri"].to_list() == ["drip-ada-lind.md"]
+
+
+@pytest.mark.parametrize(
+    ("chat", "settings", "document"),
+    [
+        (CHAT, DIGEST, "Drip irrigation line and its plastic elbow."),
+        (CHAT + "16/03/2025, 09:00 - Zed Quist: hello\n", DIGEST, DRIP + " Zed Quist paid."),
+        (CHAT.replace("Ben Okri", "Bo Stone"), DIGEST, DRIP),
+        (CHAT, choose("keep"), DRIP),
+        (CHAT, AGREED, DRIP),
+    ],
+    ids=["no name", "a new member", "a name less", "kept", "agreed"],
+)
+def test_a_run_of_a_change_gives_what_a_fresh_one_gives(
+    replaced: Path, tmp_path: Path, chat: str, settings: str, document: str
+) -> None:
+    shutil.copytree(replaced, tmp_path / "changed")
+    changed, fresh = (open_with(tmp_path / name, chat, settings) for name in ("changed", "fresh"))
+    for workspace in (changed, fresh):
+        write_document(workspace, document)
+        run_pipeline(workspace)
+    hashes = [hash_files(workspace.tables) for workspace in (changed, fresh)]
+    for one in hashes:
+        del one["documents/all.parquet"]  # it holds earlier revisions
+    assert hashes[0] == hashes[1]
+    assert read_posts(changed) == read_posts(fresh)
+
+
+def test_a_forgotten_member_has_no_name_in_documents(replaced: Path, tmp_path: Path) -> None:
+    shutil.copytree(replaced, tmp_path / "workspace")
+    workspace = open_workspace(tmp_path / "workspace")
+    forget(workspace, "member", "Ada Lind")
+    reopened = open_workspace(workspace.root)
+    run_pipeline(reopened)
+    shown = read_shown(reopened)
+    assert "How forgotten-" in shown
+    assert not [name for name in NAMES if name in shown]
+
+
+FORMS = [*ORDERS, *JOINED, *ENDINGS, *INITIALS, *MARKED]
+
+
+def test_every_form_of_a_name_in_a_document_is_replaced(tmp_path: Path) -> None:
+    parts = {"first": "Cleo", "last": "Marshall", "FIRST": "CLEO", "LAST": "MARSHALL", "f": "C", "F": "C"}
+    written = [form.format(**parts) for form in FORMS]
+    text = "\n\n".join(f"The plastic elbow of the drip irrigation line {name} ok" for name in written)
+    workspace = open_with(tmp_path / "workspace", CHAT.replace("Cleo Marsh", "Cleo Marshall"))
+    write_document(workspace, text, title="Drip irrigation")
+    run_pipeline(workspace)
+    [document] = read_named_documents(workspace).values()
+    assert len(FORMS) >= 40
+    assert sum(document.people.values()) >= len(FORMS)
+    shown = read_table(workspace.tables, "contexts").filter(title="Drip irrigation")
+    assert len(shown)
+    texts = [*shown["content"], *shown["passage"], read_posts(workspace)]
+    assert not find_naming_texts(texts, ["Cleo Marshall"])
+
+
+def find_authors(workspace: Workspace) -> tuple[str, str]:
+    """Return the names under which readers see Ada and Ben."""
+    names = read_people(workspace).names_in("garden")
+    messages = read_table(workspace.tables, "messages").drop_nulls("author")
+    authors = dict(messages.select("text", "author").iter_rows())
+    return (
+        names[authors["Book the train reservation early"]],
+        names[authors["Did the frost crack the plastic elbow?"]],
+    )
