@@ -19,7 +19,7 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from assets.checks import specify_checks
 from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES
-from backstory.interfaces.dagster_specs.partitions import partitions_definition
+from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
@@ -27,6 +27,7 @@ from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import TABLES
+from pipelines.automation import list_recent
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
 from tests.errors import raises
@@ -104,6 +105,20 @@ def test_dagster_and_the_library_name_partitions_alike(grain: str) -> None:
     keys = partitions.get_partition_keys(current_time=end)
     wanted = partition_range(partition_key(start, settings.grain), keys[-1], settings.grain)
     assert wanted == [key for key in keys if key >= wanted[0]]
+
+
+@pytest.mark.parametrize(
+    ("timezone", "ended"),
+    [("UTC", "2025-03-13"), ("Asia/Kathmandu", "2025-03-14"), ("America/Los_Angeles", "2025-03-13")],
+)
+def test_the_days_of_dagster_end_in_the_time_zone_of_the_workspace(
+    workspace: Workspace, timezone: str, ended: str
+) -> None:
+    conversations = workspace.settings.conversations.model_copy(update={"timezone": timezone})
+    settings = workspace.settings.model_copy(update={"conversations": conversations})
+    zoned, moment = Workspace(workspace.root, settings), datetime(2025, 3, 14, 20, tzinfo=UTC)
+    assert partitions_of(zoned).get_partition_keys(current_time=moment)[-1] == ended
+    assert list_recent(zoned, moment)[-1] == ended
 
 
 def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
