@@ -40,7 +40,10 @@ from backstory.writing.topics import Topic, find_topics
 
 _VERSION: Final = "digest-11"
 _SENTENCES: Final = 4
-"""Most sentences quoted of a topic, without answers."""
+"""Most sentences quoted of a short topic, without answers."""
+_MESSAGES_PER_SENTENCE: Final = 30
+"""Messages of a topic for each of which one more sentence is quoted."""
+_MOST_SENTENCES: Final = 8
 _EXCHANGE: Final = 2
 """The same in a letter, which tells of more topics."""
 _TOPICS: Final = 15
@@ -313,7 +316,8 @@ class _Digest:
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]
-        most = _SENTENCES if self._window.period is None else _EXCHANGE
+        more = len(section.topic.places) // _MESSAGES_PER_SENTENCE
+        most = min(_SENTENCES + more, _MOST_SENTENCES) if self._window.period is None else _EXCHANGE
         best = choose_sentences(candidates, section.weights, most) or [0]
         chosen = [candidates[place] for place in best]
         for one in tuple(chosen):
