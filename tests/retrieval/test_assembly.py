@@ -11,6 +11,7 @@ from backstory.index.snapshot.opening import open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
+from backstory.pipeline.chats.people import read_people, show_chunks
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
@@ -57,8 +58,11 @@ def test_all_steps_in_memory_give_what_the_stages_write(
     run_pipeline(workspace)
     with open_index(workspace.index) as index:
         retrieval = Retrieval.from_settings(workspace.settings, index)
-        found = retrieval.run(*tables_of(workspace))
-    for name, frame in (("hits", found.hits), ("decisions", found.decisions), ("contexts", found.contexts)):
+        windows, chunks, vectors = tables_of(workspace)
+        found = retrieval.run(windows, chunks, vectors)
+        shown = show_chunks(chunks, windows, read_people(workspace))
+        contexts = retrieval.gather(found.decisions, chunks, shown)
+    for name, frame in (("hits", found.hits), ("decisions", found.decisions), ("contexts", contexts)):
         written = read_table(workspace.tables, name)
         assert written.height
         assert set(frame.select(pl.struct(pl.all()).struct.json_encode()).to_series()) == set(
