@@ -19,7 +19,7 @@ from backstory.retrieval.evidence.document_fit import DocumentFit, read_learned_
 from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.rendered_pages import REPORTS_FOLDER, SITE_FOLDER
+from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
 from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
 
 # What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
@@ -110,7 +110,7 @@ class Workspace(WorkspacePaths):
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
         made = (self.posts_dir, self.tables, self.index, self.secret.parent, self.dagster_home)
-        pages = (self.root / REPORTS_FOLDER, self.root / SITE_FOLDER, self.dumps)
+        pages = (*(self.root / name for name in (EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER)), self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.chats_dir, *made]
 
     def _locate(self, folder: str | None) -> str | None:

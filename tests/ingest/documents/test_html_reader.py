@@ -1,5 +1,6 @@
 """Web pages: what is read of them, what is left out, and what they state of themselves."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -66,6 +67,99 @@ Beside"""  # noqa: W291 - two blanks are a line break
 
 def test_a_page_keeps_all_that_it_shows_but_navigation_and_the_footer_of_the_site() -> None:
     assert read(PAGE) == ParsedDocument(text=PAGE_TEXT, title="Tea | Wiki")
+
+
+PAGES = (
+    """\
+<html>
+<head>
+<title>Frost</title>
+</head>
+<body>
+<header>
+<a href="/">Plot 14</a>
+</header>
+<nav>DROP menu</nav>
+<div id="cookie-banner">DROP We use cookies. <button>DROP Accept</button>
+</div>
+<main>
+<article>
+<h1>KEEP Frost</h1>
+<p>KEEP The elbow at the standpipe cracked in the night, since nobody had drained the pipe in November.</p>
+<table>
+<tr>
+<th>KEEP part</th>
+<th>price</th>
+</tr>
+<tr>
+<td>KEEP elbow</td>
+<td>2.40</td>
+</tr>
+</table>
+<footer>
+<p>KEEP Written after the thaw.</p>
+</footer>
+</article>
+<section>
+<h2>KEEP 2 comments</h2>
+<p>KEEP Mine cracked, too.</p>
+</section>
+</main>
+<footer>
+<p>DROP All rights reserved. Imprint</p>
+</footer>
+</body>
+</html>
+""",
+    """\
+<body>
+<div role="navigation">DROP Start, Minutes</div>
+<h1>KEEP Minutes of 3 March</h1>
+<ol>
+<li>KEEP Water is on again.</li>
+<li>KEEP Ada buys elbows.</li>
+</ol>
+<p>KEEP Next: 7 April.</p>
+<div class="cc-window cc-banner">DROP This site uses cookies</div>
+<footer>DROP Repair club, 12 Quarry Lane</footer>
+</body>
+""",
+    """\
+<body>
+<div class="page">
+<nav>DROP Breads</nav>
+<h1>KEEP Rye loaf</h1>
+<ul>
+<li>KEEP 500 g flour</li>
+<li>KEEP 10 g salt</li>
+</ul>
+<p>KEEP Bake for 50 minutes.</p>
+<p class="cookie-recipe">KEEP The dough makes cookies, too.</p>
+<blockquote>KEEP Best loaf so far.<footer>KEEP Ben</footer>
+</blockquote>
+</div>
+<section id="CybotCookiebotDialog">DROP Details about cookies</section>
+<div>
+<footer>DROP Newsletter, contact</footer>
+</div>
+</body>
+""",
+    """\
+<body>
+<p>KEEP Key is under the third pot.</p>
+<pre>KEEP code 4711</pre>
+</body>
+""",
+)
+"""Pages whose texts say whether they are of the document (KEEP) or boilerplate of the site (DROP)."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_menus_footers_of_sites_and_notices_about_cookies_are_no_text(page: str) -> None:
+    text = " ".join(read(page).text.split())
+    marked = [(word, " ".join(words.split())) for word, words in re.findall("(KEEP|DROP) ([^<]+)", page)]
+    assert [words for word, words in marked if word == "KEEP" and words not in text] == []
+    assert "DROP" not in text
 
 
 @pytest.mark.parametrize(

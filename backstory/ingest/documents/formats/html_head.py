@@ -165,10 +165,18 @@ def _first_date(values: Iterable[str]) -> datetime | None:
     return None
 
 
+_CONSENT: Final = (
+    "cookie-banner", "cookie-bar", "cookie-consent", "cookie-notice", "cookie-popup", "cookie_notice", "cookiebanner",
+    "cookieconsent", "CookieConsent", "CybotCookiebot", "cc-window", "cmplz-", "consent-banner", "didomi", "gdpr-",
+    "onetrust", "qc-cmp2", "sp_message_container", "truste", "usercentrics",
+)  # fmt: skip
+"""Parts of the ids and classes of notices about cookies: of the common tools, and of what people call their own."""
+
 _LEFT_OUT: Final = (
     "nav",
     "[role=navigation]",
     "[role=contentinfo]",
+    *(f'[{attribute}*="{name}"]' for name in _CONSENT for attribute in ("id", "class")),
     "a.headerlink",
     "button",
     "select",
@@ -181,6 +189,12 @@ _INNER_LINK: Final = re.compile(
     r"""(<a\b[^<>]*?)\shref\s*=\s*(?:"#[^"<>]*"|'#[^'<>]*'|#[^\s<>]*)""", re.IGNORECASE
 )
 """A link within its page, as around headings, which leads nowhere in a document."""
+
+
+_SECTION: Final = re.compile(
+    r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
+)
+"""A part of a page, of which a footer may be one; a footer in none of them is that of the site (HTML-AAM)."""
 
 
 _SELF_CLOSED: Final = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
@@ -197,7 +211,7 @@ _DEEP: Final = "depth_limit_exceeded"
 def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
     r"""Convert a page.
 
-    Scripts, styles, hidden parts, and what is marked as navigation or as the footer of a site are left out; everything
+    Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out; everything
     else is kept.
 
     Args:
@@ -211,7 +225,7 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
 
     if is_xml:
         html = _SELF_CLOSED.sub(_close, html)
-    html = _INNER_LINK.sub(r"\1", html)
+    html = _mark_footers(_INNER_LINK.sub(r"\1", html))
     options = ConversionOptions(
         extract_metadata=False,
         compact_tables=True,
@@ -227,6 +241,20 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
         else None
     )
     return (result.content or "").strip("\n"), unread
+
+
+def _mark_footers(html: str) -> str:
+    """Mark the footers that are those of a site, as programs that read pages aloud understand them."""
+    depth = 0
+
+    def mark(found: re.Match[str]) -> str:
+        nonlocal depth
+        if found[2].lower() == "footer":
+            return f'{found[0]} role="contentinfo"' if depth == 0 and not found[1] else found[0]
+        depth = max(depth + (-1 if found[1] else 1), 0)
+        return found[0]
+
+    return _SECTION.sub(mark, html)
 
 
 def _close(found: re.Match[str]) -> str:
