@@ -122,6 +122,13 @@ def test_a_date_without_a_time_is_a_day_of_the_workspace_wherever_it_is_shown(be
     assert ("2024-07-01" in of_day, "2024-07-01" in of_day_before) == (True, False)
 
 
+def test_runs_are_listed_by_the_clock_of_the_workspace(berlin: Workspace) -> None:
+    [record] = berlin.runs.read(1)
+    told = run("status", "--runs", "-w", str(berlin.root)).output
+    assert "started (Europe/Berlin)" in told
+    assert f"{localize(record.as_row()['started_at'], 'Europe/Berlin'):%Y-%m-%d %H:%M:%S}" in told
+
+
 def test_the_input_of_a_writer_has_local_times_and_their_zone_beside_those_of_utc(berlin: Workspace) -> None:
     rows = {row["conversation_id"]: row for row in read_writer_inputs(berlin.tables).iter_rows(named=True)}
     assert "2025-03-16 00:30 **" in rows["river"]["messages"]

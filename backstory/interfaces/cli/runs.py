@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from backstory.base.local_times import localize
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
 
 if TYPE_CHECKING:
@@ -29,27 +30,29 @@ def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
     if as_json:
         print_json([{**record.as_row(), "standing": describe_status(record)} for record in records])
     else:
-        print_runs(open_console(), records)
+        print_runs(open_console(), records, workspace.settings.conversations.timezone)
 
 
-def print_runs(console: Console, records: list[RunRecord]) -> None:
-    """Print a table of runs, the latest first, and a sentence for each that is running or did not succeed."""
+def print_runs(console: Console, records: list[RunRecord], timezone: str) -> None:
+    """Print a table of runs by the clock of a time zone, and a sentence for each that is running or did not succeed."""
     from backstory.pipeline.history.describe import describe_status
     from backstory.pipeline.history.record import SUCCEEDED
 
     if not records:
         console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
         return
-    table = make_table("run", "by", "started (UTC)", "status", "first", "last", *_FIGURES, right=_FIGURES)
+    table = make_table(
+        "run", "by", f"started ({timezone})", "status", "first", "last", *_FIGURES, right=_FIGURES
+    )
     for record in records:
-        table.add_row(*_describe_row(record))
+        table.add_row(*_describe_row(record, timezone))
     console.print(table)
     for record in records:
         if record.status != SUCCEEDED:
             console.print(plain(describe_status(record)), soft_wrap=True)
 
 
-def _describe_row(record: RunRecord) -> list[str]:
+def _describe_row(record: RunRecord, timezone: str) -> list[str]:
     from backstory.pipeline.history.describe import describe_duration
 
     row = record.as_row()
@@ -60,7 +63,7 @@ def _describe_row(record: RunRecord) -> list[str]:
     return [
         record.run_id[:8],
         record.by,
-        f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
+        f"{localize(row['started_at'], timezone):%Y-%m-%d %H:%M:%S}",
         record.status,
         record.first_partition or "",
         record.last_partition or "",
