@@ -17,6 +17,8 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import read_writer_inputs
 from tests.long_tests import LONG_TESTS
+from tests.models.services import chat_server
+from tests.models.services.chat_server import run_chat_server
 from tests.pipeline.disturbed_runs import run_one_day
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, list_lines
 from tests.pipeline.test_post_edit_sequences import describe, find_differences, write_state
@@ -86,6 +88,25 @@ def test_readers_of_a_workspace_see_the_letter(tmp_path: Path) -> None:
     assert (
         all(citation.messages for citation in context.citations if not citation.is_post) or context.citations
     )
+
+
+def test_a_model_is_asked_once_for_each_week_and_not_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_chat_server() as chat:
+        chat.always = chat_server.post("They wrote about the garden all week.", title="A week")
+        writer = "{provider: openai, grain: week, model: tiny}\n"
+        service = f"services: {{openai: {{base_url: '{chat.url}', requests_per_minute: 10000}}}}\n"
+        settings = WEEKLY[: WEEKLY.index("writers:")] + f"writers: {writer}{service}"
+        workspace = make(tmp_path, settings)
+        asked = [(str(request.body["messages"][0]["content"]), request.user) for request in chat.requests]
+        assert run(tmp_path).success
+        assert len(asked) == len(chat.requests) == 2
+    assert all("a letter about a week of a chat" in system for system, _ in asked)
+    assert sorted(user.count("How is the") for _, user in asked) == [4, 10]
+    assert sorted("<earlier>" in user for _, user in asked) == [False, True]
+    assert read_posts(workspace)["status"].to_list().count("written") == 2
 
 
 def edit_message(inputs: dict[str, str], rng: random.Random) -> None:

@@ -45,6 +45,7 @@ SETTINGS_TRIED = (
     ("size: 2", "size: 4"),
     ("feedback: 'on'", "feedback: 'off'"),
     ("provider: openai", "provider: digest"),
+    ("provider: openai", "provider: openai, grain: week"),
     ("provider: openai", "provider: openai, without_context: skip"),
     ("provider: openai", "provider: openai, min_characters: 120"),
     ("folder: chats", "folder: chats, timezone: Asia/Tokyo"),
