@@ -7,7 +7,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -27,12 +27,7 @@ from backstory.index.engines.vss import LOW_RECALL, VssEngine
 from backstory.index.request import Filters, Mode, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
-from backstory.index.snapshot.manifest import (
-    DATABASE_FILE,
-    KEYWORDS_FOLDER,
-    Manifest,
-    Snapshot,
-)
+from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, Manifest, Snapshot
 from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
@@ -40,6 +35,31 @@ if TYPE_CHECKING:
     from backstory.index.engines.keywords import IndexedWords, KeywordIndex
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HeldSnapshot:
+    """A snapshot in memory; see :class:`backstory.index.snapshot.manifest.Snapshot`.
+
+    Attributes:
+        manifest: Content and origin.
+        vectors: Vectors of the rows.
+        rows: Id of each chunk, and position of its document.
+        documents: The columns of the documents that filters need.
+        database: Documents and chunks.
+        keywords: The keyword index.
+    """
+
+    manifest: Manifest
+    vectors: Vectors
+    rows: pl.DataFrame
+    documents: pl.DataFrame
+    database: Database
+    keywords: KeywordIndex
+
+    def close(self) -> None:
+        """Close the database."""
+        self.database.close()
 
 
 class SearchIndex:
@@ -56,7 +76,7 @@ class SearchIndex:
         degraded: Why this is not the current snapshot, how old it is and what to do; None if it is the current one.
     """
 
-    def __init__(self, snapshot: Snapshot, *, degraded: str | None = None) -> None:
+    def __init__(self, snapshot: Snapshot | HeldSnapshot, *, degraded: str | None = None) -> None:
         self._snapshot = snapshot
         self.degraded = degraded
         self._exact = ExactEngine(snapshot.vectors)
@@ -313,7 +333,10 @@ class SearchIndex:
 
     @cached_property
     def _database(self) -> Database:
-        return Database(self._snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw is not None)
+        snapshot = self._snapshot
+        if isinstance(snapshot, HeldSnapshot):
+            return snapshot.database
+        return Database(snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw is not None)
 
     @cached_property
     def _vss(self) -> VssEngine:
@@ -327,11 +350,13 @@ class SearchIndex:
 
     @cached_property
     def _keywords(self) -> KeywordIndex:
+        snapshot = self._snapshot
+        if isinstance(snapshot, HeldSnapshot):
+            return snapshot.keywords
         # Imported late, since a search by vectors alone does not need it.
         from backstory.index.engines.keywords import read_keywords
 
-        folder = self._snapshot.folder / KEYWORDS_FOLDER
-        return read_keywords(folder, self.manifest.languages)
+        return read_keywords(snapshot.folder / KEYWORDS_FOLDER, self.manifest.languages)
 
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
         documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin

@@ -9,6 +9,8 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.snapshot.history import read_history
+from backstory.index.snapshot.interim import InterimSnapshots
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.report import StageResult
@@ -26,6 +28,7 @@ from tests.pipeline.feedback_workspaces import (
     write_chat,
     write_workspace,
 )
+from tests.pipeline.test_run import hash_files
 from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 8
@@ -156,6 +159,21 @@ def test_windows_are_given_the_same_with_an_hnsw_index_which_is_built_once(
     tables = read_all(chains)
     assert {name for name, frame in read_all(workspace).items() if not frame.equals(tables[name])} == set()
     assert list_pending(workspace) == set()
+
+
+def test_snapshots_in_memory_change_no_byte_of_the_tables(
+    chains: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = write_workspace(tmp_path / "published")
+    published.secret.parent.mkdir()
+    shutil.copyfile(chains.secret, published.secret)
+    write_chat(published.chats_dir, DAYS, windows=2)
+    monkeypatch.setattr(InterimSnapshots, "fits", lambda *_: False)
+    run_pipeline(published)
+    assert len(read_history(published.index)) == published.settings.index.keep_snapshots
+    assert len(read_history(chains.index)) == 2
+    assert hash_files(published.tables) == hash_files(chains.tables)
+    assert current_version(published.index) == current_version(chains.index)
 
 
 def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory.index.snapshot.opening import open_index
 from backstory.interfaces.cli.run import exit_code
 from backstory.pipeline.run.runner import Execute, RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -77,6 +78,9 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     assert len(chat.requests) == BUDGET
     posts = read_table(workspace.tables, "posts")
     assert [*posts.sort("published_at")["status"]] == ["written"] * BUDGET + ["waiting"]
+    documents = read_table(workspace.tables, "documents").filter(status="ok")["document_id"]
+    with open_index(workspace.index) as index:
+        assert set(index.documents["document_id"]) == set(documents)
     stopped = str(outcomes[0].stopped)
     assert "(costs.run.calls), is used up" in stopped
     assert stopped.endswith(f"Left: 1 of 1 partitions of posts; and {DAYS - 2} later partitions")

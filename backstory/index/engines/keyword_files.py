@@ -6,7 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import bm25s
 import numpy as np
@@ -17,8 +17,87 @@ from backstory.index.engines.keywords import FREQUENCY_FILE, measure_rarity, wei
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.text.words import Words
 
+Scores: TypeAlias = NDArray[Any]
+"""An array of the scores of bm25s: ``data``, ``indices`` or ``indptr``."""
+
 _K1: Final = 1.5
 _B: Final = 0.75
+
+
+class CountedRows:
+    """The rows that decide which words are known, how rare each is, and how long a text usually is.
+
+    The score of any other row follows from these alone, so it is computed once, whatever rows there are beside it.
+
+    Attributes:
+        languages: The languages of the rows; empty if none holds a word.
+        ranker: The scores of the rows; None if none holds a word.
+        frequency: Number of rows that hold each term.
+        names: Number of each term, by its name.
+    """
+
+    def __init__(self, texts: Sequence[str], stemmers: Sequence[str]) -> None:
+        """Split the rows into words, and score them.
+
+        Args:
+            texts: The searched text of each row.
+            stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
+
+        Raises:
+            SettingsError: There is no such stemmer.
+        """
+        self._words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
+        self._others: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
+        split = [self._words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
+        self._numbers = _number_terms(zip(stemmers, split, strict=True))
+        rows_of = Counter(stemmers)
+        self.languages: tuple[LanguageTerms, ...] = ()
+        self.ranker: bm25s.BM25 | None = None
+        self.frequency = np.empty(0, np.int64)
+        self.names: dict[str, int] = {}
+        if not any(self._numbers.values()):
+            return
+        self.languages = tuple(
+            LanguageTerms(each, rows_of[each], len(terms)) for each, terms in self._numbers.items()
+        )
+        self.ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
+        rows = [
+            list(map(self._numbers[stemmer].__getitem__, words))
+            for stemmer, words in zip(stemmers, split, strict=True)
+        ]
+        self.names = {
+            name_term(each, term): number
+            for each in self._numbers
+            for term, number in self._numbers[each].items()
+        }
+        self.ranker.index((rows, self.names), create_empty_token=False, show_progress=False)
+        self.frequency = np.diff(self.ranker.scores["indptr"]).astype(np.int64)
+        self._weights = _weigh_by_language(self.ranker, self.frequency, self.languages)
+        self._average = sum(map(len, rows)) / len(rows)
+
+    def score_with(self, places: Sequence[int], others: Mapping[int, tuple[str, str]]) -> dict[str, Scores]:
+        """Put other rows among these, so that the scores of each word are in the order of the rows.
+
+        Args:
+            places: The place of each of these rows, ascending.
+            others: The stemmer and the text of each other row by its place, ascending.
+
+        Returns:
+            The scores of all rows, as :attr:`ranker` holds them.
+        """
+        assert self.ranker is not None  # noqa: S101 - a caller asks only if there are words
+        added = {place: self._score(*row) for place, row in others.items()}
+        return _add_rows(self.ranker.scores, np.array(places, np.int64), added)
+
+    def _score(self, stemmer: str, text: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        known = self._others.get((stemmer, text))
+        if known is None:
+            if stemmer not in self._words:
+                self._words[stemmer] = Words(stemmer)
+            known = self._others[stemmer, text] = _score_row(
+                self._words[stemmer].split(text), self._numbers.get(stemmer, {}), self._weights, self._average
+            )
+        return known
 
 
 def write_keywords(
@@ -34,8 +113,8 @@ def write_keywords(
         folder: An existing empty folder.
         texts: The searched text of each row.
         stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
-        counted: Which rows decide which words are known, how rare each is, and how long a text usually is; None for
-            all. The score of a row does not depend on the rows that are not counted.
+        counted: Which rows count, as for :class:`CountedRows`; None for all. The score of a row does not depend on the
+            rows that are not counted.
 
     Returns:
         The languages of the counted rows, for :func:`backstory.index.engines.keywords.read_keywords`; empty if none
@@ -44,31 +123,26 @@ def write_keywords(
     Raises:
         SettingsError: There is no such stemmer.
     """
-    words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
-    split = [words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
-    places: list[int] = (np.arange(len(split)) if counted is None else np.flatnonzero(counted)).tolist()
-    numbers = _number_terms((stemmers[place], split[place]) for place in places)
-    rows_of = Counter(stemmers[place] for place in places)
-    languages = tuple(LanguageTerms(each, rows_of[each], len(numbers[each])) for each in numbers)
-    if not any(each.terms for each in languages):
+    places, others = split_rows(texts, stemmers, counted)
+    rows = CountedRows([texts[place] for place in places], [stemmers[place] for place in places])
+    if rows.ranker is None:
         return ()
-    ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-    rows = [list(map(numbers[stemmers[place]].__getitem__, split[place])) for place in places]
-    names = {name_term(each, term): number for each in numbers for term, number in numbers[each].items()}
-    ranker.index((rows, names), create_empty_token=False, show_progress=False)
-    frequency = np.diff(ranker.scores["indptr"]).astype(np.int64)
-    weights = _weigh_by_language(ranker, frequency, languages)
-    if len(places) < len(split):
-        average = sum(map(len, rows)) / len(rows)
-        others = sorted(set(range(len(split))).difference(places))
-        added = {
-            place: _score_row(split[place], numbers.get(stemmers[place], {}), weights, average)
-            for place in others
-        }
-        _add_rows(ranker, np.array(places), added)
-        np.save(folder / FREQUENCY_FILE, frequency)
-    ranker.save(folder, show_progress=False)
-    return languages
+    if others:
+        rows.ranker.scores |= rows.score_with(places, others)
+        np.save(folder / FREQUENCY_FILE, rows.frequency)
+    rows.ranker.save(folder, show_progress=False)
+    return rows.languages
+
+
+def split_rows(
+    texts: Sequence[str], stemmers: Sequence[str], counted: NDArray[np.bool_] | None
+) -> tuple[list[int], dict[int, tuple[str, str]]]:
+    """Split rows into the places of those that count, and the stemmer and text of each other row by its place."""
+    if counted is None:
+        return list(range(len(texts))), {}
+    places: list[int] = np.flatnonzero(counted).tolist()
+    others: list[int] = np.flatnonzero(~counted).tolist()
+    return places, {place: (stemmers[place], texts[place]) for place in others}
 
 
 def _weigh_by_language(
@@ -118,12 +192,11 @@ def _score_row(
 
 
 def _add_rows(
-    ranker: bm25s.BM25,
+    stored: Mapping[str, Scores],
     places: NDArray[np.int64],
     added: Mapping[int, tuple[NDArray[np.int64], NDArray[np.float32]]],
-) -> None:
+) -> dict[str, Scores]:
     """Put further rows among the scored ones, so that the scores of each word stay in the order of the rows."""
-    stored = ranker.scores
     bounds = stored["indptr"]
     widths = np.diff(bounds)
     term = np.concatenate(
@@ -134,8 +207,10 @@ def _add_rows(
     )
     score = np.concatenate([stored["data"], *(scores for _, scores in added.values())])
     order = np.lexsort((row, term))
-    stored["indices"] = row[order].astype(stored["indices"].dtype)
-    stored["data"] = score[order].astype(stored["data"].dtype)
-    stored["indptr"] = np.concatenate([[0], np.cumsum(np.bincount(term, minlength=len(widths)))]).astype(
-        bounds.dtype
-    )
+    return {
+        "indices": row[order].astype(stored["indices"].dtype),
+        "data": score[order].astype(stored["data"].dtype),
+        "indptr": np.concatenate([[0], np.cumsum(np.bincount(term, minlength=len(widths)))]).astype(
+            bounds.dtype
+        ),
+    }

@@ -11,6 +11,7 @@ import itertools
 import json
 import operator
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -105,6 +106,17 @@ class KeywordIndex:
         self._rarity = measure_rarity(counts, languages)
         self._found = FoundTerms(stored.numbers, languages, self._rarity)
         self._known: dict[str, NDArray[np.int64]] = {}
+
+    def with_scores(
+        self, bounds: NDArray[np.integer], rows: NDArray[np.integer], scores: NDArray[np.float32]
+    ) -> KeywordIndex:
+        """Return an index of the same terms with other scores; see :class:`StoredScores`.
+
+        Both share what they have found of words. Their counted rows are the same.
+        """
+        other = copy(self)
+        other._bounds, other._rows, other._scores = bounds, rows, scores  # noqa: SLF001 - one of this class
+        return other
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find the words of queries that occur in the index, and weigh them.

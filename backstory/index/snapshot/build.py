@@ -40,8 +40,6 @@ from backstory.settings.models import IndexSettings
 
 logger = logging.getLogger(__name__)
 
-_FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "published_at"]
-
 
 @dataclass(frozen=True)
 class IndexBuild:
@@ -103,8 +101,18 @@ def build_index(
         SettingsError: There is no stemmer for the language.
         SearchIndexError: The written database does not hold all documents and chunks.
     """
-    started = time.perf_counter()
     content = arrange(documents, document_chunks, vectors, embedder_id, settings, languages)
+    return publish_content(folder, content, calibration)
+
+
+def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
+    """Build and publish a snapshot of content that is arranged; see :func:`build_index`.
+
+    Raises:
+        SettingsError: There is no stemmer for the language.
+        SearchIndexError: The written database does not hold all documents and chunks.
+    """
+    started = time.perf_counter()
     version = content.hash(calibration.model_dump_json())
     with publication.publishing(folder):
         target = folder / version
@@ -115,7 +123,7 @@ def build_index(
             publication.publish(folder, version, unpublished)
         elif publication.current_version(folder) != version or publication.find_history_damage(folder):
             publication.publish(folder, version, None)
-        pruned = publication.prune(folder, settings.keep_snapshots)
+        pruned = publication.prune(folder, content.settings.keep_snapshots)
         hnsw = read_manifest(target).hnsw
     build = IndexBuild(
         version=version,
@@ -141,22 +149,12 @@ def build_index(
 def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> None:
     rows = content.chunks.height
     vectors = _write_vectors(folder / VECTORS_FILE, content)
-    write_frame(folder / ROWS_FILE, content.chunks.select("chunk_id", pl.col("document").cast(pl.Int64)))
-    write_frame(folder / DOCUMENTS_FILE, content.documents.select(_FILTER_COLUMNS))
+    write_frame(folder / ROWS_FILE, content.rows)
+    write_frame(folder / DOCUMENTS_FILE, content.filtered)
     hnsw_settings = content.settings if content.has_hnsw else None
-    chunks = content.chunks.drop("document", "title")
-    write_database(folder / DATABASE_FILE, content.documents, chunks, vectors, hnsw_settings)
+    write_database(folder / DATABASE_FILE, content.documents, content.stored, vectors, hnsw_settings)
     (folder / KEYWORDS_FOLDER).mkdir()
-    searched = content.chunks.select(pl.concat_str("title", "heading", "text", separator="\n"))
-    # Written posts must not change the scores of other documents: else the hits of a window would depend on posts
-    # that are written later.
-    document = content.chunks["document"]
-    languages = write_keywords(
-        folder / KEYWORDS_FOLDER,
-        searched.to_series().to_list(),
-        content.stemmers.gather(document).to_list(),
-        counted=content.by_people.gather(document).to_numpy(),
-    )
+    languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched)
     manifest = Manifest(
         format=FORMAT,
         version=version,

@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from typing import TypedDict
 
 import duckdb
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.base.errors import ContractError, InputError
 from backstory.base.ids import WRITTEN_PREFIX
@@ -22,7 +24,16 @@ from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
 
 ROWS_AT_ONCE = 8192
 _KEY = ["document_id", "revision"]
+_FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "published_at"]
 _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
+
+
+class SearchedTexts(TypedDict):
+    """The arguments of :func:`backstory.index.engines.keyword_files.write_keywords` for the rows of a snapshot."""
+
+    texts: list[str]
+    stemmers: list[str]
+    counted: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,36 @@ class Content:
     def by_people(self) -> pl.Series:
         """Whether each document was written by people, and not by this library."""
         return _written_by_people(self.documents)
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The id of each chunk, and the position of its document."""
+        return self.chunks.select("chunk_id", pl.col("document").cast(pl.Int64))
+
+    @property
+    def filtered(self) -> pl.DataFrame:
+        """The columns of the documents that filters need."""
+        return self.documents.select(_FILTER_COLUMNS)
+
+    @property
+    def stored(self) -> pl.DataFrame:
+        """The chunks as the database holds them."""
+        return self.chunks.drop("document", "title")
+
+    @property
+    def searched(self) -> SearchedTexts:
+        """What the keyword index is made of.
+
+        Written posts must not change the scores of other documents: else the hits of a window would depend on posts
+        that are written later. So they do not count.
+        """
+        document = self.chunks["document"]
+        texts = self.chunks.select(pl.concat_str("title", "heading", "text", separator="\n")).to_series()
+        return {
+            "texts": texts.to_list(),
+            "stemmers": self.stemmers.gather(document).to_list(),
+            "counted": self.by_people.gather(document).to_numpy(),
+        }
 
     @property
     def has_hnsw(self) -> bool:

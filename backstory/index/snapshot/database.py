@@ -21,6 +21,8 @@ from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_e
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 
 VECTOR_INDEX = "chunks_vector"
+_IN_MEMORY = Path(":memory:")
+"""DuckDB's name of a database without a file."""
 
 
 def _start_vss_engine() -> duckdb.DuckDBPyConnection:
@@ -77,16 +79,15 @@ def write_database(
         connection = stack.enter_context(
             closing(AttachedFile(path, read_only=False, engine=engine))
         ).connection
-        frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}
-        if settings is not None:
-            frames["vector_rows"] = vector_frame(vectors, "row")
-        for name, frame in frames.items():
-            register_frame(connection, name, frame)
-            stack.callback(connection.unregister, name)
-        connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
         if settings is None:
-            connection.execute("CREATE TABLE chunks AS SELECT * REPLACE (row::BIGINT AS row) FROM chunk_rows")
+            _create_tables(connection, documents, chunks)
         else:
+            frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}
+            frames["vector_rows"] = vector_frame(vectors, "row")
+            for name, frame in frames.items():
+                register_frame(connection, name, frame)
+                stack.callback(connection.unregister, name)
+            connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
             connection.execute(
                 "CREATE TABLE chunks AS SELECT c.* REPLACE (c.row::BIGINT AS row), "  # noqa: S608 - a number only
                 f"v.vector::FLOAT[{vectors.shape[1]:d}] AS vector "
@@ -99,6 +100,24 @@ def write_database(
         connection.execute("CHECKPOINT attached")
 
 
+def hold_database(documents: pl.DataFrame, chunks: pl.DataFrame) -> Database:
+    """Hold the database of a snapshot without an HNSW index in memory; see :func:`write_database`."""
+    database = Database(None, has_hnsw=False)
+    _create_tables(database.connection, documents, chunks)
+    return database
+
+
+def _create_tables(
+    connection: duckdb.DuckDBPyConnection, documents: pl.DataFrame, chunks: pl.DataFrame
+) -> None:
+    with ExitStack() as stack:
+        for name, frame in {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}.items():
+            register_frame(connection, name, frame)
+            stack.callback(connection.unregister, name)
+        connection.execute("CREATE TABLE documents AS SELECT * FROM document_rows")
+        connection.execute("CREATE TABLE chunks AS SELECT * REPLACE (row::BIGINT AS row) FROM chunk_rows")
+
+
 class Database:
     """A snapshot's database, opened read-only.
 
@@ -106,18 +125,18 @@ class Database:
         lock: Guards :attr:`connection`.
 
     Args:
-        path: The database file.
+        path: The database file; None for an empty database in memory, which is written.
         has_hnsw: Whether the file holds an HNSW index.
 
     Raises:
         SearchIndexError: ``has_hnsw`` is true, and the vss extension is not installed.
     """
 
-    def __init__(self, path: Path, *, has_hnsw: bool) -> None:
+    def __init__(self, path: Path | None, *, has_hnsw: bool) -> None:
         self.lock = threading.Lock()
         self._columns: tuple[str, ...] = ()
         engine = _start_vss_engine() if has_hnsw else None
-        self._file = AttachedFile(path, read_only=True, engine=engine)
+        self._file = AttachedFile(path or _IN_MEMORY, read_only=path is not None, engine=engine)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:

@@ -60,6 +60,9 @@ def execute_in_turn(
         report_left(len(left))
     if should_continue():
         _build_all(CORPUS, partitions, build)
+    elif resources.unpublished is not None:
+        # The posts that the run has written are in the index for everybody, also if it stops before its end.
+        build(CORPUS[-1], partitions)
     return left
 
 

@@ -15,8 +15,16 @@ from backstory.base.ids import digest
 from backstory.base.progress import show_progress
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import embedding_texts
-from backstory.index.snapshot.build import build_index
-from backstory.index.snapshot.manifest import MANIFEST_FILE, find_damage, hash_manifest, read_manifest
+from backstory.index.snapshot.build import publish_content
+from backstory.index.snapshot.content import Content, arrange
+from backstory.index.snapshot.interim import InterimSnapshots
+from backstory.index.snapshot.manifest import (
+    MANIFEST_FILE,
+    Manifest,
+    find_damage,
+    hash_manifest,
+    read_manifest,
+)
 from backstory.index.snapshot.publication import current_version, find_history_damage, prune_documents
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import embed_texts
@@ -30,7 +38,7 @@ from backstory.pipeline.stages.document_chunks import DocumentChunksStage
 from backstory.pipeline.stages.document_languages import REVISION_OF_LANGUAGES, list_languages
 from backstory.pipeline.stages.documents import DocumentsStage
 from backstory.pipeline.stages.refusals import record_refusal
-from backstory.pipeline.stages.stage import Stage
+from backstory.pipeline.stages.stage import Stage, UnpublishedIndex
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import IndexSettings
@@ -76,6 +84,7 @@ class SearchIndexStage(Stage):
 
     def build(self) -> StageResult:
         """Publish a snapshot of the documents, without those that the service refuses."""
+        self.resources.replace_unpublished(None)
         while (report := self._publish()) is None:
             DocumentsStage(self.resources, []).build()
             DocumentChunksStage(self.resources, []).build()
@@ -91,7 +100,7 @@ class SearchIndexStage(Stage):
         revisions = _list_revisions(documents)
         known = workspace.ledger.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
-            counts = _describe_snapshot(workspace, known.content)
+            counts = _describe_snapshot(read_manifest(workspace.index / known.content))
             prune_documents(workspace.index, revisions)
             report = StageResult("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
             log_report(report)
@@ -134,41 +143,71 @@ class SearchIndexStage(Stage):
         workspace.runs.count_texts(
             embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
         )
-        build = build_index(
-            workspace.index,
+        content = arrange(
             documents,
             chunks,
             embedded.vectors,
-            embedder_id=embedder.id,
-            calibration=calibrate(
-                embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
-            ),
-            settings=_settings_of_index(workspace, len(chunks), interim=interim),
-            languages={ids[uri]: language for uri, language in languages.items()},
+            embedder.id,
+            _settings_of_index(workspace, len(chunks), interim=interim),
+            {ids[uri]: language for uri, language in languages.items()},
         )
-        manifest = Entry(build.version, hash_manifest(build.folder), 1)
-        workspace.ledger.record(_MANIFEST, {WHOLE: manifest})
-        embedding = workspace.settings.embedding.model_dump_json()
-        workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
-        workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
-        prune_documents(workspace.index, revisions)
+        manifest = self._extend(content, inputs)
+        is_built = manifest is not None
+        if manifest is None:
+            calibration = calibrate(
+                embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
+            )
+            build = publish_content(workspace.index, content, calibration)
+            workspace.ledger.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
+            embedding = workspace.settings.embedding.model_dump_json()
+            workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
+            workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+            prune_documents(workspace.index, revisions)
+            self.resources.interim = InterimSnapshots(content, calibration) if interim else None
+            manifest, is_built = read_manifest(build.folder), build.built
         report = StageResult(
             table="search_index",
             rows=len(chunks),
             partitions=1,
-            computed=int(build.built),
+            computed=int(is_built),
             seconds=time.perf_counter() - started,
-            counts={**_describe_snapshot(workspace, build.version), **stats.as_counts(), **figures},
+            counts={**_describe_snapshot(manifest), **stats.as_counts(), **figures},
             preview=chunks.select("chunk_id", "heading", "token_count").head(5),
         )
         log_report(report)
         return report
 
+    def _extend(self, content: Content, inputs: str) -> Manifest | None:  # noqa: ARG002 - for the subclass
+        """Search content without publishing it, and return its manifest; None if it must be published."""
+        return None
+
 
 class InterimSearchIndexStage(SearchIndexStage):
-    """The same, while the run will add further posts to the index."""
+    """The same, while the run will add further posts to the index.
+
+    The first snapshot of a run is published. While only posts change, the next ones stay in memory: they are searched
+    by this run alone, and its last step publishes all. A killed run leaves the first one, which the next run replaces.
+    """
 
     interim = True
+
+    def build(self) -> StageResult:
+        """Make a snapshot of the documents, without those that the service refuses, unless it is searched already."""
+        unpublished = self.resources.unpublished
+        if unpublished is None or unpublished.inputs != _inputs_of_index(self.workspace, interim=True):
+            return super().build()
+        manifest = unpublished.index.manifest
+        report = StageResult("search_index", manifest.rows, 1, 0, 0.0, _describe_snapshot(manifest))
+        log_report(report)
+        return report
+
+    def _extend(self, content: Content, inputs: str) -> Manifest | None:
+        interim = self.resources.interim
+        if interim is None or not interim.fits(content):
+            return None
+        index = interim.open(content)
+        self.resources.replace_unpublished(UnpublishedIndex(index, inputs))
+        return index.manifest
 
 
 def _list_revisions(documents: pl.DataFrame) -> pl.DataFrame:
@@ -238,11 +277,10 @@ def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> Ind
     return effective_index_settings(settings, rows)
 
 
-def _describe_snapshot(workspace: Workspace, version: str) -> dict[str, int | float | str]:
-    manifest = read_manifest(workspace.index / version)
+def _describe_snapshot(manifest: Manifest) -> dict[str, int | float | str]:
     stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
     described: dict[str, int | float | str] = {
-        "version": version,
+        "version": manifest.version,
         "embedder": manifest.embedder_id,
         "calibration": describe_calibration(manifest.calibration),
         "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),

@@ -6,8 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.opening import open_index
+from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.partitions import (
     count_rows,
     drop_other_grain,
@@ -28,8 +30,24 @@ from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import WHOLE
 
+if TYPE_CHECKING:
+    from backstory.index.snapshot.interim import InterimSnapshots
+
 _PREVIEW_ROWS = 5
 _CHANGED = "changed while it was read"
+
+
+@dataclass(frozen=True)
+class UnpublishedIndex:
+    """An open snapshot in memory.
+
+    Attributes:
+        index: The open snapshot.
+        inputs: Hash of what it was made from.
+    """
+
+    index: SearchIndex
+    inputs: str
 
 
 class RunResources:
@@ -37,12 +55,29 @@ class RunResources:
 
     Attributes:
         workspace: The open workspace.
+        interim: Makes the snapshots of this run that are not published; None until one is published that they extend.
+        unpublished: The last of them that is newer than the published one; None if there is none.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         """Share nothing yet; the search index is opened when a stage first needs it."""
         self.workspace = workspace
+        self.interim: InterimSnapshots | None = None
+        self.unpublished: UnpublishedIndex | None = None
         self._index: Callable[[], SearchIndex] | None = None
+
+    @property
+    def index_version(self) -> str:
+        """Version of the snapshot that stages search."""
+        if self.unpublished is not None:
+            return self.unpublished.index.version
+        return current_version(self.workspace.index)
+
+    def replace_unpublished(self, unpublished: UnpublishedIndex | None) -> None:
+        """Close the snapshot that is not published, and search another one from now on."""
+        if self.unpublished is not None:
+            self.unpublished.index.close()
+        self.unpublished = unpublished
 
     @contextmanager
     def sharing_index(self) -> Iterator[None]:
@@ -69,6 +104,8 @@ class RunResources:
             opened: list[SearchIndex] = []
 
             def open_once() -> SearchIndex:
+                if self.unpublished is not None:
+                    return self.unpublished.index
                 if not opened:
                     index = open_index(self.workspace.index, embedder_id=self.workspace.embedder.id)
                     opened.append(stack.enter_context(index))

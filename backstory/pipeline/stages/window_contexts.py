@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import polars as pl
 
 from backstory.base.ids import digest_json
-from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
@@ -59,6 +58,6 @@ class WindowContextsStage(RetrievalStage):
         return split(summary, windows, partitions)
 
     def build(self) -> StageResult:
-        """Build the table for the snapshot that is published now."""
-        self.version = current_version(self.workspace.index)
+        """Build the table for the snapshot that is searched now."""
+        self.version = self.resources.index_version
         return super().build()

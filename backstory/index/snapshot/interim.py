@@ -1,0 +1,94 @@
+"""Snapshots in memory: the documents of a published one, with more and more posts while a run lasts.
+
+A run whose posts are documents searches each window in the posts before it. Only the last of these snapshots is
+published, so that no other is written, flushed and read again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from backstory.index.calibration import Calibration
+from backstory.index.engines.keyword_files import CountedRows, split_rows
+from backstory.index.engines.keywords import KeywordIndex, StoredScores
+from backstory.index.search import HeldSnapshot, SearchIndex
+from backstory.index.snapshot.content import Content
+from backstory.index.snapshot.database import hold_database
+from backstory.index.snapshot.manifest import FORMAT, Manifest
+
+
+class InterimSnapshots:
+    """Makes snapshots that differ from a published one in posts alone. What depends on people's documents is kept."""
+
+    def __init__(self, published: Content, calibration: Calibration) -> None:
+        """Remember what was published.
+
+        Args:
+            published: The content of the published snapshot.
+            calibration: Its calibration, which depends on the documents that people wrote.
+        """
+        self._of_people = _describe_people(published)
+        self._calibration = calibration
+        self._rows: CountedRows | None = None
+        self._keywords: KeywordIndex | None = None
+
+    def fits(self, content: Content) -> bool:
+        """Return whether content differs from what was published in posts alone."""
+        documents, chunks = _describe_people(content)
+        return documents.equals(self._of_people[0]) and chunks.equals(self._of_people[1])
+
+    def open(self, content: Content) -> SearchIndex:
+        """Open a snapshot of content that :meth:`fits`, which has too few rows for an HNSW index by its settings.
+
+        Its version is that of a published snapshot of the same content.
+        """
+        keywords = self._add_rows(**content.searched)
+        vectors = content.vectors[content.source.to_numpy()]
+        languages = () if self._rows is None else self._rows.languages
+        manifest = Manifest(
+            format=FORMAT,
+            version=content.hash(self._calibration.model_dump_json()),
+            embedder_id=content.embedder_id,
+            dimension=vectors.shape[1],
+            documents=content.documents.height,
+            rows=content.chunks.height,
+            words=sum(language.terms for language in languages),
+            languages=languages,
+            settings=content.settings,
+            hnsw=None,
+            calibration=self._calibration,
+            made_with={},
+            files={},
+        )
+        database = hold_database(content.documents, content.stored)
+        return SearchIndex(
+            HeldSnapshot(manifest, vectors, content.rows, content.filtered, database, keywords)
+        )
+
+    def _add_rows(self, texts: list[str], stemmers: list[str], counted: NDArray[np.bool_]) -> KeywordIndex:
+        """Score the rows of posts by the statistics of the others, which are computed once."""
+        places, others = split_rows(texts, stemmers, counted)
+        if self._rows is None:
+            self._rows = CountedRows(
+                [texts[place] for place in places], [stemmers[place] for place in places]
+            )
+        rows = self._rows
+        if rows.ranker is None:
+            return KeywordIndex(None, ())
+        scores = rows.score_with(places, others)
+        bounds, row, score = (scores[name] for name in ("indptr", "indices", "data"))
+        if self._keywords is None:
+            self._keywords = KeywordIndex(
+                StoredScores(bounds, row, score, rows.names), rows.languages, rows.frequency
+            )
+        return self._keywords.with_scores(bounds, row, score)
+
+
+def _describe_people(content: Content) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the documents that people wrote with their stemmers, and their chunks."""
+    by_people = content.by_people
+    documents = content.documents.with_columns(stemmer=content.stemmers).filter(by_people)
+    chunks = content.chunks.filter(by_people.gather(content.chunks["document"]))
+    return documents, chunks.drop("document")
