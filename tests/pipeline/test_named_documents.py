@@ -158,7 +158,8 @@ def test_a_run_of_a_change_gives_what_a_fresh_one_gives(
 def test_a_forgotten_member_has_no_name_in_documents(replaced: Path, tmp_path: Path) -> None:
     shutil.copytree(replaced, tmp_path / "workspace")
     workspace = open_workspace(tmp_path / "workspace")
-    forget(workspace, "member", "Ada Lind")
+    done = forget(workspace, "member", "Ada Lind")
+    assert done.search.found == {}
     reopened = open_workspace(workspace.root)
     run_pipeline(reopened)
     shown = read_shown(reopened)

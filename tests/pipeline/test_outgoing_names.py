@@ -25,7 +25,7 @@ BESIDE = {
     "hits": "ids",
     "quarantine": "",
     "sources": "folder status format encoding date_order timezone language",
-    "windows": "window_id partition message_ids",
+    "windows": "window_id partition message_ids timezone",
     "window_chunks": "chunk_id window_id granularity",
     "decisions": "window_id query_chunk_id chunk_id document_id cause because_of",
     # Documents and their places, which people wrote.
