@@ -327,7 +327,7 @@ class Contexts(Table):
     page_end: int = declare(nullable=True, description="Last page, inclusive; null without pages.")
     char_start: int = declare(least=0, description="First character in the document's text.")
     char_end: int = declare(least=0, description="Character after the last one.")
-    content: str = declare(description="Whole text of the chunk.")
+    content: str = declare(description="Whole text of the chunk, with members called as readers see them.")
     passage: str = declare(
         description="Sentences of the chunk, or of its neighbours, that serve this window; … where some are left out."
     )
