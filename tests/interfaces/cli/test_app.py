@@ -163,8 +163,13 @@ def test_a_command_that_is_assembled_alone_is_the_same(called: list[str]) -> Non
     assert list(names) == called[:1] if called and called[0] in COMMANDS else sorted(names) == COMMANDS
 
 
-def test_garbage_is_collected_again_after_the_modules_are_loaded() -> None:
-    with pytest.raises(ModuleNotFoundError), loading():
+def _load_absent() -> None:
+    with loading():
         assert not gc.isenabled()
         import_module("backstory.interfaces.cli.absent")
+
+
+def test_garbage_is_collected_again_after_the_modules_are_loaded() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        _load_absent()
     assert gc.isenabled()
