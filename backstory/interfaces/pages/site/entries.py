@@ -20,7 +20,6 @@ from backstory.text.prompts.entries import cut_line
 
 _QUOTES: Final = 2
 _QUOTE_CHARACTERS: Final = 150
-_OTHERS: Final = 10
 
 
 class Entries:
@@ -58,9 +57,12 @@ class Entries:
             "tags": [(link_pages(here, address_tag(tag)), tag) for tag in post.tags],
         }
 
-    def describe_use(self, here: str, post: SitePost, use: Use) -> dict[str, Any]:
-        """Describe a document of a post: the passage, and the messages that it serves."""
-        others = [one for one in self._library.citing(use.document_id) if one.slug != post.slug]
+    def describe_use(self, here: str, use: Use) -> dict[str, Any]:
+        """Describe a document of a post: the passage, and the messages that it serves.
+
+        Its other posts are on its own page: a list of them here would have every post that shares a document made
+        again with each further one.
+        """
         address = self._links.point(here, use.document_id)
         page = self._links.point_page(here, use.document_id)
         return {
@@ -78,10 +80,6 @@ class Entries:
                 for quote in _choose_quotes(use.because)
             ],
             "count": len(use.because),
-            "cited_by": len(others),
-            "others": [
-                (link_pages(here, address_post(one.slug)), one.title) for one in others[: -_OTHERS - 1 : -1]
-            ],
         }
 
     def describe_citing(self, here: str, post: SitePost, document_id: str) -> dict[str, Any]:

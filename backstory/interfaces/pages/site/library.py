@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from heapq import nsmallest
 from typing import Final
 
 from backstory.writing.material import WindowMaterial
@@ -151,15 +152,15 @@ class Library:
         """Return the post that is this document; None if the document is no post of a window."""
         return self._written.get(document_id)
 
-    def sharing(self, post: SitePost) -> tuple[tuple[SitePost, tuple[Use, ...]], ...]:
-        """Return the other posts that cite documents of a post, with these; those with most of them first."""
+    def sharing(self, post: SitePost, most: int) -> tuple[tuple[SitePost, tuple[Use, ...]], ...]:
+        """Return the other posts that cite documents of a post, with these; those with most of them, then earliest."""
         mine = {use.document_id for use in post.cited}
-        slugs = {one.slug for key in mine for one in self.citing(key)} - {post.slug}
-        shared = [
+        shared = Counter(one.slug for key in mine for one in self.citing(key) if one.slug != post.slug)
+        chosen = nsmallest(most, shared, key=lambda slug: (-shared[slug], self._places[slug]))
+        return tuple(
             (one, tuple(use for use in one.cited if use.document_id in mine))
-            for one in sorted((self._by_slug[slug] for slug in slugs), key=lambda one: self._places[one.slug])
-        ]
-        return tuple(sorted(shared, key=lambda pair: -len(pair[1])))
+            for one in (self.posts[self._places[slug]] for slug in chosen)
+        )
 
     @property
     def best(self) -> SitePost | None:
@@ -188,10 +189,6 @@ class Library:
     @cached_property
     def _written(self) -> dict[str, SitePost]:
         return {post.document_id: post for post in self.posts if post.document_id}
-
-    @cached_property
-    def _by_slug(self) -> dict[str, SitePost]:
-        return {post.slug: post for post in self.posts}
 
     @cached_property
     def _places(self) -> dict[str, int]:

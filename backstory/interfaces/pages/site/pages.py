@@ -285,13 +285,13 @@ class _Pages:
             about=entries.describe(here, post),
             people=len({message.author for message in post.window.messages if message.author}),
             body=Markdown(post.text, partial(self._links.resolve_citation, here, post), title=post.title),
-            used=[entries.describe_use(here, post, use) for use in post.cited],
-            shown=[entries.describe_use(here, post, use) for use in post.uses if not use.cited],
+            used=[entries.describe_use(here, use) for use in post.cited],
+            shown=[entries.describe_use(here, use) for use in post.uses if not use.cited],
             later=[entries.describe(here, one) for one in self._library.citing(post.document_id)],
             sharing=[
                 entries.describe(here, one)
                 | {"shared": [(self._links.point_page(here, use.document_id), use.title) for use in uses]}
-                for one, uses in self._library.sharing(post)[:_SHARING]
+                for one, uses in self._library.sharing(post, _SHARING)
             ],
             neighbours=neighbours,
             reports=[
