@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.database_files import DAMAGED_SUFFIX
-from backstory.base.errors import DamagedTableError
+from backstory.base.errors import ContractError, DamagedTableError
 from backstory.base.ids import digest
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
@@ -95,7 +95,7 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
     for key in list_partitions(workspace.tables, "messages"):
         try:
             messages = read_table(workspace.tables, "messages", [key])
-        except DamagedTableError:
+        except (DamagedTableError, ContractError):
             continue  # the run makes it again, and says so
         if not find_real_names(messages, names).is_empty():
             named.add(key)

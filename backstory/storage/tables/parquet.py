@@ -259,7 +259,7 @@ def _read_rows(file: BufferedReader, table: str, columns: list[str] | None) -> p
     found = _parse(start).schema if is_kept else pl.read_parquet_schema(file)
     if dict(found) != dict(polars_schema(_model(table))):
         raise ContractError(
-            f"{file.name} does not have the columns of {table}; materialize {table} again",
+            f"{file.name} was written by another version of Backstory; `backstory run` makes {table} again",
             code="other_columns",
             path=Path(file.name),
             table=table,
