@@ -14,6 +14,7 @@ from backstory.base.ids import PSEUDONYM_PREFIX
 from backstory.base.local_times import choose_clock, name_zone
 from backstory.base.wording import inflect
 from backstory.text.prompts.escaping import escape_line
+from backstory.text.small_talk import find_small_talk
 from backstory.writing.determiners import list_introducers
 from backstory.writing.draft import Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
@@ -29,7 +30,6 @@ from backstory.writing.sentences import (
     Sentence,
     choose_sentences,
     choose_words,
-    find_heading,
     shorten,
     split_messages,
     split_passage,
@@ -38,7 +38,7 @@ from backstory.writing.sentences import (
 )
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-11"
+_VERSION: Final = "digest-12"
 _SENTENCES: Final = 4
 """Most sentences quoted of a short topic, without answers."""
 _MESSAGES_PER_SENTENCE: Final = 30
@@ -53,6 +53,9 @@ _LONGEST_HEADING: Final = 60
 """Most characters of a sentence that stands for the name of a topic."""
 _LEAST_TERMS: Final = 2
 """Fewest terms of such a sentence."""
+_SAID_OF_TITLE: Final = 3
+"""Terms of a long title that make it the name of a topic."""
+_CLAUSE: Final = re.compile(r"[,.!?:;–—]")
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
@@ -280,13 +283,16 @@ class _Digest:
         return capitalize(self._name_people(name))
 
     def _name_by_document(self, section: _Section) -> str | None:
-        """Return the title of the first document of a topic if its messages hold a word of it.
+        """Return the title of the first document of a topic if its messages hold half of its words, or three of them.
 
-        The title of an earlier post names the main topic of another window.
+        A word alone, such as "draft", does not make a title their subject. The title of an earlier post names the main
+        topic of another window.
         """
         of_people = [citation for citation in section.topic.citations if not citation.is_post]
         for citation in of_people[:1]:
-            if any(section.weights.get(term) for term in self._words.split(citation.title)):
+            terms = set(self._words.split(citation.title))
+            said = sum(1 for term in terms if section.weights.get(term))
+            if said and said >= min(_SAID_OF_TITLE, len(terms) / 2):
                 return citation.title
         return None
 
@@ -307,6 +313,7 @@ class _Digest:
             if len(one.text) <= _LONGEST_HEADING
             and len(one.terms) >= _LEAST_TERMS
             and PSEUDONYM_PREFIX not in one.text
+            and not _greets(one.text)
         ]
         main = section.phrase.terms if section.phrase is not None else frozenset[str]()
         candidates = [one for one in candidates if one.terms & main] or candidates
@@ -360,7 +367,9 @@ class _Digest:
             pieces.append(_escape(shorten(self._name_people(one.text))))
             before = one.number
         author = _escape(self._name_people(message.author or "someone"))
-        day = f"{_write_day(message.sent_at)} " if self._window.period is not None else ""
+        # A letter about a single day names it once, at its head.
+        has_days = self._window.started_at.date() != self._window.ended_at.date()
+        day = f"{_write_day(message.sent_at)} " if self._window.period is not None and has_days else ""
         return f"- **{author}** {day}{message.sent_at:%H:%M}: {' '.join(pieces)}"
 
     def _write_earlier(self, citation: Citation, weights: Mapping[str, float]) -> str:
@@ -368,19 +377,19 @@ class _Digest:
         sentences = self._passages[citation.number]
         shares = [sum_weights(one.terms, weights) / math.sqrt(max(len(one.text), 40)) for one in sentences]
         best = max(range(len(shares)), key=lambda place: (shares[place], -place), default=None)
-        if best is None or not shares[best]:
-            return f"> {_EARLIER}: {self._write_citation(citation)}"
         # The title of a post names its main topic, which need not be that of the sentence.
-        heading = find_heading(citation.passage, sentences[best].place) if citation.is_post else None
-        cited = self._write_citation(citation, heading)
+        written = f"post of {_write_day(citation.published_at)}" if citation.published_at else "post"
+        cited = f"{written} [{citation.number}]" if citation.is_post else self._write_citation(citation)
+        if best is None or not shares[best]:
+            return f"> {_EARLIER}: {cited}"
         return f"> “{_escape(shorten(sentences[best].text))}”\n>\n> {_EARLIER}: {cited}"
 
     def _write_item(self, citation: Citation) -> str:
         return f"- {self._write_citation(citation)}"
 
-    def _write_citation(self, citation: Citation, heading: str | None = None) -> str:
+    def _write_citation(self, citation: Citation) -> str:
         dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
-        return f"{_escape(heading or citation.title) or 'untitled'}{dated} [{citation.number}]"
+        return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
 
 
 def _list_documents(section: _Section) -> tuple[str, ...]:
@@ -394,6 +403,11 @@ def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:
         for tag in dict.fromkeys(citation.tags):
             served[tag] += len(citation.messages)
     return tuple(tag for tag, count in served.most_common(_TAGS) if count)
+
+
+def _greets(text: str) -> bool:
+    """Return whether the first clause of a sentence is a greeting, thanks, or the like."""
+    return find_small_talk([_CLAUSE.split(text, maxsplit=1)[0]])[0]
 
 
 def _is_substantial(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:

@@ -25,7 +25,6 @@ _QUESTION: Final = re.compile(r"[?？؟]\W*\Z")
 _BEGINNING: Final = regex.compile(rf"\X{{{LONGEST}}}")
 
 _BLANK: Final = re.compile(r"\n\s*\n")
-_HEADING: Final = re.compile(r"^#{1,6}\s+(.+)$", re.MULTILINE)
 _NOT_PROSE: Final = re.compile(r"\s*(?:#|>|\||```|~~~|!\[|\*?\d{4}-\d\d-\d\d|(?:[-*_]\s*){3,}\Z)")
 _ITEM: Final = re.compile(r"\s*(?:[-+*•]|\d{1,9}[.)])\s+")
 _MARKUP: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,2}|_{1,2}(?!\w)|`+|\\(?=[\W_])")
@@ -68,17 +67,6 @@ def split_passage(passage: str, words: Words) -> list[Sentence]:
     """Split Markdown into the sentences of its own prose: no headings, quotes, tables, code, or markup."""
     paragraphs = ["\n".join(_unwrap(part)) for part in _BLANK.split(passage)]
     return [sentence for place, text in enumerate(paragraphs) for sentence in _split(place, text, words)]
-
-
-def find_heading(passage: str, place: int) -> str | None:
-    """Return the last heading of Markdown before a paragraph, as text; None if there is none.
-
-    Args:
-        passage: The Markdown.
-        place: Place of the paragraph, as :func:`split_passage` counts.
-    """
-    headings = [match for part in _BLANK.split(passage)[: place + 1] for match in _HEADING.findall(part)]
-    return _MARKUP.sub("", headings[-1]).strip() if headings else None
 
 
 def weigh_terms(groups: Sequence[Collection[str]]) -> dict[str, float]:

@@ -242,12 +242,24 @@ def test_talk_after_a_pause_stays_together_and_a_document_of_one_stray_message_i
     assert "A cheap solar battery, 1 May 2024 [2]" in text
 
 
-def test_a_quotation_of_an_earlier_post_names_its_section_and_not_the_main_topic_of_the_post() -> None:
-    passage = "## Whales\n\n- The whale sang.\n\n## Drip lines \\#2\n\n- The drip line burst."
-    earlier = replace(cite(2, "Whales", passage, 0, 1, 2), is_post=True)
-    assert (
-        "> “The drip line burst.”\n>\n> Earlier: Drip lines #2, 1 May 2024 [2]"
-        in write(TWO_TOPICS, earlier).text
+def test_a_quotation_of_an_earlier_post_names_its_day_and_not_the_main_topic_of_the_post() -> None:
+    earlier = replace(cite(2, "Whales", "- The drip line burst.", 0, 1, 2), is_post=True)
+    quoted = "> “The drip line burst.”\n>\n> Earlier: post of 1 May 2024 [2]"
+    assert quoted in write(TWO_TOPICS, earlier).text
+
+
+def test_a_title_names_a_topic_only_if_its_messages_hold_half_of_its_words() -> None:
+    passage = "Drain the drip line before the frost."
+    [first, *_] = headings(write(TWO_TOPICS, cite(1, "The drip line", passage, 0, 1, 2)).text)
+    assert first == "The drip line"
+    other = cite(1, "A line of verse for a winter evening by the fire", passage, 0, 1, 2)
+    [first, *_] = headings(write(TWO_TOPICS, other).text)
+    assert "verse" not in first
+
+
+def test_a_greeting_is_no_heading() -> None:
+    window = make_window(
+        (0, ADA, "Hello, this is the watering round"),
+        (1, BEN, "Hi Ben, the watering is round one"),
     )
-    bare = replace(earlier, passage="- The drip line burst.")
-    assert "> Earlier: Whales, 1 May 2024 [2]" in write(TWO_TOPICS, bare).text
+    assert not any("Hello" in heading or "Hi" in heading for heading in headings(write(window).text))
