@@ -55,6 +55,7 @@ _LEAST_TERMS: Final = 2
 """Fewest terms of such a sentence."""
 _SAID_OF_TITLE: Final = 3
 """Terms of a long title that make it the name of a topic."""
+_INTRODUCTION: Final = re.compile(r"\bI[’']m [A-Z]|\b[Mm]y name is\b")
 _CLAUSE: Final = re.compile(r"[,.!?:;–—]")
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
@@ -241,17 +242,9 @@ class _Digest:
                 section.topic.places,
             ),
         )
-        # The words of the messages come first here, so that a post is not called what its document is called.
-        name = (
-            self._name_by_phrase(main)
-            or self._name_by_document(main)
-            or self._name_by_sentence(main)
-            or (main.phrase.text if main.phrase is not None else None)
-            or f"{self._window.conversation_id}, {_write_day(self._window.started_at)}"
-        )
         period = self._window.period
         told = f"{_name_period(period)}: " if period is not None else ""
-        return f"{told}{capitalize(self._name_people(name))}"
+        return f"{told}{self._name(main)}"
 
     def _write_head(self) -> str:
         window = self._window
@@ -406,8 +399,8 @@ def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:
 
 
 def _greets(text: str) -> bool:
-    """Return whether the first clause of a sentence is a greeting, thanks, or the like."""
-    return find_small_talk([_CLAUSE.split(text, maxsplit=1)[0]])[0]
+    """Return whether the first clause of a sentence is a greeting, thanks, or the like, or somebody says a name."""
+    return bool(_INTRODUCTION.search(text)) or find_small_talk([_CLAUSE.split(text, maxsplit=1)[0]])[0]
 
 
 def _is_substantial(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:
