@@ -32,7 +32,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 14,
         "windows": 3,
         "window_chunks": 3,
-        "documents": 10,
+        "documents": 11,
         "document_chunks": 4,
         "search_index": FORMAT,
         "hits": 2,

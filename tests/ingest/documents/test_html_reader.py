@@ -274,3 +274,17 @@ def test_a_broken_declaration_costs_only_what_is_stated_behind_it() -> None:
     assert (page.text, page.title, page.published_at) == ("Text", "Tea", None)
     assert page.unread is not None
     assert "a broken declaration (`<![`)" in page.unread
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        '<body class="didomi-popup-open"><p>Peas.</p></body>',
+        '<body class="cmplz-functional onetrust-pc-open gdpr-enabled"><p>Peas.</p></body>',
+        '<article class="post tag-gdpr-compliance category-cookie-bars"><p>Peas.</p></article>',
+        '<section id="gdpr-explained"><p>Peas.</p></section>',
+        '<div class="trusted-partners" id="trustees"><p>Peas.</p></div>',
+    ],
+)
+def test_a_page_that_a_part_of_such_a_name_marks_is_text(marked: str) -> None:
+    assert read(marked).text.strip() == "Peas."

@@ -92,6 +92,7 @@ def test_what_a_program_puts_for_a_title_is_none(stated: str, title: str | None)
         ("20220403", datetime(2022, 4, 3)),
         ("D:202204031805", datetime(2022, 4, 3, 18, 5)),
         ("D:2022", None),
+        ("D:99991231235959", None),
         ("D:20220231", None),
         ("D:19800101000000", None),
         ("D:191000101000000", None),

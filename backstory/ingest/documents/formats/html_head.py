@@ -167,16 +167,21 @@ def _first_date(values: Iterable[str]) -> datetime | None:
 
 _CONSENT: Final = (
     "cookie-banner", "cookie-bar", "cookie-consent", "cookie-notice", "cookie-popup", "cookie_notice", "cookiebanner",
-    "cookieconsent", "CookieConsent", "CybotCookiebot", "cc-window", "cmplz-", "consent-banner", "didomi", "gdpr-",
-    "onetrust", "qc-cmp2", "sp_message_container", "truste", "usercentrics",
+    "cookieconsent", "CookieConsent", "CybotCookiebotDialog", "cc-window", "cmplz-cookiebanner",
+    "cmplz-cookiebanner-container", "consent-banner", "didomi-host", "didomi-popup", "gdpr-banner",
+    "gdpr-cookie-notice", "onetrust-banner-sdk", "onetrust-consent-sdk", "qc-cmp2-container", "truste-consent-track",
+    "truste_overlay", "usercentrics-root",
 )  # fmt: skip
-"""Parts of the ids and classes of notices about cookies: of the common tools, and of what people call their own."""
+"""Ids and classes of notices about cookies: of the common tools, and of what people call their own.
+
+Only whole names count: a page that is marked by a part of one, such as by its category, may be about cookies.
+"""
 
 _LEFT_OUT: Final = (
     "nav",
     "[role=navigation]",
     "[role=contentinfo]",
-    *(f'[{attribute}*="{name}"]' for name in _CONSENT for attribute in ("id", "class")),
+    *(f'[{attribute}="{name}"]' for name in _CONSENT for attribute in ("id", "class~")),
     "a.headerlink",
     "button",
     "select",

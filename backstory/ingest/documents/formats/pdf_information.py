@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import MAXYEAR, UTC, datetime, timedelta, timezone
 from typing import Final
 
 FIRST_YEAR: Final = 1993
@@ -62,5 +62,6 @@ def read_date(stated: str) -> datetime | None:
         ).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    stands = moment if found[7] else moment.replace(tzinfo=None)
-    return stands if stands.year >= FIRST_YEAR else None
+    if not FIRST_YEAR <= moment.year < MAXYEAR:  # a zone moves the last day of all beyond what can be written
+        return None
+    return moment if found[7] else moment.replace(tzinfo=None)
