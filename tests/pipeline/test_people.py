@@ -144,3 +144,26 @@ def test_a_chosen_name_of_another_member_is_refused(named: Path, tmp_path: Path)
     with pytest.raises(SettingsError) as refused:
         run_pipeline(wrong)
     assert refused.value.code == "name_of_another"
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_name_counts_for_the_day_that_the_clock_of_the_conversation_shows(
+    tmp_path: Path, zone: str
+) -> None:
+    chat = """\
+03/03/2025, 12:00 - Ben Okri: Did the frost crack the plastic elbow?
+04/03/2025, 01:00 - Cleo Marsh: My backup disk clicks
+04/03/2025, 22:00 - Ada Lind: The drip irrigation line leaks
+05/03/2025, 12:00 - Ben Okri: Good
+"""
+    zoned = DIGEST.replace("folder: chats", f"folder: chats, date_order: dmy, timezone: {zone}")
+    assert zone in zoned
+    workspace = open_with(tmp_path / "workspace", chat, zoned)
+    run_pipeline(workspace)
+    days = ["2025-03-03", "2025-03-04", "2025-03-05"]
+    before = read_people(workspace).fingerprint(days, "day")
+    for name in ("Ada Lind", "Cleo Marsh"):
+        agreed = f"{zoned}privacy: {{names: {{{name}: {{shown: {name.split()[0]}, agreed: 2025-03-01}}}}}}\n"
+        run_pipeline(open_with(workspace.root, chat, agreed))
+        after = read_people(workspace).fingerprint(days, "day")
+        assert [day for day in days if before[day] != after[day]] == days[1:], name

@@ -12,7 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timezone
 from typing import Final
 
 import polars as pl
@@ -51,7 +51,8 @@ class People:
     """The people of all conversations.
 
     Attributes:
-        seen: Pseudonym, name and the time of the first message by or about each person, by conversation.
+        seen: Pseudonym, name and the time of the first message by or about each person, by the clock of the
+            conversation, by conversation.
         words: Words for names of the people of each conversation.
     """
 
@@ -76,7 +77,9 @@ class People:
         by_partition: dict[str, list[str]] = defaultdict(list)
         for conversation, people in self.seen.items():
             for person, name, moment in people:
-                by_partition[partition_key(moment, grain)].append(f"{conversation} {person} {name}")
+                # Days are those of the conversation's clock, which the moment shows; hours are those of UTC.
+                shown = moment if grain == "hour" else moment.replace(tzinfo=UTC)
+                by_partition[partition_key(shown, grain)].append(f"{conversation} {person} {name}")
         hashed, known = "", dict[str, str]()
         for key in sorted({*by_partition, *partitions}):
             if key in by_partition:
@@ -229,19 +232,26 @@ def _choose_languages(messages: pl.DataFrame) -> dict[str, str]:
 
 
 def _list_people(messages: pl.DataFrame) -> dict[str, dict[str, datetime]]:
-    """List who writes or is mentioned in each conversation, in the order of the first message, with its time."""
-    place = ("conversation_id", "timestamp")
+    """List who writes or is mentioned in each conversation, in the order of the first message.
+
+    The time of that message is given by the clock of the conversation.
+    """
+    place = ("conversation_id", "timestamp", "local_time")
     mentions = messages.select(*place, pl.col("text").str.extract_all(PSEUDONYM).alias("person")).explode(
         "person"
     )
     seen = (
         pl.concat([messages.select(*place, person="author"), mentions])
         .filter(pl.col("person").str.contains(f"^{PSEUDONYM}$"))
+        .sort("timestamp", maintain_order=True)
         .group_by("conversation_id", "person")
-        .agg(pl.col("timestamp").min())
+        .agg(pl.col("timestamp", "local_time").first())
         .sort("conversation_id", "timestamp", "person")
     )
     people: dict[str, dict[str, datetime]] = defaultdict(dict)
-    for conversation, person, moment in seen.select("conversation_id", "person", "timestamp").iter_rows():
-        people[conversation][person] = moment
+    for conversation, person, moment, local in seen.select(
+        "conversation_id", "person", "timestamp", "local_time"
+    ).iter_rows():
+        ahead = local - moment.replace(tzinfo=None)
+        people[conversation][person] = moment.astimezone(timezone(ahead))
     return people
