@@ -2,14 +2,18 @@
 
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.errors import SettingsError
+from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.chats.copies import find_stale_copies, record_copy
+from backstory.pipeline.chats.people import People, read_people
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -136,6 +140,33 @@ def test_a_name_that_a_person_agreed_to_is_shown_until_the_agreement_is_withdraw
     assert "Ada" not in read_posts(withdrawn)
     assert not page.exists()
     assert hash_files(withdrawn.tables) == hash_files(named / "data")
+
+
+def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Path, tmp_path: Path) -> None:
+    shutil.copytree(named, tmp_path / "workspace")
+    agreed = open_with(tmp_path / "workspace", settings=AGREED)
+    run_pipeline(agreed)
+    page = tmp_path / "elsewhere.html"
+    page.write_text("Ada", encoding="utf-8")
+    record_copy(agreed, page)
+    # It cannot be deleted as a file, so the run ends while it clears the copies.
+    obstacle = agreed.tables / f"copies{DAMAGED_SUFFIX}"
+    obstacle.mkdir()
+    with pytest.raises(OSError, match=obstacle.name):
+        run_pipeline(open_with(agreed.root))
+    obstacle.rmdir()
+    run_pipeline(open_with(agreed.root))
+    assert [page.name in copy for copy in find_stale_copies(agreed)] == [True]
+
+
+def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:
+    ada, ben, cleo = (make_pseudonym(name, bytes(32)) for name in ("ada", "ben", "cleo"))
+    seen = {"garden": [(ben, "Ada", datetime(2025, 3, 4, tzinfo=UTC))]}
+    people = People(seen, {"garden": ["Alder", "Birch"]}, {cleo: "Cleo"})
+    names = people.names_beside("garden", {ada, ben, cleo})
+    assert (names[ben], names[cleo]) == ("Ada", "Cleo")
+    assert names[ada] in {"Alder", "Birch"}
+    assert people.names_beside("of a later export", {ada, cleo}) == {cleo: "Cleo"}
 
 
 def test_a_chosen_name_of_another_member_is_refused(named: Path, tmp_path: Path) -> None:

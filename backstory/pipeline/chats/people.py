@@ -34,9 +34,9 @@ from backstory.text.people import is_pseudonym, name_people
 _PEOPLE: Final = "people"
 _WORDS: Final = "words for people"
 _AGREED: Final = "names of people"
-_SHOWN: Final = "shown"
+_SHOWN: Final = "shown by person"
 _REAL: Final = "real"
-_NOBODY: Final = Entry("", "[]", 0)
+_NOBODY: Final = Entry("", "{}", 0)
 _READ_FOR_LANGUAGE: Final = 500
 """Messages of a conversation, the earliest ones, that decide its language: later ones rename nobody."""
 
@@ -54,20 +54,28 @@ class People:
         seen: Pseudonym, name and the time of the first message by or about each person, by the clock of the
             conversation, by conversation.
         words: Words for names of the people of each conversation.
+        agreed: Names that people chose, by pseudonym.
     """
 
     seen: Mapping[str, Sequence[tuple[str, str, datetime]]]
     words: Mapping[str, Sequence[str]]
+    agreed: Names
 
     def names_in(self, conversation: str) -> Names:
         """Return the names for readers of the people of a conversation, by pseudonym."""
         return {person: name for person, name, _ in self.seen.get(conversation, ())}
 
     def names_beside(self, conversation: str, others: Collection[str]) -> Names:
-        """Return the names of the people of a conversation, and of others, who come after them in the choice."""
+        """Return the names of the people of a conversation, and of others, who come after them in the choice.
+
+        Others have no name but a chosen one in a conversation that the last reading of the exports did not find.
+        """
         known = self.names_in(conversation)
         beside = sorted(person for person in others if person not in known and is_pseudonym(person))
-        return {**known, **assign_names(beside, self.words[conversation], {}, known.values())}
+        return {
+            **known,
+            **assign_names(beside, self.words.get(conversation, ()), self.agreed, known.values()),
+        }
 
     def fingerprint(self, partitions: Iterable[str], grain: Grain) -> dict[str, str]:
         """Hash for each partition the names of the people whom its messages may name.
@@ -88,21 +96,31 @@ class People:
         return {key: known[key] for key in partitions}
 
 
-def record_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> frozenset[str]:
-    """Name the people of all conversations for readers, and record the names.
+@dataclass(frozen=True)
+class FoundPeople:
+    """The people that a reading of the exports found, before they are recorded.
+
+    Attributes:
+        withdrawn: The names that people chose, had agreed to when an earlier run made its posts, and are not to be
+            shown now.
+        tables: Entries of the ledger by the names of its tables.
+    """
+
+    withdrawn: frozenset[str]
+    tables: Mapping[str, Mapping[str, Entry]]
+
+
+def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> FoundPeople:
+    """Name the people of all conversations for readers.
 
     Args:
         workspace: An open workspace.
         read: The exports, with real names.
         messages: All messages as the tables hold them.
 
-    Returns:
-        The names that people chose, had agreed to when an earlier run made its posts, and are not to be shown now.
-
     Raises:
         SettingsError: A chosen name is that of another member.
     """
-    before = frozenset(read_agreed_names(workspace))
     agreed: Names = {}
     entries: dict[str, Entry] = {}
     words: dict[str, list[str]] = {}
@@ -112,29 +130,39 @@ def record_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame
         real = [*read.names, *find_members(app_texts), *agreed.values()]
         languages = _choose_languages(messages)
         words = {language: list_usable_words(language, real) for language in {*languages.values()}}
-        for conversation, people in _list_people(messages).items():
-            names = assign_names(list(people), words[languages[conversation]], agreed)
+        listed = _list_people(messages)
+        for conversation, language in sorted(languages.items()):
+            people = listed.get(conversation, {})
+            names = assign_names(list(people), words[language], agreed)
             rows = [(person, name, people[person].isoformat()) for person, name in names.items()]
-            entries[conversation] = Entry(languages[conversation], json.dumps(rows), len(rows))
-    for table, found in (
-        (_PEOPLE, entries),
-        (_WORDS, {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()}),
-    ):
-        workspace.ledger.forget(table, workspace.ledger.read(table).keys() - found.keys())
-        workspace.ledger.record(table, found)
-    shown = sorted(agreed.values())
+            entries[conversation] = Entry(language, json.dumps(rows), len(rows))
     everybody = "" if not workspace.settings.privacy.pseudonyms else _hash_names(workspace, read)
-    workspace.ledger.record(
-        _AGREED,
-        {_SHOWN: Entry("", json.dumps(shown), len(shown)), _REAL: Entry("", everybody, len(read.names))},
+    return FoundPeople(
+        frozenset(read_agreed_names(workspace)) - {*agreed.values()},
+        {
+            _PEOPLE: entries,
+            _WORDS: {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()},
+            _AGREED: {
+                _SHOWN: Entry("", json.dumps(agreed, sort_keys=True), len(agreed)),
+                _REAL: Entry("", everybody, len(read.names)),
+            },
+        },
     )
-    return before - set(shown)
+
+
+def record_people(workspace: Workspace, people: FoundPeople) -> None:
+    """Record people and their names, after the copies that show withdrawn names are cleared.
+
+    A killed run that has recorded them before would leave these copies for good, since no later run knows the names.
+    """
+    for table, entries in people.tables.items():
+        workspace.ledger.forget(table, workspace.ledger.read(table).keys() - entries.keys())
+        workspace.ledger.record(table, entries)
 
 
 def read_agreed_names(workspace: Workspace) -> list[str]:
     """Read the names by which readers see people who have agreed to it."""
-    names: list[str] = json.loads(workspace.ledger.read(_AGREED).get(_SHOWN, _NOBODY).content)
-    return names
+    return sorted(_read_agreed(workspace).values())
 
 
 def read_people(workspace: Workspace) -> People:
@@ -150,6 +178,7 @@ def read_people(workspace: Workspace) -> People:
             for conversation, entry in entries.items()
         },
         {conversation: words[entry.inputs] for conversation, entry in entries.items()},
+        _read_agreed(workspace),
     )
 
 
@@ -177,6 +206,11 @@ def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: Peop
         ],
         dtype=pl.String,
     )
+
+
+def _read_agreed(workspace: Workspace) -> dict[str, str]:
+    agreed: dict[str, str] = json.loads(workspace.ledger.read(_AGREED).get(_SHOWN, _NOBODY).content)
+    return agreed
 
 
 def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:

@@ -31,7 +31,7 @@ from backstory.pipeline.chats.leaks import record_opted_out
 from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put_local_times
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.name_leaks import remove_former_names
-from backstory.pipeline.chats.people import record_people
+from backstory.pipeline.chats.people import find_people, record_people
 from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import drop_outside
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
@@ -231,7 +231,9 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     had_messages = bool(list_partitions(workspace.tables, "messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
     dropped = clear_copies_of_messages(workspace, messages, partitions)
-    withdrawn = clear_copies_of_names(workspace, record_people(workspace, read, messages))
+    people = find_people(workspace, read, messages)
+    withdrawn = clear_copies_of_names(workspace, people.withdrawn)
+    record_people(workspace, people)
     store_archive(workspace, reading, files)
     _store_opt_outs(workspace, read)
     forget_changed(workspace, files)
