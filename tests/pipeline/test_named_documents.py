@@ -9,7 +9,7 @@ from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.chats.leaks import make_discretion
-from backstory.pipeline.chats.named_documents import find_shown_names, read_named_documents
+from backstory.pipeline.chats.named_documents import DocumentView, find_shown_names, read_named_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -78,6 +78,52 @@ def test_names_in_documents_are_those_that_readers_see_and_the_documents_stay(re
     assert find_shown_names(workspace).is_empty()
 
 
+SURNAMES = {
+    "Lind, of Ada Lind, laid it. In Lind\u2019s words, Lind's **Lind** elbow; *Okri*, not Ben Okri.": (
+        "{ada}, of {ada}, laid it. In {ada}\u2019s words, {ada}'s **{ada}** elbow; *{ben}*, not {ben}."
+    ),
+    "Ada Lind's elbow. The lind tree, Lindy, @lind, linda, Lind-Berg, https://x.example/Lind and Linden.": (
+        "{ada}'s elbow. The lind tree, Lindy, @lind, linda, Lind-Berg, https://x.example/Lind and Linden."
+    ),
+    "<b>Lind</b>&nbsp;asks Ada Lind.": "<b>{ada}</b>&nbsp;asks {ada}.",
+    "Ada Lind asks Karl Lind. Lind laid it.": "{ada} asks Karl Lind. Lind laid it.",
+    "Ada Lind asks K. Lind. Lind laid it.": "{ada} asks K. Lind. Lind laid it.",
+    "Ada Lind is Dr. Lind. CEO Lind laid it. Often she did, often Lind did. Often Lind.": (
+        "{ada} is Dr. {ada}. CEO {ada} laid it. Often she did, often {ada} did. Often {ada}."
+    ),
+    "Ada Lind and Ida Lind. Lind laid it.": "{ada} and {ida}. Lind laid it.",
+    "Ada Lind under a lind or a lind. Lind is a wood.": "{ada} under a lind or a lind. Lind is a wood.",
+    "Lind laid it, and Ben Okri paid.": "Lind laid it, and {ben} paid.",
+    "Zoe Banks paid Banks' bill. The 'pump of Zoe Banks' is there.": (
+        "{zoe} paid {zoe}'s bill. The 'pump of {zoe}' is there."
+    ),
+}
+
+
+def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tmp_path: Path) -> None:
+    chat = f"{CHAT}16/03/2025, 09:00 - Ida Lind: hello\n16/03/2025, 09:01 - Zoe Banks: hello\n"
+    workspace = open_with(tmp_path / "workspace", chat)
+    for path in workspace.root.glob("posts/*.md"):
+        path.unlink()
+    for number, text in enumerate(SURNAMES):
+        front = FRONT.format(title=f"Drip {number}")
+        (workspace.root / "posts" / f"{number}.md").write_text(f"{front}{text}\n", encoding="utf-8")
+    run_pipeline(workspace)
+    ada, ben = find_authors(workspace)
+    people = read_people(workspace).names_in("garden")
+    authors = read_table(workspace.tables, "messages").filter(text="hello")["author"]
+    ida, zoe = (people[author] for author in authors)
+    documents = read_table(workspace.tables, "documents").sort("uri")
+    view = DocumentView(workspace, {"window": "garden"})
+    shown = [view.show("window", *row) for row in documents.select("document_id", "text").iter_rows()]
+    assert [text.strip() for text in shown] == [
+        text.format(ada=ada, ben=ben, ida=ida, zoe=zoe) for text in SURNAMES.values()
+    ]
+    named = {document.uri: document for document in read_named_documents(workspace).values()}
+    assert sorted(named["0.md"].people.values()) == [2, 5]
+    assert sum(named["8.md"].people.values()) == 1
+
+
 def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Path) -> None:
     shutil.copytree(replaced, tmp_path / "workspace")
     workspace = open_with(tmp_path / "workspace", f"{CHAT}16/03/2025, 09:00 - Night Train: hello\n")
@@ -135,10 +181,12 @@ def test_no_post_links_to_a_document_whose_path_names_a_member(tmp_path: Path) -
         (CHAT, DIGEST, "Drip irrigation line and its plastic elbow."),
         (CHAT + "16/03/2025, 09:00 - Zed Quist: hello\n", DIGEST, DRIP + " Zed Quist paid."),
         (CHAT.replace("Ben Okri", "Bo Stone"), DIGEST, DRIP),
+        (CHAT, DIGEST, DRIP + " Lind paid for Okri's spare elbow of the drip irrigation line."),
+        (CHAT + "16/03/2025, 09:00 - Bo Lind: hello\n", DIGEST, DRIP + " Lind paid."),
         (CHAT, choose("keep"), DRIP),
         (CHAT, AGREED, DRIP),
     ],
-    ids=["no name", "a new member", "a name less", "kept", "agreed"],
+    ids=["no name", "a new member", "a name less", "a surname", "a shared surname", "kept", "agreed"],
 )
 def test_a_run_of_a_change_gives_what_a_fresh_one_gives(
     replaced: Path, tmp_path: Path, chat: str, settings: str, document: str

@@ -36,7 +36,7 @@ _LONG: Final = {
 }  # fmt: skip
 _DIGRAPH: Final = re.compile(r"[aou]e|aa", re.IGNORECASE)
 _SIBILANT: Final = ("s", "x", "z", "ch", "sh")
-_PARTICLES: Final = frozenset(
+PARTICLES: Final = frozenset(
     re.findall(
         r"\w+",
         "af al av bin da das de degli dei del della den der des di do dos du el ibn la las le lo los ten ter van vom "
@@ -230,7 +230,7 @@ def _in_other_order(words: Sequence[str], spelled: Sequence[str]) -> Iterator[Fo
         turned = [*spelled[cut:], *spelled[:cut]]
         ends = list(itertools.accumulate(map(len, turned)))
         begins = zip([0, *ends], [*words[cut:], *words[:cut]], strict=False)
-        capitals = frozenset(at for at, word in begins if word.lower() not in _PARTICLES)
+        capitals = frozenset(at for at, word in begins if word.lower() not in PARTICLES)
         letters = "".join(turned)
         yield letters, Condition(joints=frozenset(ends), capitals=capitals)
         yield letters, Condition(is_joined=True, is_handle=len(letters) < LEAST_HANDLE_LETTERS)
@@ -238,7 +238,7 @@ def _in_other_order(words: Sequence[str], spelled: Sequence[str]) -> Iterator[Fo
 
 def _with_initials(words: Sequence[str], spelled: Sequence[str]) -> Iterator[Form]:
     cut = len(words) - 1
-    while cut > 1 and words[cut - 1].lower() in _PARTICLES:
+    while cut > 1 and words[cut - 1].lower() in PARTICLES:
         cut -= 1
     surname, main = "".join(spelled[cut:]), sum(map(len, spelled[cut:-1]))
     by_word = ["".join(fold(part)[:1] for part in re.split(r"[-\u2010\u2011]", word)) for word in words[:cut]]

@@ -14,7 +14,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ import polars as pl
 from backstory.ingest.privacy.folding import Word, find_words, fold, places_of_letters
 from backstory.ingest.privacy.forms import is_full_name, is_phone, list_forms, list_forms_of_word, spell
 from backstory.ingest.privacy.phones import PhoneFinder
+from backstory.ingest.privacy.possessives import end_possessive, write_possessive
 from backstory.ingest.privacy.views import find_open_marks, list_views, spread_views
 from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
 
@@ -77,6 +78,9 @@ class Found(NamedTuple):
     is_mention: bool
 
 
+FindNames = Callable[[str], Sequence[Found]]
+
+
 class NameFinder:
     """Finds people's names in texts.
 
@@ -104,6 +108,10 @@ class NameFinder:
         """
         name = normalize_name(written.removeprefix("@"))
         return self._find_person(name) or name
+
+    def list_people(self) -> list[str]:
+        """List the normalized names of all people."""
+        return sorted({*self._people.values()})
 
     def _find_person(self, name: str) -> str | None:
         known = self._people.get(name) or self._first_names.get(name)
@@ -177,13 +185,15 @@ class NameFinder:
             place: Its kind.
 
         Returns:
-            The names in the order of the text, without overlaps; where two overlap, the earlier and then the
-            longer one.
+            The names in the order of the text, in messages with the ending of a possessive, without overlaps; where
+            two overlap, the earlier and then the longer one.
         """
         found = []
         for view in list_views(text):
             for start, end, person in self._find_in_view(view.text, place):
-                found.append(Found(*view.place(start, end), person, view.text[start] in "@＠﹫"))
+                # `Sanders'` as a whole, since the ending of another name is another.
+                last = end_possessive(view.text, start, end) if place == "message" else end
+                found.append(Found(*view.place(start, last), person, view.text[start] in "@＠﹫"))
         found.sort(key=lambda match: (match.start, -match.end))
         apart: list[Found] = []
         for match in found:
@@ -203,29 +213,18 @@ class NameFinder:
             The texts; those without a name are unchanged.
         """
         selected = zip(texts, self.may_hold(texts, place), strict=True)
-        replaced = [self._replace(text, place, write) if may_hold else text for text, may_hold in selected]
+        replaced = [
+            replace_found(
+                text,
+                lambda part: self.find(part, place),
+                lambda found, written: _write(write(found.person), written, place),
+                has_marks=place != "identifier",
+            )
+            if may_hold
+            else text
+            for text, may_hold in selected
+        ]
         return pl.Series(texts.name, replaced, dtype=pl.String)
-
-    def _replace(self, text: str, place: Place, write: Callable[[str], str]) -> str:
-        # Text beside a replaced name now stands alone, so it may be a name itself.
-        hidden = [BLANK] * text.count(BLANK)
-        while found := self.find(text, place):
-            parts, retained, done, seen = list[str](), list[str](), 0, 0
-            for start, end, person, is_mention in found:
-                opening, closing = ("", "") if place == "identifier" else find_open_marks(text, start, end)
-                before = text[done:start] + opening + "@" * is_mention
-                passed = seen + text.count(BLANK, done, start)
-                retained += [
-                    *hidden[seen:passed],
-                    *_list_blanks(opening),
-                    write(person),
-                    *_list_blanks(closing),
-                ]
-                parts += [before, BLANK, closing]
-                seen, done = passed + text.count(BLANK, start, end), end
-            text, hidden = "".join([*parts, text[done:]]), [*retained, *hidden[seen:]]
-        pieces = text.split(BLANK)
-        return "".join(itertools.chain.from_iterable(zip(pieces, [*hidden, ""], strict=True)))
 
     def _find_in_view(self, text: str, place: Place) -> Iterator[tuple[int, int, str]]:
         """Find start, end and person of every name."""
@@ -330,9 +329,49 @@ class NameFinder:
             self._people.setdefault(normalize_name(" ".join(words)), person)
 
 
+def replace_found(
+    text: str, find: FindNames, write: Callable[[Found, str], str], *, has_marks: bool = True
+) -> str:
+    """Replace every name that is found in a text.
+
+    Args:
+        text: Any text.
+        find: Finds the names of a text, in order and apart.
+        write: Gives the replacement of a name, and of what is written there.
+        has_marks: Whether marks of HTML and Markdown of which one half stands inside a name are kept.
+
+    Returns:
+        The text.
+    """
+    # Text beside a replaced name now stands alone, so it may be a name itself.
+    hidden = [BLANK] * text.count(BLANK)
+    while found := find(text):
+        parts, retained, done, seen = list[str](), list[str](), 0, 0
+        for match in found:
+            start, end = match.start, match.end
+            opening, closing = find_open_marks(text, start, end) if has_marks else ("", "")
+            before = text[done:start] + opening + "@" * match.is_mention
+            passed = seen + text.count(BLANK, done, start)
+            retained += [
+                *hidden[seen:passed],
+                *_list_blanks(opening),
+                write(match, text[start:end]),
+                *_list_blanks(closing),
+            ]
+            parts += [before, BLANK, closing]
+            seen, done = passed + text.count(BLANK, start, end), end
+        text, hidden = "".join([*parts, text[done:]]), [*retained, *hidden[seen:]]
+    pieces = text.split(BLANK)
+    return "".join(itertools.chain.from_iterable(zip(pieces, [*hidden, ""], strict=True)))
+
+
 def _list_letters(name: str) -> set[str]:
     forms = list_forms(name) if is_full_name(name) else ()
     return {*spell(name, contracted=True), *(letters for letters, _ in forms)}
+
+
+def _write(name: str, written: str, place: Place) -> str:
+    return write_possessive(name, written) if place == "message" else name
 
 
 def _list_blanks(text: str) -> list[str]:

@@ -312,7 +312,11 @@ def _describe_names(workspace: Workspace) -> str:
             f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
             f"{REMEDY_FOR_NAMES}"
         )
-    return "none in the messages, and none in what other tables hold of them"
+    return (
+        "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "
+        "and in what other tables hold of them; not looked for: a first name or surname alone, which may stay, and "
+        "names in documents (docs/security.md)"
+    )
 
 
 _PROBES: Final = (

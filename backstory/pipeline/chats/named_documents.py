@@ -8,8 +8,8 @@ only the exports hold, where it must replace one, and nowhere else.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -19,16 +19,26 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
-from backstory.ingest.privacy.names import NameFinder
+from backstory.ingest.privacy.folding import fold
+from backstory.ingest.privacy.names import Found, NameFinder, replace_found
+from backstory.ingest.privacy.possessives import write_possessive
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.ingest.privacy.secret_file import load_secret
+from backstory.ingest.privacy.surnames import (
+    SurnameFinder,
+    find_surname,
+    is_of_one_person,
+    spell_surname,
+)
 from backstory.pipeline.chats.people import People, hash_names, read_people
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import scan_table
+from backstory.text.languages import detect_language
+from backstory.text.stemmers import find_stemmer, list_stop_words
 
 _NAMED: Final = "names in documents"
-_VERSION: Final = "1"
+_VERSION: Final = "2"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
 
@@ -41,11 +51,13 @@ class NamedDocument:
         uri: Its uri.
         people: How often its title, text and tags name each member, by pseudonym.
         in_path: Members whom its path names, by pseudonym.
+        by_surname: Members whose surname alone means them in this document, by pseudonym.
     """
 
     uri: str
     people: Mapping[str, int]
     in_path: Sequence[str]
+    by_surname: Sequence[str] = ()
 
 
 class _MemberNames:
@@ -70,6 +82,44 @@ class _MemberNames:
         """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
         pseudonym = self._make_pseudonym(person)
         return self._gone.get(pseudonym, pseudonym)
+
+    @cached_property
+    def surnames(self) -> Mapping[str, Mapping[str, str]]:
+        """The surnames of all members by pseudonym, each with the name that it is of."""
+        surnames: dict[str, dict[str, str]] = defaultdict(dict)
+        for person in self.finder.list_people():
+            if surname := find_surname(person):
+                surnames[self.identify(person)][surname] = person
+        return surnames
+
+    def find(self, text: str, by_surname: Iterable[str]) -> list[Found]:
+        """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
+        surnames = {surname: person for key in by_surname for surname, person in self.surnames[key].items()}
+        return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
+
+    def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
+        """List the members whom a document names in full, and whose surname alone can be nobody else's in it."""
+        if not found:
+            return []
+        stop_words = list_stop_words(find_stemmer(detect_language([text])))
+        owners: dict[str, set[str]] = defaultdict(set)
+        full = set[str]()
+        for match in found:
+            key, surname = self.identify(match.person), find_surname(match.person)
+            for known in (*self.surnames.get(key, ()), *([surname] if surname else [])):
+                for letters in spell_surname(known):
+                    owners[letters].add(key)
+            if surname and (not match.is_mention or fold(surname) in fold(text[match.start : match.end])):
+                full.add(key)
+        return [
+            key
+            for key in sorted(full & self.surnames.keys())
+            if all(
+                all(owners[letters] == {key} for letters in spell_surname(surname))
+                and is_of_one_person(text, surname, person, found, stop_words)
+                for surname, person in self.surnames[key].items()
+            )
+        ]
 
     def _make_pseudonym(self, person: str) -> str:
         return make_pseudonym(self._people.get(person, person), self._secret)
@@ -98,13 +148,13 @@ class DocumentView:
         if conversation not in self._known:
             self._known[conversation] = _name_everybody(self._people, conversation, self._named)
         known = self._known[conversation]
-        names = self._names
+        names, by_surname = self._names, self._named[document_id].by_surname
 
-        def write(person: str) -> str:
-            pseudonym = names.identify(person)
-            return known.get(pseudonym, pseudonym)
+        def write(found: Found, written: str) -> str:
+            pseudonym = names.identify(found.person)
+            return write_possessive(known.get(pseudonym, pseudonym), written)
 
-        return str(names.finder.replace(pl.Series([text]), "message", write)[0])
+        return replace_found(text, lambda part: names.find(part, by_surname), write)
 
     @cached_property
     def _names(self) -> _MemberNames:
@@ -136,14 +186,18 @@ def record_named_documents(workspace: Workspace) -> None:
     rows = documents.filter(pl.col("document_id").is_in(pending)).select(
         "document_id",
         "uri",
-        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n"),
+        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
     )
     found = dict(_search(rows.collect(), names))
     workspace.ledger.record(
         _NAMED,
         {
-            key: Entry(inputs[key], json.dumps(content), sum(content[1].values()))
-            for key, content in found.items()
+            key: Entry(
+                inputs[key],
+                json.dumps([document.uri, document.people, document.in_path, *document.by_surname]),
+                sum(document.people.values()),
+            )
+            for key, document in found.items()
         },
     )
 
@@ -153,8 +207,8 @@ def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
     known = workspace.ledger.read(_NAMED)
     contents = {key: json.loads(entry.content) for key, entry in sorted(known.items())}
     return {
-        key: NamedDocument(uri, people, in_path)
-        for key, (uri, people, in_path) in contents.items()
+        key: NamedDocument(uri, people, in_path, by_surname)
+        for key, (uri, people, in_path, *by_surname) in contents.items()
         if people or in_path
     }
 
@@ -168,7 +222,7 @@ def hash_named_documents(workspace: Workspace) -> str:
     mentioned = {person for document in named.values() for person in document.people}
     return digest_json(
         [
-            {key: document.people for key, document in named.items()},
+            {key: [document.people, document.by_surname] for key, document in named.items()},
             {key: {person: names.get(person) for person in mentioned} for key, names in shown.items()},
         ]
     )
@@ -232,17 +286,20 @@ def find_shown_names(workspace: Workspace) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"uri": pl.String, "names": pl.Int64}, orient="row")
 
 
-def _search(
-    rows: pl.DataFrame, names: _MemberNames
-) -> Iterator[tuple[str, tuple[str, dict[str, int], list[str]]]]:
+def _search(rows: pl.DataFrame, names: _MemberNames) -> Iterator[tuple[str, NamedDocument]]:
     finder = names.finder
     in_text, in_path = finder.may_hold(rows["text"], "message"), finder.may_hold(rows["uri"], "identifier")
     for row, may_hold, may_path_hold in zip(rows.iter_rows(named=True), in_text, in_path, strict=True):
         found = finder.find(row["text"], "message") if may_hold else []
+        by_surname = names.list_by_surname(row["text"], found)
+        found = names.find(row["text"], by_surname) if by_surname else found
         people = Counter(names.identify(match.person) for match in found)
         in_uri = finder.find(row["uri"], "identifier") if may_path_hold else []
         in_uri_named = sorted({names.identify(match.person) for match in in_uri})
-        yield row["document_id"], (row["uri"], dict(sorted(people.items())), in_uri_named)
+        yield (
+            row["document_id"],
+            NamedDocument(row["uri"], dict(sorted(people.items())), in_uri_named, by_surname),
+        )
 
 
 def _name_everybody(

@@ -29,7 +29,7 @@ A constant that decides rows counts like a setting, so that a release with anoth
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 14,
+        "messages": 15,
         "windows": 3,
         "window_chunks": 3,
         "documents": 11,
@@ -37,7 +37,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 8,
-        "contexts": 6,
+        "contexts": 7,
         "window_contexts": 9,
         "posts": 8,
     }

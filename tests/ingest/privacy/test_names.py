@@ -46,6 +46,9 @@ def find(text: str, *names: str, app_line: bool = False, members: tuple[str, ...
         ("hi @\u2068Ann\u2069, yes", "hi @<ann>, yes"),
         ("hi @\u2068~\u202fAnn\u2069", "hi @<ann>"),
         ("@Ann's dog", "@<ann>'s dog"),
+        ("Zed Banks' dog, @Zed Banks\u2019 cat", "<zed banks>'s dog, @<zed banks>\u2019s cat"),
+        ("'to Zed Banks' or 'Zed Banks' she said", "'to <zed banks>' or '<zed banks>' she said"),
+        ("Zed Banks' \u2014 of Zed Banks'.", "<zed banks>' \u2014 of <zed banks>'."),
         ("@Anna and @Annabel", "@Anna and @Annabel"),
         ("Ann says", "Ann says"),
         ("@Ben Lee Jr and @Ben Lee", "@<ben lee jr> and @<ben lee>"),
@@ -66,7 +69,7 @@ def find(text: str, *names: str, app_line: bool = False, members: tuple[str, ...
     ],
 )
 def test_names_in_messages(text: str, expected: str) -> None:
-    names = ("Ann", "Ben Lee", "Ben Lee Jr", "Mia Roth 🤓", "🐙", "+49 151 2345678")
+    names = ("Ann", "Ben Lee", "Ben Lee Jr", "Zed Banks", "Mia Roth 🤓", "🐙", "+49 151 2345678")
 
     assert find(text, *names) == expected
 

@@ -1,0 +1,162 @@
+"""Surnames that stand alone in a document which also holds the full name of their person.
+
+A surname may be an ordinary word or somebody else's name, so it is nobody's in messages. A document that calls a person
+by the full name once and by the surname from then on says whose it is, unless it names another person with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import regex
+
+from backstory.ingest.privacy.folding import find_words, fold
+from backstory.ingest.privacy.forms import PARTICLES, Condition, is_phone, spell
+from backstory.ingest.privacy.names import Found
+from backstory.ingest.privacy.possessives import end_possessive, has_possessive
+from backstory.ingest.privacy.views import list_views
+from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
+
+_LEAST_LETTERS = 2
+_READ_BEFORE = 80
+"""Characters before a surname in which its first name is looked for."""
+_WORD: Final = regex.compile(r"[\p{L}\p{M}'’\-]+")
+_SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv", "phd", "md"))
+_TITLES: Final = frozenset(
+    ("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "sir", "herr", "frau")
+)
+_GLUED_BEFORE: Final = regex.compile(r"(?:[\p{L}\p{N}_@＠]|\p{L}[-\u2010\u2011])$")
+_GLUED_BEHIND: Final = regex.compile(r"[\p{L}\p{N}_@＠]|[-\u2010\u2011]\p{Lu}")
+_ADDRESS: Final = regex.compile(r"(?:https?://|www\.)[^\s<>()\[\]]+")
+_BEFORE: Final = regex.compile(r"(?<![\p{L}\p{N}])(?<word>[\p{L}\p{M}'’\-]+)(?<dot>\.?)[^\S\n]*\n?[^\S\n]*$")
+
+
+class _Place(NamedTuple):
+    start: int
+    end: int
+    letters: str
+
+
+class SurnameFinder:
+    """Finds surnames of people that stand alone, written with a capital, and their possessives.
+
+    Args:
+        people: The person of each surname, as :func:`find_surname` gives it.
+    """
+
+    def __init__(self, people: Mapping[str, str]) -> None:
+        self._people: dict[str, str] = {}
+        self._vocabulary = Vocabulary()
+        for surname, person in people.items():
+            for letters in spell_surname(surname):
+                self._people[letters] = person
+                self._vocabulary.add([(letters, Condition())])
+
+    def find(self, text: str, found: Sequence[Found]) -> list[Found]:
+        """Find surnames beside the names that were found in a text.
+
+        Args:
+            text: Text of a document, or a part of it.
+            found: The names of members in it, in order and apart.
+
+        Returns:
+            These and the surnames with the ending of a possessive, in order and apart.
+        """
+        names = list(found)
+        for view in list_views(text) if self._people else []:
+            for start, end, letters in self.list_places(view.text):
+                place = view.place(start, end_possessive(view.text, start, end))
+                names.append(Found(*place, self._people[letters], is_mention=False))
+        # A name that was found before its part comes first, also where a tag stands around the surname.
+        apart = list[Found]()
+        for match in sorted(names, key=lambda name: (name.start, -name.end)):
+            if not apart or match.start >= apart[-1].end:
+                apart.append(match)
+        return apart
+
+    def list_places(self, text: str, *, small: bool = False) -> Iterator[_Place]:
+        """Yield where whole words of a text are a surname, with a capital or all in small letters."""
+        words = find_words(text)
+        letters = [fold(word) for _, _, word in words]
+        addresses = [match.span() for match in _ADDRESS.finditer(text)]
+        for match in find_in_words(text, words, letters, self._vocabulary):
+            start, end = words[match.first][0], words[match.last][1]
+            is_small = not any(map(str.isupper, text[start:end]))
+            if (
+                is_small == small
+                and not _GLUED_BEFORE.search(text[max(start - 2, 0) : start])
+                and not _GLUED_BEHIND.match(text, end)
+                and not any(first <= start < last for first, last in addresses)
+            ):
+                yield _Place(start, end, match.letters)
+
+
+def find_surname(person: str) -> str | None:
+    """Return the surname of a person with its particles (``van gogh``), or None for a name without one.
+
+    Args:
+        person: A normalized name.
+    """
+    if is_phone(person):
+        return None
+    words = [word for word in person.split(" ") if _WORD.fullmatch(word.strip(".,")) and fold(word)]
+    words = [word.strip(".,") for word in words]
+    while words and words[-1].replace(".", "") in _SUFFIXES:
+        words.pop()
+    if len(words) < 2 or len(fold(words[-1])) < _LEAST_LETTERS or words[-1].upper() == words[-1]:
+        return None
+    cut = len(words) - 1
+    while cut > 1 and words[cut - 1] in PARTICLES:
+        cut -= 1
+    return " ".join(words[cut:])
+
+
+def spell_surname(surname: str) -> set[str]:
+    """Return the folded spellings of a surname, with and without its particles."""
+    return spell(surname, contracted=True) | spell(surname.split(" ")[-1], contracted=True)
+
+
+def is_of_one_person(
+    text: str, surname: str, person: str, found: Sequence[Found], stop_words: Collection[str]
+) -> bool:
+    """Return whether a surname that stands alone in a document can be only one person's, and no ordinary word.
+
+    Args:
+        text: The whole text of the document.
+        surname: The surname.
+        person: The normalized name of the person.
+        found: The names of members in the text.
+        stop_words: Words of the text's language that are no first name, in small letters.
+    """
+    finder = SurnameFinder({surname: person})
+    seen = list_views(text)[-1]
+    capitals = 0
+    for start, _, _ in finder.list_places(seen.text):
+        place = seen.place(start, start + 1)[0]
+        if any(match.start <= place < match.end for match in found):
+            continue
+        if _follows_first_name(seen.text, start, person, stop_words):
+            return False
+        capitals += 1
+    return not capitals or sum(1 for _ in finder.list_places(seen.text, small=True)) < capitals
+
+
+def _follows_first_name(text: str, start: int, person: str, stop_words: Collection[str]) -> bool:
+    before = _BEFORE.search(text[max(start - _READ_BEFORE, 0) : start])
+    if before is None or not before["word"][:1].isupper():
+        return False
+    word, small = before["word"], before["word"].lower()
+    if before["dot"]:
+        return len(fold(word)) == 1
+    is_of_person = fold(word) in map(fold, person.split(" "))
+    if (
+        is_of_person
+        or small in _TITLES
+        or small in stop_words
+        or has_possessive(word)
+        or (word.isupper() and len(word) > 1)
+    ):
+        return False
+    # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
+    return regex.search(rf"(?<![\p{{L}}\p{{N}}]){regex.escape(small)}(?![\p{{L}}\p{{N}}])", text) is None
