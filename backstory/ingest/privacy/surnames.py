@@ -6,6 +6,8 @@ by the full name once and by the surname from then on says whose it is, unless i
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +23,7 @@ from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
 _LEAST_LETTERS = 2
 _READ_BEFORE = 80
 """Characters before a surname in which its first name is looked for."""
+_LETTERS: Final = regex.compile(r"[\p{L}\p{M}]+")
 _WORD: Final = regex.compile(r"[\p{L}\p{M}'’\-]+")
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv", "phd", "md"))
 _TITLES: Final = frozenset(
@@ -117,46 +120,51 @@ def spell_surname(surname: str) -> set[str]:
     return spell(surname, contracted=True) | spell(surname.split(" ")[-1], contracted=True)
 
 
-def is_of_one_person(
-    text: str, surname: str, person: str, found: Sequence[Found], stop_words: Collection[str]
-) -> bool:
-    """Return whether a surname that stands alone in a document can be only one person's, and no ordinary word.
+def list_clear_surnames(
+    text: str, people: Mapping[str, str], found: Sequence[Found], stop_words: Collection[str]
+) -> set[str]:
+    """List the surnames that, alone in a document, can be only one person's, and are no ordinary word in it.
 
     Args:
         text: The whole text of the document.
-        surname: The surname.
-        person: The normalized name of the person.
-        found: The names of members in the text.
+        people: The person of each surname, which is of no other member whom the document names.
+        found: The names of members in the text, in order and apart.
         stop_words: Words of the text's language that are no first name, in small letters.
+
+    Returns:
+        Those of the surnames to which this applies.
     """
-    finder = SurnameFinder({surname: person})
     seen = list_views(text)[-1]
-    capitals = 0
-    for start, _, _ in finder.list_places(seen.text):
+    # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
+    ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(seen.text) if word.islower())}
+    finder = SurnameFinder(people)
+    by_letters = {letters: surname for surname in people for letters in spell_surname(surname)}
+    starts = [match.start for match in found]
+    capitals, shared = Counter[str](), set[str]()
+    for start, _, letters in finder.list_places(seen.text):
         place = seen.place(start, start + 1)[0]
-        if any(match.start <= place < match.end for match in found):
+        before = bisect_right(starts, place) - 1
+        if before >= 0 and place < found[before].end:
             continue
-        if _follows_first_name(seen.text, start, person, stop_words):
-            return False
-        capitals += 1
-    return not capitals or sum(1 for _ in finder.list_places(seen.text, small=True)) < capitals
+        surname = by_letters[letters]
+        capitals[surname] += 1
+        if _follows_first_name(seen.text, start, people[surname], ordinary):
+            shared.add(surname)
+    small = Counter(by_letters[letters] for _, _, letters in finder.list_places(seen.text, small=True))
+    return {
+        surname
+        for surname in people
+        if surname not in shared and (not capitals[surname] or small[surname] < capitals[surname])
+    }
 
 
-def _follows_first_name(text: str, start: int, person: str, stop_words: Collection[str]) -> bool:
+def _follows_first_name(text: str, start: int, person: str, ordinary: Collection[str]) -> bool:
     before = _BEFORE.search(text[max(start - _READ_BEFORE, 0) : start])
     if before is None or not before["word"][:1].isupper():
         return False
-    word, small = before["word"], before["word"].lower()
+    word = before["word"]
     if before["dot"]:
         return len(fold(word)) == 1
     is_of_person = fold(word) in map(fold, person.split(" "))
-    if (
-        is_of_person
-        or small in _TITLES
-        or small in stop_words
-        or has_possessive(word)
-        or (word.isupper() and len(word) > 1)
-    ):
-        return False
-    # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
-    return regex.search(rf"(?<![\p{{L}}\p{{N}}]){regex.escape(small)}(?![\p{{L}}\p{{N}}])", text) is None
+    is_abbreviation = word.isupper() and len(word) > 1
+    return not (is_of_person or is_abbreviation or has_possessive(word) or word.lower() in ordinary)

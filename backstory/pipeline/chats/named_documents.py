@@ -27,7 +27,7 @@ from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.privacy.surnames import (
     SurnameFinder,
     find_surname,
-    is_of_one_person,
+    list_clear_surnames,
     spell_surname,
 )
 from backstory.pipeline.chats.people import People, hash_names, read_people
@@ -111,15 +111,16 @@ class _MemberNames:
                     owners[letters].add(key)
             if surname and (not match.is_mention or fold(surname) in fold(text[match.start : match.end])):
                 full.add(key)
-        return [
-            key
+        candidates = {
+            key: self.surnames[key]
             for key in sorted(full & self.surnames.keys())
             if all(
-                all(owners[letters] == {key} for letters in spell_surname(surname))
-                and is_of_one_person(text, surname, person, found, stop_words)
-                for surname, person in self.surnames[key].items()
+                owners[letters] == {key} for known in self.surnames[key] for letters in spell_surname(known)
             )
-        ]
+        }
+        people = {surname: person for of_one in candidates.values() for surname, person in of_one.items()}
+        clear = list_clear_surnames(text, people, found, stop_words)
+        return [key for key, surnames in candidates.items() if clear.issuperset(surnames)]
 
     def _make_pseudonym(self, person: str) -> str:
         return make_pseudonym(self._people.get(person, person), self._secret)
