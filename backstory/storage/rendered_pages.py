@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from backstory.base.files.atomic import temporary_path
+
 EXPORTS_FOLDER: Final = "export"
 REPORTS_FOLDER: Final = "reports"
 SITE_FOLDER: Final = "site"
@@ -23,7 +25,8 @@ _LEFT: Final = ".*.tmp"
 def list_site_pages(folder: Path) -> list[Path]:
     """List the files of a site or an export; none if the folder is neither."""
     if (folder / EXPORT_MARK).is_file():
-        return [path for name in read_export_mark(folder) if (path := folder / name).is_file()]
+        listed = [folder / name for name in read_export_mark(folder)]
+        return [path for page in listed for path in (page, temporary_path(page)) if path.is_file()]
     if not (folder / SITE_MARK).is_file():
         return []
     found = {path for pattern in _PAGES for path in folder.rglob(pattern)}

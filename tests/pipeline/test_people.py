@@ -11,12 +11,14 @@ from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.errors import SettingsError
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
+from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.chats.copies import find_stale_copies, record_copy
 from backstory.pipeline.chats.people import People, read_people
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.rendered_pages import list_site_pages
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.prompt import load_prompt
 from tests.pipeline.test_run import hash_files
@@ -111,6 +113,7 @@ def test_who_joins_renames_nobody_and_a_run_of_the_change_gives_what_a_fresh_one
 def test_a_word_is_given_up_when_somebody_of_that_name_joins(named: Path, tmp_path: Path) -> None:
     before = name_authors(open_workspace(named))
     shutil.copytree(named, tmp_path / "changed")
+    build_site(open_workspace(tmp_path / "changed"))
     chat = f"{CHAT}16/03/2025, 09:00 - Dora {before['Ben']}: I am new here\n"
     changed, fresh = open_with(tmp_path / "changed", chat), open_with(tmp_path / "fresh", chat)
     run_pipeline(changed)
@@ -118,6 +121,9 @@ def test_a_word_is_given_up_when_somebody_of_that_name_joins(named: Path, tmp_pa
     after = name_authors(changed)
     assert [name for name in before if before[name] != after[name]] == ["Ben"]
     assert f"**{before['Ben']}**" not in read_posts(changed)
+    build_site(changed)
+    pages = list_site_pages(changed.root / "site")
+    assert [page.name for page in pages if before["Ben"] in page.read_text(errors="replace")] == []
     assert hash_files(changed.tables) == hash_files(fresh.tables)
 
 

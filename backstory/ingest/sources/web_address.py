@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,20 +22,51 @@ _HTML: Final = frozenset({".html", ".htm", ".xhtml"})
 _DRIVE: Final = "https://drive.google.com/open?id="
 
 
-def find_web_address(workspace: WorkspacePaths, uri: str) -> str | None:
-    """Find where a document lives in the web.
+class WebAddresses:
+    """Finds where documents live in the web. What a source knows of its copies is read once.
 
     Args:
         workspace: An open workspace.
-        uri: Uri of a document that is no written post.
-
-    Returns:
-        The address that its file states (``url`` in front matter, the canonical link of a page), else the one from
-        which its source has fetched it; None if neither is known.
     """
-    path = locate_document(workspace, uri) if SOURCE_MARK in uri else workspace.documents_dir / uri
-    stated = None if path is None or not path.is_file() else _read_stated(path, uri)
-    return stated or _find_fetched(workspace, uri)
+
+    def __init__(self, workspace: WorkspacePaths) -> None:
+        self._workspace = workspace
+        self._remote = {
+            source.name: source for source in list_sources(workspace) if source.settings.is_remote
+        }
+        self._keys: dict[str, Mapping[str, str]] = {}
+
+    def find(self, uri: str) -> str | None:
+        """Find where a document lives.
+
+        Args:
+            uri: Uri of a document that is no written post.
+
+        Returns:
+            The address that its file states (``url`` in front matter, the canonical link of a page), else the one from
+            which its source has fetched it; None if neither is known.
+        """
+        path = (
+            locate_document(self._workspace, uri)
+            if SOURCE_MARK in uri
+            else self._workspace.documents_dir / uri
+        )
+        stated = None if path is None or not path.is_file() else _read_stated(path, uri)
+        return stated or self._find_fetched(uri)
+
+    def _find_fetched(self, uri: str) -> str | None:
+        name, mark, below = uri.partition(SOURCE_MARK)
+        source = self._remote.get(name) if mark else None
+        if source is None:
+            return None
+        if name not in self._keys:
+            self._keys[name] = read_state(source.root).keys
+        key = self._keys[name].get(below)
+        if key is None:
+            return None
+        if source.settings.drive is not None:
+            return f"{_DRIVE}{key}"
+        return key if is_web_address(key) else None
 
 
 def _read_stated(path: Path, uri: str) -> str | None:
@@ -62,16 +94,3 @@ def is_web_address(value: str) -> bool:
     except ValueError:  # such as an unclosed bracket of an address of IPv6
         return False
     return parts.scheme in ("http", "https") and bool(parts.netloc)
-
-
-def _find_fetched(workspace: WorkspacePaths, uri: str) -> str | None:
-    name, mark, below = uri.partition(SOURCE_MARK)
-    source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
-    if source is None or not source.settings.is_remote:
-        return None
-    key = read_state(source.root).keys.get(below)
-    if key is None:
-        return None
-    if source.settings.drive is not None:
-        return f"{_DRIVE}{key}"
-    return key if is_web_address(key) else None

@@ -23,7 +23,7 @@ from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.run.cache_use import list_drafted, list_windows
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import list_site_pages, remove_pages
+from backstory.storage.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.storage.tables.ledger import Entry
 from backstory.writing.post_files import inspect_file
 
@@ -205,6 +205,8 @@ def _holds_if_there(path: Path, parts: frozenset[str]) -> bool:
 
 
 def _find_remedy(path: Path) -> str:
+    if (path / EXPORT_MARK).is_file():
+        return f"write it again by `backstory export --output {path}` with its --format, or delete its files"
     if path.is_dir():
         return f"write it again by `backstory site --output {path}`, or delete it"
     if path.suffix == ".md":

@@ -15,7 +15,7 @@ from backstory.interfaces.pages.report.page import drop_controls
 Value = str | datetime | tuple[str, ...]
 
 _FIELD: Final = re.compile(r"\{(\w+)\}")
-_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z_]{3,}")
+_PLAIN: Final = re.compile(r"(?!(?i:true|false|null)\Z)[A-Za-z][A-Za-z_]{3,}")
 """A name that needs no quotation marks; shorter ones may be numbers or truth values of YAML."""
 
 _LINE_ENDS: Final = re.compile("[\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")

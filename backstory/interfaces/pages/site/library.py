@@ -18,8 +18,16 @@ _RECENT: Final = 12
 
 @dataclass(frozen=True)
 class Quote:
-    """A message that a document in the writer's prompt serves."""
+    """A message that a document in the writer's prompt serves, as readers see it.
 
+    Attributes:
+        place: Its position in the messages of the window.
+        sent_at: Time of sending.
+        author: Name of the author; None for a line of the app.
+        text: Its text.
+    """
+
+    place: int
     sent_at: datetime
     author: str | None
     text: str
@@ -88,7 +96,7 @@ class SitePost:
     @property
     def served(self) -> int:
         """Number of its messages that the cited documents serve."""
-        return len({(quote.sent_at, quote.text) for use in self.cited for quote in use.because})
+        return len({quote.place for use in self.cited for quote in use.because})
 
 
 @dataclass(frozen=True)

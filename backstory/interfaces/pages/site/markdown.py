@@ -114,7 +114,8 @@ def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
         if token.children is not None:
             token.children = _link_words(token.children, resolve)
     # Everything of the text is escaped by the renderer, because the parser knows no HTML.
-    return Markup(_parser().renderer.render(tokens, _parser().options, {}))  # noqa: S704
+    rendered = _parser().renderer.render(tokens, _parser().options, {})
+    return Markup(drop_controls(rendered))  # noqa: S704 -- the text may spell a mark as an entity
 
 
 def list_links(text: str) -> list[str]:
@@ -150,7 +151,7 @@ def _words(inline: Token) -> str:
     shown = [
         " " if child.type in ("softbreak", "hardbreak") else child.content for child in inline.children or ()
     ]
-    return " ".join("".join(shown).split())
+    return " ".join(drop_controls("".join(shown)).split())
 
 
 def _lower_headings(tokens: Sequence[Token]) -> None:

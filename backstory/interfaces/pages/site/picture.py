@@ -27,11 +27,10 @@ def draw_picture(post: SitePost) -> bytes:
     Returns:
         A PNG file of 1,200 x 630 pixels.
     """
-    messages = {(message.sent_at, message.text): place for place, message in enumerate(post.window.messages)}
-    count = max(len(messages), 1)
+    count = max(len(post.window.messages), 1)
     rows = []
     for use in [use for use in post.cited if use.because][:_MOST_ROWS]:
-        served = {messages.get((quote.sent_at, quote.text)) for quote in use.because}
+        served = {quote.place for quote in use.because}
         rows.append(
             [(use.number - 1) % len(HUES) + 2 if place in served else _EMPTY for place in range(count)]
         )

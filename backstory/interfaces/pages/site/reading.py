@@ -12,7 +12,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
-from backstory.ingest.sources.web_address import find_web_address
+from backstory.ingest.sources.web_address import WebAddresses
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.chats.named_documents import DocumentView, list_unlinked
@@ -141,11 +141,12 @@ def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]
         passage=citation.passage,
         because=tuple(
             Quote(
+                place,
                 message.sent_at,
                 window.name_people(message.author or "") or None,
                 window.name_people(message.text),
             )
-            for message in (window.messages[place] for place in citation.messages)
+            for place, message in ((place, window.messages[place]) for place in citation.messages)
         ),
         cited=citation.document_id in cited,
     )
@@ -158,6 +159,7 @@ def _read_documents(
     wanted = shown.keys() - posts
     view = DocumentView(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
     unlinked = list_unlinked(workspace)
+    addresses = WebAddresses(workspace)
     rows = (
         scan_table(workspace.tables, "documents")
         .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
@@ -173,7 +175,7 @@ def _read_documents(
             published_at=row["published_at"],
             tags=tuple(view.show(shown[row["document_id"]], row["document_id"], tag) for tag in row["tags"]),
             text=view.show(shown[row["document_id"]], row["document_id"], row["text"]),
-            home=find_web_address(workspace, row["uri"]),
+            home=addresses.find(row["uri"]),
         )
         for row in workspace.date_locally(rows).iter_rows(named=True)
     }

@@ -34,7 +34,7 @@ def make_search_index(posts: Sequence[SitePost]) -> Markup:
         posts: Posts, the first of which are listed first where they answer a question equally well.
 
     Returns:
-        JSON that may stand in HTML. ``posts`` has title, date, address and tags of each post. ``words`` has, for each
+        JSON that may stand in HTML. ``posts`` has title, date, address and topics of each post. ``words`` has, for each
         word, the posts that hold it as differences of their positions to base 36; ``!`` marks those whose title,
         topics or tags hold it.
     """

@@ -46,7 +46,7 @@ def make_post(slug: str, text: str, *uses: Use) -> SitePost:
 
 
 def use(number: int, document_id: str, path: str) -> Use:
-    quotes = (Quote(NOON, "Alder", "The elbow cracked"),)
+    quotes = (Quote(0, NOON, "Alder", "The elbow cracked"),)
     return Use(number, document_id, "Title", NOON, path, "A [b](c.docx) c.", quotes, cited=True)
 
 
@@ -94,10 +94,11 @@ def test_files_of_generators_have_front_matter_and_links_that_resolve(library: L
 
 
 def test_front_matter_is_mapped_by_the_setting(library: Library) -> None:
-    mapped = SiteSettings(front_matter={"layout": None, "categories": "{tags}", "draft": True})
+    mapped = SiteSettings(front_matter={"layout": None, "categories": "{tags}", "draft": True, "null": "x"})
     file = dict(write_markdown_files(library, "jekyll", mapped))["_posts/2025-03-13-one.md"].decode()
     stated = YAML(typ="safe").load(file.split("---\n")[1])
     assert "layout" not in stated
+    assert stated["null"] == "x"
     assert (stated["categories"], stated["draft"]) == (["a: b", "no"], True)
     with raises(SettingsError, "unknown_field", name="x", field="titel"):
         list(write_markdown_files(library, "hugo", SiteSettings(front_matter={"x": "{titel}"})))

@@ -54,7 +54,7 @@ def follow(address: str, _words: str) -> Target:
 
 
 def test_markdown_gives_no_element_but_those_of_text() -> None:
-    for text in (*INJECTIONS, HOSTILE):
+    for text in (*INJECTIONS, HOSTILE, "a &#x202E;b &#8294;c `&#x202e;` [&#x202E;d](e.md '&#x202e;')"):
         html = render_markdown(text, follow)
         assert {tag for tag, _ in Elements(html).found} <= TEXTUAL, text
         assert list(find_dangers(html)) == [], text
@@ -67,7 +67,7 @@ def make_library(texts: list[str]) -> Library:
     for place, text in enumerate(texts):
         message = WindowMessage(f"m{place}", NOON, text, text)
         window = WindowMaterial(f"w{place}", text, "2025-03-13", NOON, NOON, "en", (message,))
-        use = Use(1, "d", text, NOON, text, text, (Quote(NOON, text, text),), cited=True)
+        use = Use(1, "d", text, NOON, text, text, (Quote(0, NOON, text, text),), cited=True)
         posts.append(
             SitePost(
                 window,
