@@ -35,9 +35,12 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
 
         workspace = library.workspace
         found = find_window(workspace, window)
+        read_own_context(
+            library, found["window_id"]
+        )  # raises where there is none, or a writer must not see it
         material, context = read_post_material(workspace, found["window_id"], found["partition"])
-        for window_id in material.window_ids:
-            read_own_context(library, window_id)  # raises where a writer must not see the context
+        for window_id in set(material.window_ids) - {found["window_id"]}:
+            read_own_context(library, window_id)
         settings = workspace.settings.writers
         template = load_prompt(workspace.root / settings.prompt if settings.prompt else None)
         messages = template.fill_in(material, context, max_characters=settings.max_characters)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.errors import WorkspaceError
 from backstory.ingest.documents.written import locate
 from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
@@ -32,7 +33,7 @@ def read_material(
         wanted: Ids of the windows; None for all. While a run is under way, others may not have a context yet.
 
     Raises:
-        WorkspaceError: A table of the partition was never built.
+        WorkspaceError: A table of the partition was never built, or a window has no context yet.
     """
     windows, chunks, contexts, summaries = (
         read_table_rows(workspace, table, [partition]) for table in TABLES_READ
@@ -54,6 +55,12 @@ def read_material(
     }
     material = []
     for window in gathered:
+        if window.window_id not in statuses:
+            raise WorkspaceError(
+                f"window {window.window_id} has no context yet; run `backstory run`, or wait for the run under way",
+                code="no_context",
+                window_id=window.window_id,
+            )
         rows = rows_of_window[window.window_id]
         places = {message: place for place, message in enumerate(window.message_ids)}
         served = {row["chunk_id"]: _find_served(row, ids[window.window_id], places, spans) for row in rows}

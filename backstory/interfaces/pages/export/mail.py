@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from email.generator import BytesGenerator
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime
 from functools import partial
 from io import BytesIO
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from backstory.base.errors import SettingsError
 from backstory.interfaces.pages.export.places import place_on_site
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.report.page import drop_controls
@@ -30,14 +33,17 @@ def write_mailbox(library: Library, title: str, base: str | None) -> bytes:
         library: The posts.
         title: Who the mails are from.
         base: Address of the site, to which links lead; None for none, which leaves their words.
+
+    Raises:
+        SettingsError: No domain can be spelled as that of ``base``.
     """
-    host = (base and urlsplit(base).hostname) or _NOWHERE
+    host = _find_host(base)
     places = place_on_site(library, base)
     file = BytesIO()
     for post in library.posts:
         mail = EmailMessage(_POLICY)
-        mail["From"] = f'"{_clean(title)}" <posts@{host}>'
-        mail["To"] = f"<posts@{host}>"
+        mail["From"] = Address(_clean(title), "posts", host)
+        mail["To"] = Address("", "posts", host)
         mail["Subject"] = _clean(post.title)
         mail["Date"] = format_datetime(post.window.ended_at)
         mail["Message-ID"] = _name(post, host)
@@ -61,4 +67,25 @@ def _name(post: SitePost, host: str) -> str:
 def _clean(text: str) -> str:
     """Return a text as one line of a header."""
     line = " ".join(drop_controls(text).split())
-    return line.encode("utf-8", "replace").decode().replace('"', "'")
+    return line.encode("utf-8", "replace").decode()
+
+
+def _find_host(base: str | None) -> str:
+    """Find the domain of the mails: that of the site as mail programs spell it; one that cannot exist for none."""
+    host = urlsplit(base or "").hostname or _NOWHERE
+    if _is_ip(host):
+        return _NOWHERE
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise SettingsError(
+            f"site.base_url: {host} can be no domain of mails: {error}", code="invalid_address", host=host
+        ) from error
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -128,6 +128,15 @@ def list_links(text: str) -> list[str]:
     ]
 
 
+def holds_html(text: str) -> bool:
+    """Return whether a program that takes HTML from Markdown would take any from a text."""
+    return any(
+        one.type in ("html_block", "html_inline")
+        for token in _parser_of_html().parse(text)
+        for one in (token, *(token.children or ()))
+    )
+
+
 def list_topics(text: str) -> tuple[str, ...]:
     """List the headings of the second level, which name the topics of a post."""
     tokens = _parse(text)
@@ -141,6 +150,11 @@ def list_topics(text: str) -> tuple[str, ...]:
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+@cache
+def _parser_of_html() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def _parse(text: str) -> list[Token]:

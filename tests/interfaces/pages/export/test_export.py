@@ -5,7 +5,9 @@ import mailbox
 import posixpath
 import re
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
+from email.utils import parseaddr
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from backstory.interfaces.pages.export.mail import write_mailbox
 from backstory.interfaces.pages.export.markdown_files import write_markdown_files
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use
-from backstory.interfaces.pages.site.markdown import list_links
+from backstory.interfaces.pages.site.markdown import holds_html, list_links
 from backstory.settings.site import SiteSettings
 from backstory.writing.material import WindowMaterial, WindowMessage
 from tests.errors import raises
@@ -132,6 +134,15 @@ def test_a_mailbox_has_one_mail_per_post_that_refers_to_earlier_ones(
     text = second.get_payload(decode=True)
     assert isinstance(text, bytes)
     assert list_links(text.decode())[0] == "https://example.org/blog/documents/file.html"
+    assert parseaddr(first["From"]) == ('The "Plot"', "posts@example.org")
+    for base, host in {
+        "https://gärten.example/b": "xn--grten-gra.example",
+        "http://[::1]:8000": "backstory.invalid",
+    }.items():
+        path.write_bytes(write_mailbox(library, "Plot\\", base))
+        first, second = read_mails(path)
+        assert parseaddr(first["From"]) == ("Plot\\", f"posts@{host}")
+        assert second["References"] == first["Message-ID"] == f"<one@{host}>"
     path.write_bytes(write_mailbox(library, "Plot", None))
     text = read_mails(path)[1].get_payload(decode=True)
     assert isinstance(text, bytes)
@@ -149,3 +160,26 @@ def test_no_link_of_any_text_leads_where_nothing_is() -> None:
     for text in (*odd, *INJECTIONS):
         rewritten = rewrite_links(text, lambda address: address if re.match("https?:", address) else None)
         assert all(link.startswith(("http:", "https:")) for link in list_links(rewritten)), text
+        assert not holds_html(rewritten), text
+
+
+def test_html_of_a_passage_or_a_title_is_text_in_an_export(library: Library) -> None:
+    hostile = (
+        "Set `<b>` if a < b. <script>x()</script> <img src=x onerror=x()> <javascript:x()> <https://example.org/a>\n"
+        "[<b>](https://example.org/w) ![<b>](p.png) \\`<i>\\` `a\u2028\u2028<i>` <!-- c --> <?p?> </i>\n\n"
+        "```\n<b>\n```\n"
+    )
+    named = [replace(post, title="<img src=x onerror=x()> `[a](b)` \\") for post in library.posts]
+    shown = replace(named[1], uses=(replace(named[1].uses[0], passage=hostile),))
+    told = Library((named[0], shown), library.documents, ())
+    [content] = [
+        text.decode()
+        for path, text in write_markdown_files(told, "hugo", SiteSettings())
+        if "documents" in path
+    ]
+    text = content.split("---\n", 2)[2]
+    assert not holds_html(text)
+    assert "`<b>` if a < b. &lt;script>x()&lt;/script> &lt;img" in text
+    assert "&lt;javascript:x()>" in text
+    assert "> <b>\n> ```" in text
+    assert list_links(text) == ["https://example.org/a", "https://example.org/w", "../../posts/two/"]
