@@ -50,6 +50,9 @@ _DEFINITION: Final = re.compile(
 _NUMBER: Final = re.compile(r"\^?(\d{1,4})\Z")
 _NUMBERS: Final = re.compile(r"\d{1,4}(?:\s*[,;]\s*\d{1,4})+\Z")
 _SHOWN: Final = re.compile(r"(?:https?|ftp)://[^\s<>\[\]\"']+|\bwww\.[^\s<>\[\]\"']+", re.IGNORECASE)
+_WEB: Final = re.compile(r"https?://", re.IGNORECASE)
+_SAFE_IN_ADDRESS: Final = "/.-_~:?#@!$&*+,;=%"
+"""What stays in the address of a document: no bracket or blank, with which the link would end."""
 _TRAILING: Final = ".,;:!?*_~'\""
 _CLOSING: Final = {")": "(", "]": "[", "}": "{"}
 
@@ -72,7 +75,7 @@ class LinkedText:
 
 
 def link_citations(text: str, window: WindowMaterial, context: ContextMaterial, *, folder: str) -> LinkedText:
-    """Turn each citation of a shown document into a link to its file, and remove every other link.
+    """Turn each citation of a shown document into a link to its file or address, and remove every other link.
 
     An address stays if a message or a passage that the writer was shown holds it. HTML is escaped.
 
@@ -89,7 +92,7 @@ def link_citations(text: str, window: WindowMaterial, context: ContextMaterial, 
     linker = _Linker(_name_targets(context), _list_addresses(window, context), folder)
     linked = linker.rewrite(text)
     allowed = linker.addresses | linker.links
-    left = [link for link in find_links(linked) if _trim(link)[0] not in allowed]
+    left = [link for link in find_links(linked) if not {link, _trim(link)[0]} & allowed]
     fault = f"link: the link to {left[0][:80]!r} could not be removed" if left else None
     return LinkedText(linked, tuple(linker.cited), linker.removed, fault)
 
@@ -226,11 +229,14 @@ class _Linker:
     def _link_to(self, citation: Citation, words: str) -> str:
         """Write a link to a document; the words alone for one to which no post may link."""
         self.cited[citation.document_id] = None
-        if not (citation.path or citation.slug):
+        if not citation.target:
             return words
-        path = os.path.relpath(PurePosixPath(citation.path or citation.slug), PurePosixPath(self.folder))
-        link = quote(path, safe="/.-_~")
-        self.links.add(link)
+        if _WEB.match(citation.target):
+            link = quote(citation.target, safe=_SAFE_IN_ADDRESS)
+        else:
+            path = os.path.relpath(PurePosixPath(citation.target), PurePosixPath(self.folder))
+            link = quote(path, safe="/.-_~")
+        self.links.update(find_links(f"[words]({link})"))
         return f"[{words}]({link})"
 
 

@@ -128,6 +128,8 @@ class Citation:
         passage: The part of it that serves this window.
         messages: Positions in :attr:`WindowMaterial.messages` of the messages that it serves.
         is_post: Whether it is a post that Backstory wrote for an earlier window.
+        link: Where a link to it leads: the path of its file relative to the workspace, or a web address; empty for no
+            link, None for :attr:`path`. The writer is not shown it.
     """
 
     number: int
@@ -140,6 +142,12 @@ class Citation:
     passage: str
     messages: tuple[int, ...]
     is_post: bool = False
+    link: str | None = None
+
+    @property
+    def target(self) -> str:
+        """Where a link to it leads; empty for no link."""
+        return self.path or self.slug if self.link is None else self.link
 
 
 @dataclass(frozen=True)
@@ -222,7 +230,8 @@ def gather_context(
 
     Args:
         status: Status of the window's context.
-        rows: Rows of table ``contexts`` of the window by rank, each with the ``path`` of its document.
+        rows: Rows of table ``contexts`` of the window by rank, each with the ``path`` and ``link`` of its
+            document.
         served: Positions of the messages that each stored chunk serves, by its id.
 
     Returns:
@@ -245,6 +254,7 @@ def gather_context(
                 passage="\n…\n".join(row["passage"] for row in rows),
                 messages=tuple(sorted({place for row in rows for place in served.get(row["chunk_id"], ())})),
                 is_post=is_written(rows[0]["uri"]),
+                link=rows[0]["link"],
             )
             for document_id, rows in chunks.items()
         ),

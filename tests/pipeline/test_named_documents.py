@@ -1,19 +1,26 @@
 """Documents that name members: what contexts, prompts, posts and pages show of them, by each rule."""
 
+import os
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.sources.web_address import make_linker
+from backstory.interfaces.pages.site.addresses import address_post
+from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting.forget import forget
+from backstory.operations.learning.links import Places
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import DocumentView, find_shown_names, read_named_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
+from backstory.writing.citations import find_links
 from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
 from tests.pipeline.test_people import AGREED, open_with, read_posts
 from tests.pipeline.test_run import hash_files
@@ -173,6 +180,49 @@ def test_no_post_links_to_a_document_whose_path_names_a_member(tmp_path: Path) -
     assert set(rows["status"]) == {"written"}
     assert "drip-ada-lind" not in read_posts(workspace)
     assert find_shown_names(workspace)["uri"].to_list() == ["drip-ada-lind.md"]
+
+
+def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_member(tmp_path: Path) -> None:
+    def open_at(name: str, folder: str) -> Workspace:
+        source = f"documents: {{sources: [{{path: '../{folder}', name: notes}}]}}\n"
+        return open_with(tmp_path / name, settings=f"{DIGEST}{source}")
+
+    def list_linked(workspace: Workspace) -> set[str]:
+        texts = "\n".join(read_table(workspace.tables, "posts")["text"])
+        return {os.path.normpath(workspace.posts_dir / unquote(link)) for link in find_links(texts)}
+
+    notes = tmp_path / "my notes (1)" / "drip line.md"
+    notes.parent.mkdir()
+    notes.write_text(
+        f"{FRONT.format(title='Drip')}The elbow of the drip irrigation line broke in the frost.\n", "utf-8"
+    )
+    workspace = open_at("workspace", notes.parent.name)
+    run_pipeline(workspace)
+    linked = list_linked(workspace)
+    assert str(notes) in linked
+    assert all(Path(path).is_file() for path in linked)
+    library = read_library(workspace)
+    post, use = next(
+        (post, use) for post in library.posts for use in post.uses if use.title == "Drip" and use.cited
+    )
+    [address] = {link for link in find_links(post.text) if "drip%20line" in link}
+    links = collect_links(library)
+    here = address_post(post.slug)
+    number = links.resolve_citation(here, post, address, f"[{use.number}]")
+    words = links.resolve_citation(here, post, address, "Drip")
+    assert number is not None
+    assert words is not None
+    assert (number.address, words.address) == (f"#source-{use.number}", links.point(here, use.document_id))
+    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    places = Places.of_documents(documents, "posts", make_linker(workspace))
+    assert use.document_id in places.find_linked(post.text, post.path)
+
+    shutil.move(notes.parent, tmp_path / "Ada Lind")
+    moved, fresh = open_at("workspace", "Ada Lind"), open_at("fresh", "Ada Lind")
+    for each in (moved, fresh):
+        run_pipeline(each)
+    assert not [path for path in list_linked(moved) if "drip line" in path]
+    assert read_posts(moved) == read_posts(fresh)
 
 
 @pytest.mark.parametrize(

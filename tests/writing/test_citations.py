@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.writing.citations import find_links, link_citations
+from backstory.writing.material import ContextMaterial
 from tests.writing.material import make_context, make_window
 
 ONE, TWO = "../posts/doc-1.md", "../posts/doc-2.md"
@@ -55,6 +58,23 @@ WINDOW, CONTEXT = make_window(), make_context()
 def test_links_of_every_form(written: str, expected: str, removed: int) -> None:
     linked = link_citations(written, WINDOW, CONTEXT, folder="written")
     assert (linked.text, linked.removed, linked.fault) == (expected, removed, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "link"),
+    [
+        ("../notes/2025 a (b).txt", "../../notes/2025%20a%20%28b%29.txt"),
+        ("notes/end.", "../notes/end."),
+        ("https://example.org/a b(c)>?q=1&r=[2]#d", "https://example.org/a%20b%28c%29%3E?q=1&r=%5B2%5D#d"),
+        ("", None),
+    ],
+)
+def test_links_lead_where_documents_lie(target: str, link: str | None) -> None:
+    [citation, _] = make_context().citations
+    context = ContextMaterial("ok", (replace(citation, link=target),))
+    linked = link_citations("As before [1].", WINDOW, context, folder="written")
+    assert linked.text == ("As before \\[1\\]." if link is None else f"As before [\\[1\\]]({link}).")
+    assert (linked.cited, linked.fault) == (("d1",), None)
 
 
 @given(

@@ -1,9 +1,10 @@
-"""Where a document lives in the web: as its own text states, or as the source that it was fetched from tells."""
+"""Where a document lives in the web, as its text or the source that it was fetched from tells, and where links lead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,9 +12,9 @@ from backstory.base.errors import DocumentError
 from backstory.ingest.documents.formats.html_head import HtmlHead, find_html_encoding
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.mirror import read_state
-from backstory.ingest.sources.roots import list_sources, locate_document
+from backstory.ingest.sources.roots import COPIES, Source, list_sources, locate_document
 from backstory.settings.paths import WorkspacePaths
 
 _FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
@@ -67,6 +68,48 @@ class WebAddresses:
         if source.settings.drive is not None:
             return f"{_DRIVE}{key}"
         return key if is_web_address(key) else None
+
+
+def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:
+    """Build a function that tells where a link of a post to a document leads.
+
+    Args:
+        workspace: An open workspace, whose sources are listed once.
+
+    Returns:
+        A function of the document's uri. It returns the path of its file, relative to the workspace and perhaps outside
+        of it; of a document that was fetched, its web address, or the path of its copy if it has none; and the empty
+        text for a document of a source that the workspace does not have any more.
+    """
+    sources = {source.name: source for source in list_sources(workspace)}
+    places = {name: _place_files(workspace, source) for name, source in sources.items()}
+    addresses = WebAddresses(workspace)
+
+    def link(uri: str) -> str:
+        name, mark, below = uri.partition(SOURCE_MARK)
+        if not mark:
+            return locate(uri, workspace.settings.documents.folder)
+        if name not in sources:
+            return ""
+        home = addresses.find(uri) if sources[name].settings.is_remote else None
+        return home or str(PurePosixPath(places[name]) / below)
+
+    return link
+
+
+def list_link_places(workspace: WorkspacePaths) -> list[str]:
+    """List, for each further source, what the links to its documents depend on besides the documents."""
+    return [
+        f"{source.name}{SOURCE_MARK} {source.settings.is_remote} {_place_files(workspace, source)}"
+        for source in list_sources(workspace)
+    ]
+
+
+def _place_files(workspace: WorkspacePaths, source: Source) -> str:
+    """Return the folder of a source's files, relative to the workspace."""
+    root = source.root / COPIES if source.settings.is_remote else source.root
+    folder = root.parent if root.is_file() else root
+    return PurePosixPath(os.path.relpath(folder.resolve(), workspace.root.resolve())).as_posix()
 
 
 def _read_stated(path: Path, uri: str) -> str | None:

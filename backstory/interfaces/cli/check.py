@@ -14,7 +14,7 @@ from backstory.base.local_times import name_zone
 from backstory.base.wording import count, count_rest, name_some
 from backstory.interfaces.cli.failure import INCOMPLETE
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
 
 if TYPE_CHECKING:
     from backstory.operations.inspection.preview import Preview
@@ -40,6 +40,8 @@ _FORMATS: Final = {
 }
 _DATE_ORDERS: Final = {"dmy": "day-month-year", "mdy": "month-day-year", "ymd": "year-month-day"}
 _FIGURES: Final = ("pages", "chunks")
+_COLUMNS: Final = ("date", "format", *_FIGURES, "language", "encoding", "file")
+_SPARE: Final = ("encoding", "language", "chunks", "pages")
 _MOST_DOCUMENTS: Final = 20
 _MOST_NAMES: Final = 3
 _INDENT: Final = (0, 0, 0, 2)
@@ -134,14 +136,14 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
 
 
 def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    table = make_table("date", "format", *_FIGURES, "language", "encoding", "file", right=_FIGURES)
+    cells = []
     ordered = sorted(rows, key=lambda row: row["reason"] is None)  # files with a problem first
     for row in ordered[:_MOST_DOCUMENTS]:
         date = f"{row['first']:%Y-%m-%d}" if row["first"] else "no date"
         figures = ("" if row[name] is None else f"{row[name]:,}" for name in _FIGURES)
         encoding = row["encoding"] or "binary"
-        table.add_row(date, row["format"], *figures, _language(row), encoding, plain_line(row["source"]))
-    console.print(Padding(table, _INDENT, expand=False))
+        cells.append((date, row["format"], *figures, _language(row), encoding, plain_line(row["source"])))
+    print_fitting(console, _COLUMNS, cells, right=_FIGURES, spare=_SPARE, folded="file", indent=_INDENT[-1])
     _print_rest(console, len(rows))
 
 

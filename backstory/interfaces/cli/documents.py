@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
 
 if TYPE_CHECKING:
     from backstory.operations.inspection.catalog import Flaw
 
 _FIGURES = ("pages", "chunks", "size")
+_COLUMNS = ("status", "date", "from", "format", *_FIGURES, "path", "title")
+_SPARE = ("title", "from", "size", "pages", "format", "chunks")
 _UNITS = ("kB", "MB", "GB")
 _STEP = 1000
 
@@ -23,6 +25,8 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
     The column `from` says what a date is taken from: `stated` in the text, `name` of the file or its folder, or the
     file's properties: last change (`changed`), creation (`created`), or a creation after the last change (`copied`).
+
+    A narrow terminal leaves out columns, and says which; with --json, all are there.
     """
     from backstory.operations.inspection.catalog import list_documents, list_flaws
     from backstory.pipeline.workspace import open_workspace
@@ -38,15 +42,11 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
     """Print one line for each document, and a sentence for each file that was not read, or only in part.
 
-    A narrow terminal breaks only paths and titles, which come last.
+    A narrow terminal leaves out columns, and breaks only paths.
     """
     if rows:
-        table = make_table("status", "date", "from", "format", *_FIGURES, "path", "title", right=_FIGURES)
-        for column in table.columns[-2:]:
-            column.no_wrap = False
-        table.columns[-2].overflow = "fold"
-        for row in rows:
-            table.add_row(
+        cells = [
+            (
                 row["status"],
                 f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "no date",
                 row["date_origin"] or "",
@@ -57,7 +57,9 @@ def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: 
                 plain_line(row["uri"]),
                 plain_line(row["title"]),
             )
-        console.print(table)
+            for row in rows
+        ]
+        print_fitting(console, _COLUMNS, cells, right=_FIGURES, spare=_SPARE, folded="path")
     else:
         console.print(
             "No document was read; put files into the folder of documents, and run `backstory add`."

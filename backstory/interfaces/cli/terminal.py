@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +22,10 @@ _CONTROLS: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_SEPARATORS_AND_MA
 # JSON escapes C0 itself, but not C1, which terminals also read as commands.
 _RAW_IN_JSON: Final = re.compile(rf"[\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
 _UNBROKEN: Final = 100_000
+_GAP: Final = 2
+"""Blanks between the columns of a table."""
+_LEAST_FOLDED: Final = 32
+"""Fewest characters of a line of a broken column, if its cells have as many."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -75,10 +81,61 @@ def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
         headers: One header for each column.
         right: Headers of the columns that are aligned to the right.
     """
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", no_wrap=True)
     return table
+
+
+def print_fitting(
+    console: Console,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    right: tuple[str, ...],
+    spare: Sequence[str],
+    folded: str,
+    indent: int = 0,
+) -> None:
+    """Print a table without shortened cells: a narrow terminal leaves out columns, and then breaks one over lines.
+
+    Args:
+        console: The console.
+        headers: One header for each column.
+        rows: The cells of each row.
+        right: Headers of the columns that are aligned to the right.
+        spare: Headers of the columns that may be left out, in the order in which they are; a line names those that are.
+        folded: Header of the column that is broken where it does not fit, such as paths.
+        indent: Blanks before each line.
+    """
+    widths = {
+        header: max(cell_len(str(cell)) for cell in (header, *cells))
+        for header, cells in zip(headers, zip(*rows, strict=True), strict=True)
+    }
+    shown = list(headers)
+
+    def fits() -> bool:
+        others = sum(widths[header] + _GAP for header in shown if header != folded)
+        return indent + others + min(widths[folded], _LEAST_FOLDED) <= console.width
+
+    left_out = []
+    for header in spare:
+        if fits():
+            break
+        shown.remove(header)
+        left_out.append(header)
+    table = make_table(*shown, right=right)
+    for header, column in zip(shown, table.columns, strict=True):
+        if header == folded:
+            column.no_wrap, column.overflow = False, "fold"
+        else:
+            column.min_width = widths[header]
+    for row in rows:
+        table.add_row(*(cell for header, cell in zip(headers, row, strict=True) if header in shown))
+    console.print(Padding(table, (0, 0, 0, indent), expand=False))
+    if left_out:
+        note = f"Not shown on {console.width} columns: {', '.join(left_out)}; --json has them"
+        console.print(Padding(plain(note, "dim"), (0, 0, 0, indent), expand=False))
 
 
 def print_json(record: Any) -> None:

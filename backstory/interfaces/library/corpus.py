@@ -14,8 +14,14 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.ingest.documents.files import list_foreign
-from backstory.ingest.documents.written import name_source
-from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, find_document, name_documents
+from backstory.ingest.documents.written import is_of_source, name_source
+from backstory.interfaces.library.names import (
+    ADDED_FOLDER,
+    NamedDocument,
+    find_document,
+    make_locator,
+    name_documents,
+)
 from backstory.interfaces.library.results import Chunk, DocumentEntry, DocumentList, DocumentText, FileOutcome
 from backstory.interfaces.library.text_positions import PlacedText
 from backstory.pipeline.workspace import Workspace
@@ -71,10 +77,45 @@ class Corpus:
         """Return the row of the one document of a name.
 
         Raises:
-            InputError: No document has this name, or several have it.
+            InputError: No document has this name, or several have it; or the file of this name was not read.
         """
-        found = find_document(self.named, name)
+        try:
+            found = find_document(self.named, name)
+        except InputError as error:
+            if error.code == "unknown_document":
+                self._require_read(name)
+            raise
         return self.documents.row(by_predicate=pl.col("document_id") == found.document_id, named=True)
+
+    def _require_read(self, name: str) -> None:
+        """Raise if a name is that of a file that was not read."""
+        locate_file = make_locator(self.workspace)
+        unread = [
+            NamedDocument(
+                "",
+                source,
+                "",
+                "",
+                locate_file(source) if is_of_source(source) else self.workspace.root / source,
+            )
+            for source in self.sources.filter(~pl.col("status").is_in(_READ))["source"]
+        ]
+        try:
+            source = find_document(unread, name).uri
+        except InputError as error:
+            if error.code == "unknown_document":
+                return
+            raise
+        status, reason = self.sources.filter(source=source).select("status", "reason").row(0)
+        raise InputError(
+            f"{source} is no document, since the last run did not read it ({status}): {reason}. Once that is settled, "
+            "run `backstory run`, or `backstory add` without chats",
+            code="unread_document",
+            name=name,
+            source=source,
+            status=status,
+            reason=reason,
+        )
 
     def describe(self, row: dict[str, Any]) -> DocumentEntry:
         """Describe the document of a row."""

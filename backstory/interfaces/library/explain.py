@@ -18,6 +18,7 @@ from backstory.text.prompts.entries import cut_line
 
 _PARTS: Final = 3
 _PART_CHARACTERS: Final = 120
+_STOOD_FOR: Final = "duplicate_document"
 _NEVER_FOUND: Final[Mapping[str, str]] = {
     "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
     "other_conversation": "it is a post of another conversation, and the setting writers.feedback_scope keeps each "
@@ -55,7 +56,7 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
         ["kept", "rank", "probability", "similarity"], descending=[True, False, True, True], nulls_last=True
     )
     explained = [
-        _explain(group, entries.get(str(document_id)), texts)
+        explain_hits(group, entries.get(str(document_id)), texts)
         for (document_id,), group in order.partition_by(
             "document_id", maintain_order=True, as_dict=True
         ).items()
@@ -73,9 +74,18 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
     )
 
 
-def _explain(hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]) -> ExplainedDocument:
-    """Explain a document by its best hit, which is the first."""
-    best = hits.row(0, named=True)
+def explain_hits(
+    hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]
+) -> ExplainedDocument:
+    """Explain a document by its best hit that another chunk of the same document does not stand for.
+
+    Args:
+        hits: Its rows of ``decisions``, at least one: kept ones first, then the most probable.
+        entry: The document; None if the library does not have it any more.
+        texts: Texts of the parts of the window, by their ids.
+    """
+    standing = hits.filter(pl.col("cause").ne_missing(_STOOD_FOR))
+    best = (hits if standing.is_empty() else standing).row(0, named=True)
     found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
     shown = [texts[key] for key in found_by if key in texts][:_PARTS]
     return ExplainedDocument(

@@ -23,7 +23,7 @@ LATEST: Final = "latest"
 CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "below_threshold": "too improbable",
-        "duplicate_document": "a better chunk of the same document was used",
+        "duplicate_document": "another chunk of the same document was preferred",
         "near_duplicate": "almost the same text as another chunk",
         "below_rating": "rated by the reranker as serving no topic",
         "not_selected": "other documents add more",

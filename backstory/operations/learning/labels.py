@@ -10,6 +10,7 @@ import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import locate
+from backstory.ingest.sources.web_address import make_linker
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
@@ -92,7 +93,7 @@ def gather_labels(workspace: Workspace) -> Labels:
         .sort("uri")
         .collect()
     )
-    places = Places.of_documents(documents, workspace.settings.documents.folder)
+    places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
     edited = _read_edited_posts(workspace, places)
     linked = _read_links(workspace, windows, documents, places)
     found = pl.concat([edited, linked.join(edited, on=["window_id", "document_id"], how="anti")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Self
@@ -30,7 +30,7 @@ class Places:
     """Where the documents of a workspace lie.
 
     Attributes:
-        files: Document id by path, relative to the workspace.
+        files: Document id by path, relative to the workspace, and by the web address that posts link to.
         names: Document id by each slug and file name that one document alone has, in lower case, without suffix.
     """
 
@@ -38,21 +38,26 @@ class Places:
     names: Mapping[str, str]
 
     @classmethod
-    def of_documents(cls, documents: pl.DataFrame, folder: str) -> Self:
+    def of_documents(
+        cls, documents: pl.DataFrame, folder: str, link: Callable[[str], str] | None = None
+    ) -> Self:
         """List the places of documents.
 
         Args:
             documents: ``document_id``, ``uri`` and ``slug``.
             folder: Folder of the documents, relative to the workspace.
+            link: Tells where the links of posts to a document lead, by its uri; None if each leads to its path.
         """
-        files, named = {}, dict[str, set[str]]()
+        files, linked, named = {}, {}, dict[str, set[str]]()
         for document_id, uri, slug in documents.select("document_id", "uri", "slug").iter_rows():
             path = locate(uri, folder)
             files[posixpath.normpath(path)] = document_id
+            if link is not None:
+                linked[link(uri)] = document_id
             for name in (slug, PurePosixPath(path).name):
                 for written in (name, _DATE_AHEAD.sub("", name)):
                     named.setdefault(_fold(written), set()).add(document_id)
-        return cls(files, {name: next(iter(ids)) for name, ids in named.items() if len(ids) == 1})
+        return cls(linked | files, {name: next(iter(ids)) for name, ids in named.items() if len(ids) == 1})
 
     def find_linked(self, text: str, path: str) -> dict[str, None]:
         """Find the documents that the links of a text lead to, in their order.
@@ -74,6 +79,8 @@ class Places:
             return None
         target = unquote(parts.path)
         is_elsewhere = bool(parts.netloc)
+        if is_elsewhere and address in self.files:
+            return self.files[address]
         if not is_elsewhere:
             beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
             if beside in self.files:

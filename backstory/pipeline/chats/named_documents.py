@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,6 +18,7 @@ import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json
 from backstory.base.wording import inflect, name_some
+from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
 from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import Found, NameFinder, replace_found
@@ -30,6 +31,7 @@ from backstory.ingest.privacy.surnames import (
     list_clear_surnames,
     spell_surname,
 )
+from backstory.ingest.sources.web_address import list_link_places, make_linker
 from backstory.pipeline.chats.people import People, hash_names, read_people
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
@@ -52,12 +54,14 @@ class NamedDocument:
         people: How often its title, text and tags name each member, by pseudonym.
         in_path: Members whom its path names, by pseudonym.
         by_surname: Members whose surname alone means them in this document, by pseudonym.
+        in_link: Members whom a link to it names, by pseudonym: its folder may lie outside the workspace.
     """
 
     uri: str
     people: Mapping[str, int]
     in_path: Sequence[str]
     by_surname: Sequence[str] = ()
+    in_link: Sequence[str] = ()
 
 
 class _MemberNames:
@@ -170,7 +174,14 @@ def record_named_documents(workspace: Workspace) -> None:
     if not _hides(workspace):
         workspace.ledger.forget(_NAMED, workspace.ledger.read(_NAMED))
         return
-    made_by = digest([_VERSION, hash_names(workspace), read_forgotten(workspace.forgotten).fingerprint])
+    made_by = digest(
+        [
+            _VERSION,
+            hash_names(workspace),
+            read_forgotten(workspace.forgotten).fingerprint,
+            *list_link_places(workspace),
+        ]
+    )
     documents = scan_table(workspace.tables, "documents").filter(
         pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     )
@@ -189,13 +200,15 @@ def record_named_documents(workspace: Workspace) -> None:
         "uri",
         text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
     )
-    found = dict(_search(rows.collect(), names))
+    found = dict(_search(rows.collect(), names, make_linker(workspace)))
     workspace.ledger.record(
         _NAMED,
         {
             key: Entry(
                 inputs[key],
-                json.dumps([document.uri, document.people, document.in_path, *document.by_surname]),
+                json.dumps(
+                    [document.uri, document.people, document.in_path, *document.by_surname, document.in_link]
+                ),
                 sum(document.people.values()),
             )
             for key, document in found.items()
@@ -206,12 +219,18 @@ def record_named_documents(workspace: Workspace) -> None:
 def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
     """Read the documents that name members, by id, as the last run found them."""
     known = workspace.ledger.read(_NAMED)
-    contents = {key: json.loads(entry.content) for key, entry in sorted(known.items())}
+    documents = {key: _parse(entry.content) for key, entry in sorted(known.items())}
     return {
-        key: NamedDocument(uri, people, in_path, by_surname)
-        for key, (uri, people, in_path, *by_surname) in contents.items()
-        if people or in_path
+        key: document
+        for key, document in documents.items()
+        if document.people or document.in_path or document.in_link
     }
+
+
+def _parse(content: str) -> NamedDocument:
+    uri, people, in_path, *rest = json.loads(content)
+    in_link = rest.pop() if rest and isinstance(rest[-1], list) else []  # earlier releases wrote none
+    return NamedDocument(uri, people, in_path, rest, in_link)
 
 
 def hash_named_documents(workspace: Workspace) -> str:
@@ -249,10 +268,14 @@ def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
 
 
 def list_unlinked(workspace: Workspace) -> list[str]:
-    """List the ids of documents to which no post may link, since their paths name members."""
+    """List the ids of documents to which no post may link, since their paths or links name members."""
     if not _hides(workspace) or workspace.settings.privacy.documents == "keep":
         return []
-    return [key for key, document in read_named_documents(workspace).items() if document.in_path]
+    return [
+        key
+        for key, document in read_named_documents(workspace).items()
+        if document.in_path or document.in_link
+    ]
 
 
 def list_hidden_names(workspace: Workspace) -> list[str]:
@@ -266,7 +289,7 @@ def list_hidden_names(workspace: Workspace) -> list[str]:
     shown = {
         person
         for document in read_named_documents(workspace).values()
-        for person in [*document.people, *document.in_path]
+        for person in [*document.people, *document.in_path, *document.in_link]
     }
     members = _MemberNames(workspace)
     return [name for name in names if members.identify(members.finder.person(name)) not in shown]
@@ -287,7 +310,9 @@ def find_shown_names(workspace: Workspace) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"uri": pl.String, "names": pl.Int64}, orient="row")
 
 
-def _search(rows: pl.DataFrame, names: _MemberNames) -> Iterator[tuple[str, NamedDocument]]:
+def _search(
+    rows: pl.DataFrame, names: _MemberNames, link: Callable[[str], str]
+) -> Iterator[tuple[str, NamedDocument]]:
     finder = names.finder
     in_text, in_path = finder.may_hold(rows["text"], "message"), finder.may_hold(rows["uri"], "identifier")
     for row, may_hold, may_path_hold in zip(rows.iter_rows(named=True), in_text, in_path, strict=True):
@@ -297,9 +322,11 @@ def _search(rows: pl.DataFrame, names: _MemberNames) -> Iterator[tuple[str, Name
         people = Counter(names.identify(match.person) for match in found)
         in_uri = finder.find(row["uri"], "identifier") if may_path_hold else []
         in_uri_named = sorted({names.identify(match.person) for match in in_uri})
+        in_link = finder.find(link(row["uri"]), "identifier") if is_of_source(row["uri"]) else []
+        in_link_named = sorted({names.identify(match.person) for match in in_link})
         yield (
             row["document_id"],
-            NamedDocument(row["uri"], dict(sorted(people.items())), in_uri_named, by_surname),
+            NamedDocument(row["uri"], dict(sorted(people.items())), in_uri_named, by_surname, in_link_named),
         )
 
 

@@ -39,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 8,
         "contexts": 7,
         "window_contexts": 9,
-        "posts": 8,
+        "posts": 9,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.

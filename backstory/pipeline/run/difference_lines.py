@@ -72,6 +72,7 @@ def _describe_messages(found: MessageDifferences) -> list[str]:
     return _join(
         "Messages",
         [
+            f"{found.rebuilt:,} rebuilt under other ids, at the times that they had" if found.rebuilt else "",
             f"{found.added:,} new{late}" if found.added else "",
             f"{found.changed:,} changed" if found.changed else "",
             f"{found.removed:,} removed" if found.removed else "",

@@ -22,7 +22,8 @@ _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     "messages": (
         pl.col("message_id", "conversation_id").hash(),
         pl.col("timestamp"),
-        pl.col("local_time").dt.date().alias("day"),
+        pl.col("local_time"),
+        pl.col("author").is_not_null().alias("by_person"),
         pl.struct("author", "text", "kind").hash().alias("content"),
     ),
     "windows": (pl.col("window_id", "conversation_id", "started_at", "timezone"),),
@@ -63,6 +64,8 @@ class MessageDifferences:
         removed: Number of messages that are gone.
         new_days: Days with messages that had none before.
         late_days: Days of the late messages.
+        rebuilt: Number of messages that have other ids, since a conversation was read with other pseudonyms or another
+            time zone. They count neither as added nor as removed.
     """
 
     added: int = 0
@@ -71,6 +74,7 @@ class MessageDifferences:
     removed: int = 0
     new_days: tuple[str, ...] = ()
     late_days: tuple[str, ...] = ()
+    rebuilt: int = 0
 
 
 @dataclass(frozen=True)
@@ -283,6 +287,12 @@ def _compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDif
 
 def _compare_messages(before: pl.DataFrame, after: pl.DataFrame) -> MessageDifferences:
     added = after.join(before, on="message_id", how="anti")
+    removed = before.join(after, on="message_id", how="anti")
+    rebuilt = _find_rebuilt(before, added, removed)
+    made_again = added.join(rebuilt, on="conversation_id", how="semi")
+    added, removed = (
+        messages.join(rebuilt, on="conversation_id", how="anti") for messages in (added, removed)
+    )
     newest = before.group_by("conversation_id").agg(pl.col("timestamp").max().alias("newest"))
     late = added.join(newest, on="conversation_id").filter(pl.col("timestamp") < pl.col("newest"))
     both = after.join(before.select("message_id", former="content"), on="message_id")
@@ -290,14 +300,34 @@ def _compare_messages(before: pl.DataFrame, after: pl.DataFrame) -> MessageDiffe
         added=len(added),
         late=len(late),
         changed=len(both.filter(pl.col("content") != pl.col("former"))),
-        removed=len(before.join(after, on="message_id", how="anti")),
+        removed=len(removed),
         new_days=tuple(sorted(_days(added) - _days(before))),
         late_days=tuple(sorted(_days(late))),
+        rebuilt=len(made_again),
+    )
+
+
+def _find_rebuilt(before: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame) -> pl.DataFrame:
+    """Find the conversations of which people's messages all have other ids, at the times that they had."""
+    times = ["conversation_id", "local_time"]
+    counts = [messages.group_by(times).len("number") for messages in (removed, added)]
+    differing = pl.concat(
+        counts[one].join(counts[1 - one], on=[*times, "number"], how="anti") for one in (0, 1)
+    )
+    kept = before.filter("by_person").join(removed, on="message_id", how="anti")
+    return (
+        removed.select("conversation_id")
+        .unique()
+        .join(
+            pl.concat([differing.select("conversation_id"), kept.select("conversation_id")]),
+            on="conversation_id",
+            how="anti",
+        )
     )
 
 
 def _days(messages: pl.DataFrame) -> set[str]:
-    return {day.isoformat() for day in messages["day"].unique()}
+    return {day.isoformat() for day in messages["local_time"].dt.date().unique()}
 
 
 def _join_verdicts(windows: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.services.meter import Usage
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked
@@ -102,7 +103,7 @@ class PostsStage(TableStage):
         windows = content_of(
             workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
         )
-        unlinked = list_unlinked(workspace)
+        unlinked, places = list_unlinked(workspace), list_link_places(workspace)
         names = read_people(workspace).fingerprint(self.partitions, workspace.settings.partitions.grain)
         return {
             key: digest(
@@ -112,6 +113,7 @@ class PostsStage(TableStage):
                     depends,
                     names[key],
                     *unlinked,
+                    *places,
                 ]
             )
             for key, near in neighbours.items()

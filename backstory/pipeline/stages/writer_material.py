@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
 from backstory.ingest.documents.written import locate
+from backstory.ingest.sources.web_address import make_linker
 from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.partitions import read_table_rows
@@ -42,12 +43,13 @@ def read_material(
         windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
     people = read_people(workspace)
     unlinked, folder = list_unlinked(workspace), workspace.settings.documents.folder
+    link = make_linker(workspace)
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
     gathered = gather_windows(windows, _read_messages(workspace, partition), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
-        rows_of_window[row["window_id"]].append({**row, **_locate(row, folder, unlinked)})
+        rows_of_window[row["window_id"]].append({**row, **_locate(row, folder, unlinked, link)})
     ids = dict(windows.select("window_id", "message_ids").iter_rows())
     spans = {
         key: (first, last)
@@ -68,10 +70,12 @@ def read_material(
     return material
 
 
-def _locate(row: Mapping[str, Any], folder: str, unlinked: Collection[str]) -> dict[str, str]:
+def _locate(
+    row: Mapping[str, Any], folder: str, unlinked: Collection[str], link: Callable[[str], str]
+) -> dict[str, str]:
     if row["document_id"] in unlinked:
-        return {"path": "", "slug": ""}
-    return {"path": locate(row["uri"], folder)}
+        return {"path": "", "slug": "", "link": ""}
+    return {"path": locate(row["uri"], folder), "link": link(row["uri"])}
 
 
 def _find_served(

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from backstory.base.errors import InputError
+from backstory.interfaces.cli.check import print_preview
 from backstory.interfaces.cli.documents import print_documents, write_size
 from backstory.operations.inspection.catalog import list_documents, list_flaws
+from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.views import write_views
 from tests.interfaces.cli.invocation import run
@@ -80,12 +83,17 @@ def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> Non
         assert "of bob" not in told, words
 
 
-def test_a_narrow_terminal_breaks_only_paths_and_titles(made: Path) -> None:
+def test_a_narrow_terminal_leaves_out_columns_and_breaks_only_paths(made: Path) -> None:
     stream = io.StringIO()
     rows = [{**row, "title": "A very long title " * 9} for row in list_documents(open_workspace(made))]
-    print_documents(Console(file=stream, width=90, force_terminal=True, color_system=None), rows, [])
+    print_documents(Console(file=stream, width=80, force_terminal=True, color_system=None), rows, [])
     lines = stream.getvalue().splitlines()
-    assert max(map(len, lines)) <= 90
+    assert max(map(len, lines)) <= 80
+    assert "…" not in stream.getvalue()
+    shown = lines[0].split()
+    assert shown == [name for name in COLUMNS if name in shown]
+    assert {"status", "date", "path"} <= set(shown)
+    assert all(name in lines[-1] for name in set(COLUMNS) - set(shown))
     assert all(f"{row['published_at']:%Y-%m-%d}" in stream.getvalue() for row in rows if row["published_at"])
     assert all(row["uri"] in stream.getvalue() for row in rows)
 
@@ -94,3 +102,30 @@ def test_sizes_are_written_with_their_unit() -> None:
     assert [write_size(size) for size in (7, 999, 1000, 1_250_000, 3 * 10**9, 10**14)] == [
         "7 B", "999 B", "1.0 kB", "1.2 MB", "3.0 GB", "100000.0 GB",
     ]  # fmt: skip
+
+
+def test_a_preview_is_readable_on_a_narrow_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    name = f"2025-04-04 {'a-long-name-' * 5}.md"
+    (folder / name).write_text(
+        "---\ndate: 2025-04-04\n---\n\nWho waters the greenhouse in the frost?", "utf-8"
+    )
+    stream = io.StringIO()
+    preview = preview_run([folder])
+    print_preview(Console(file=stream, width=80, force_terminal=True, color_system=None), preview)
+    told = stream.getvalue()
+    assert "…" not in told
+    [listed] = [line.split() for line in told.splitlines() if line.startswith("  2025-04-04")]
+    assert listed[:2] == ["2025-04-04", "markdown"]
+
+
+def test_a_file_that_was_not_read_is_named_with_the_reason(made: Path) -> None:
+    (made / "posts" / "photo.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    run("run", "-w", str(made))
+    for words in (("explain", "latest", "photo.heic"), ("show", "posts/photo.heic")):
+        failure = run(*words, "-w", str(made)).exception
+        assert isinstance(failure, InputError), words
+        assert failure.code == "unread_document"
+        assert failure.values["source"] == "posts/photo.heic"
+        assert str(failure.values["reason"]) in str(failure)

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from rich.console import Console
 
 from backstory import run_pipeline
 from backstory.interfaces.cli.windows import print_windows
+from backstory.interfaces.library.explain import explain_hits
 from backstory.interfaces.library.library import Library
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -161,3 +163,18 @@ def test_explain_says_what_the_library_says(made_workspace: Workspace) -> None:
     shown = run("explain", "latest", "-w", root).stdout
     assert all(found.uri in shown for found in everything)
     assert run("explain", "latest", "no such document", "-w", root).exit_code != 0
+
+
+def test_a_document_that_a_context_lacks_is_explained_by_a_hit_that_no_other_one_stands_for() -> None:
+    hits = pl.DataFrame(
+        {
+            "document_id": ["d", "d"],
+            "query_chunk_id": ["q1", "q2"],
+            "kept": [False, False],
+            "cause": ["duplicate_document", "not_selected"],
+            "rank": pl.Series([None, None], dtype=pl.Int64),
+            "similarity": [0.6, 0.4],
+            "probability": [0.9, 0.7],
+        }
+    )
+    assert explain_hits(hits, None, {}).cause == "not_selected"

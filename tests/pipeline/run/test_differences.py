@@ -72,7 +72,14 @@ def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
 
 def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
     rows = [
-        (str(hour), str(group), moment := START + timedelta(hours=9 * hour), moment.date(), content)
+        (
+            str(hour),
+            str(group),
+            moment := START + timedelta(hours=9 * hour),
+            moment.replace(tzinfo=None),
+            True,
+            content,
+        )
         for hour, (group, content) in chat.items()
     ]
     schema = pl.Schema(
@@ -80,7 +87,8 @@ def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
             "message_id": pl.String(),
             "conversation_id": pl.String(),
             "timestamp": pl.Datetime("us", "UTC"),
-            "day": pl.Date(),
+            "local_time": pl.Datetime("us"),
+            "by_person": pl.Boolean(),
             "content": pl.Int64(),
         }
     )
@@ -109,6 +117,37 @@ def test_messages_are_late_if_their_conversation_had_newer_ones(
         new_days=tuple(sorted({day(hour) for hour in added} - {day(hour) for hour in before})),
         late_days=tuple(sorted({day(hour) for hour in late})),
     )
+
+
+def test_messages_under_other_ids_at_the_same_times_are_rebuilt() -> None:
+    chat: dict[int, tuple[bool, int]] = {hour: (hour % 2 == 0, hour) for hour in range(6)}
+    before = tabulate_messages(chat)
+    frame = before.frames["messages"]
+    assert frame is not None
+
+    def compare(after: pl.DataFrame) -> MessageDifferences | None:
+        return compare_tables(before, ReaderTables({}, {"messages": after}, {})).messages
+
+    renamed = frame.with_columns(message_id=pl.lit("new ") + pl.col("message_id"))
+    assert compare(renamed) == MessageDifferences(rebuilt=6)
+    # Of a conversation that has one message more, nothing is claimed.
+    moved = pl.col("message_id") == "new 1"
+    found = compare(
+        renamed.with_columns(
+            local_time=pl.col("local_time").dt.offset_by(
+                pl.when(moved).then(pl.lit("1h")).otherwise(pl.lit("0h"))
+            )
+        )
+    )
+    assert found is not None
+    assert (found.rebuilt, found.added, found.removed) == (3, 3, 3)
+    # A message that was replaced by another of the same time is new, while others of its conversation stay.
+    replaced = frame.with_columns(
+        message_id=pl.when(pl.col("message_id") == "1").then(pl.lit("new")).otherwise("message_id")
+    )
+    found = compare(replaced)
+    assert found is not None
+    assert (found.rebuilt, found.added, found.removed) == (0, 1, 1)
 
 
 def test_a_run_tells_what_it_changed_and_another_tells_nothing(

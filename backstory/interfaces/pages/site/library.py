@@ -46,6 +46,7 @@ class Use:
         passage: The part of it in the prompt.
         because: The messages that it serves.
         cited: Whether the post cites it.
+        link: Where links of the post to it lead: a path relative to the workspace, or a web address.
     """
 
     number: int
@@ -56,6 +57,7 @@ class Use:
     passage: str
     because: tuple[Quote, ...]
     cited: bool
+    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ class SiteLinks:
     def resolve_citation(self, here: str, post: SitePost, address: str, words: str) -> Target | None:
         """Resolve a link of a post: a number leads to the document's card on this page, words to its own page."""
         path = _locate(post.path, address)
-        use = next((use for use in post.uses if path in (use.path, _locate(post.path, use.path))), None)
+        places = ((use, (use.path, use.link, _locate(post.path, use.path))) for use in post.uses)
+        use = next((use for use, named in places if path in named or address == use.link), None)
         if use is not None and words == f"[{use.number}]":
             return Target(f"#{name_card(use)}", about=use.title, number=use.number, paint=paint_use(use))
         return self.resolve(here, post.path, address)
@@ -77,7 +78,8 @@ def collect_links(library: Library) -> SiteLinks:
     """Collect the pages of all posts and documents of a site."""
     documents = {key: address_document(key) for key in library.documents}
     posts = {post.document_id: address_post(post.slug) for post in library.posts if post.document_id}
-    files = {document.path: key for key, document in library.documents.items()}
+    linked = {use.link: use.document_id for post in library.posts for use in post.uses if use.link}
+    files = linked | {document.path: key for key, document in library.documents.items()}
     return SiteLinks(
         documents | posts,
         files | {post.path: post.document_id or address_post(post.slug) for post in library.posts},

@@ -149,6 +149,7 @@ def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]
             for place, message in ((place, window.messages[place]) for place in citation.messages)
         ),
         cited=citation.document_id in cited,
+        link=citation.target,
     )
 
 
