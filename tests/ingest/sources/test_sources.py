@@ -215,11 +215,11 @@ def test_a_source_inside_another_one_is_read_once(
 
 
 def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Workspace, notes: Path) -> None:
-    hashes = [(fingerprint_documents(workspace), hash_inputs(workspace))]
+    hashes = [(fingerprint_documents(workspace), hash_inputs(workspace).whole)]
     add_source(workspace, notes)
-    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace)))
+    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace).whole))
     (notes / "moths.md").write_text("# Moths\n\nBy moon.\n", encoding="utf-8")
-    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace)))
+    hashes.append((fingerprint_documents(workspace), hash_inputs(workspace).whole))
     assert all(len(set(column)) == 3 for column in zip(*hashes, strict=True))
     looked_at = {row["source"] for row in preview_run([], workspace.root).files}
     assert "my-notes://moths.md" in looked_at
