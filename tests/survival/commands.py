@@ -25,6 +25,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("explain", "latest"),
     ("report", "latest"),
     ("site",),
+    ("export", "{new}", "--format", "hugo"),
     ("search", "a sluggish starter"),
     ("grep", "starter"),
     ("show", "sourdough.md"),
@@ -50,8 +51,8 @@ CHANGING: Final[tuple[tuple[str, ...], ...]] = (
     ("forget", "--document", "sourdough.md"),
 )
 """Calls of the commands that change a workspace."""
-ELSEWHERE: Final = {"init", "restore", "eval"}
-"""Commands that make a workspace, or use one for its settings alone."""
+ELSEWHERE: Final = {"init", "restore", "eval", "dagster"}
+"""Commands that make a workspace, use one for its settings alone, or start a program whose own tests call it."""
 
 
 def fill_in(call: tuple[str, ...], root: Path, folder: Path, number: int) -> list[str]:
