@@ -218,7 +218,8 @@ PACKED: Final = (
     Hostile("posts", "twice.md", "YAML, a key twice", "failed", "twice", front("title: A\ntitle: B")),
     Hostile("posts", "year.md", "YAML, a date of no calendar", "failed", "date", front("date: 99999-99-99")),
     Hostile("posts", "open.md", "YAML that does not end", "failed", "not closed", write("---\ntitle: A\nText\n")),
-    Hostile("posts", "0001-01-01-first.md", "Markdown, the first day of all calendars", "read", "", write("Text")),
+    Hostile("posts", "0001-01-01-first.md", "Markdown, the first day of all calendars", "failed", "not a date",
+            write("Text")),
     *(Hostile("posts", f"{name}.md", f"Markdown, {what}", "read", "", write(text))
       for name, what, text in (
           ("quotes", "100,000 quotations in each other", ">" * 100_000), ("links", "60,000 links begun",

@@ -22,9 +22,7 @@ _MOST_WORDS: Final = 50_000
 # A word begins with the spaces before it, and a run of white space belongs to one word as a whole. It ends between a
 # letter or digit and a quotation mark, whichever comes first. Nothing follows the pattern, so that nothing is tried
 # twice; possessive quantifiers, which say so, err in Python 3.11.2.
-_WORDS: Final = re.compile(
-    r""" *(?:[A-Za-z0-9]+|"+)?(?:(?:[^ A-Za-z0-9"]|(?<=\s) )+(?:[A-Za-z0-9]+|"+)?)*"""
-)
+_WORDS: Final = re.compile(r""" *(?:[A-Za-z0-9]+|"+)?(?:(?:[^ A-Za-z0-9"]|(?<=\s) )+(?:[A-Za-z0-9]+|"+)?)*""")
 
 
 class TokenCounter:

@@ -238,6 +238,8 @@ def hash_named_documents(workspace: Workspace) -> str:
     if not _replaces(workspace):
         return ""
     named, people = read_named_documents(workspace), read_people(workspace)
+    if not named:  # else a further conversation would make all contexts stale
+        return ""
     shown = {conversation: _name_everybody(people, conversation, named) for conversation in people.seen}
     mentioned = {person for document in named.values() for person in document.people}
     return digest_json(
