@@ -1,5 +1,7 @@
 """Further sources of documents: which there are, what a run reads of them, and what becomes of one that is gone."""
 
+import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
 from backstory.ingest.sources.added import add_source, list_added, remove_source
 from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.archive import write_backup
 from backstory.operations.forgetting.forget import forget
@@ -324,3 +327,21 @@ def test_a_backup_holds_the_sources_of_the_workspace_and_names_the_others(
         names = tar.getnames()
     assert {"near/elbow.md", ".backstory/sources.json"} <= set(names)
     assert [str(notes) in reason for reason in backup.left_out if "source my-notes" in reason] == [True]
+
+
+def test_links_lead_to_files_of_folders_and_to_addresses_of_what_was_fetched(
+    make_workspace: Callable[..., Workspace], notes: Path
+) -> None:
+    sources = f"[{{path: '{notes}', name: notes}}, {{name: pages, urls: ['https://example.org/a']}}]"
+    workspace = make_workspace(f"{SETTINGS}documents: {{sources: {sources}}}\n")
+    mirror = workspace.mirrors / "pages"
+    mirror.mkdir(parents=True)
+    record = {"keys": {"a.html": "https://example.org/a"}}
+    (mirror / "state.json").write_text(json.dumps(record), encoding="utf-8")
+    link = make_linker(workspace)
+    beside = os.path.relpath(notes.resolve(), workspace.root.resolve())
+    assert link("frost.md") == "posts/frost.md"
+    assert link("notes://garden/frost.md") == f"{beside}/garden/frost.md"
+    assert link("pages://a.html") == "https://example.org/a"
+    assert workspace.root / link("pages://b.html") == mirror / "files" / "b.html"
+    assert link("gone://a.md") == ""
