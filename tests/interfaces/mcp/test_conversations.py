@@ -1,19 +1,25 @@
 """The tools over conversations: what covers them, what nothing covers, and why."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 from mcp import Client, MCPError
 
+from backstory.base.errors import WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import LibraryServer, make_server
+from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
+from tests.errors import raises
 from tests.interfaces.mcp.calling import call, fail, use
-from tests.workspaces import copy_made
+from tests.workspaces import build_table, copy_made
 
 TEXT = """\
 The night train to Lisbon needs a seat reservation, and somebody should book the reservation early, since the night \
@@ -145,6 +151,24 @@ def test_windows_and_contexts_are_resources_and_prompts(server: LibraryServer, w
             await client.get_prompt("write_post", {"window": "absent"})
 
     use(server, steps)
+
+
+def test_a_window_without_a_context_has_no_prompt_yet(workspace: Workspace, tmp_path: Path) -> None:
+    shutil.copytree(workspace.root, tmp_path / "running")
+    running = open_workspace(tmp_path / "running")
+    with (running.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write("15/03/2025, 23:50 - Ada Lind: The frost is back, cover the tomatoes tonight\n")
+    for table in ("messages", "windows"):
+        build_table(running, table, ["2025-03-15"])
+    found = find_window(running, "latest")
+    with raises(WorkspaceError, "no_context", window_id=found["window_id"]):
+        read_material(running, found["partition"])
+
+    async def steps(client: Client) -> None:
+        with pytest.raises(MCPError, match="no context yet"):
+            await client.get_prompt("write_post", {"window": "latest"})
+
+    use(make_server(Library(running)), steps)
 
 
 def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Workspace) -> None:

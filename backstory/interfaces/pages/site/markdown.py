@@ -39,6 +39,13 @@ class Target:
     paint: str = ""
 
 
+class _TrustingParser(MarkdownIt):
+    """Takes everything that a program without caution would take from Markdown."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802, ARG002 -- the name of the parser's check
+        return True
+
+
 Resolve = Callable[[str, str], Target | None]
 """Returns the target of a link by its address and its words; None if the words stay without a link."""
 
@@ -119,10 +126,10 @@ def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
 
 
 def list_links(text: str) -> list[str]:
-    """List the addresses of the links and images of a text."""
+    """List the addresses of the links and images of a text, also those that can run code."""
     return [
         str(child.attrs.get("href") or child.attrs.get("src") or "")
-        for token in _parse(text)
+        for token in _parser_of_all().parse(text)
         for child in token.children or ()
         if child.type in ("link_open", "image")
     ]
@@ -132,7 +139,7 @@ def holds_html(text: str) -> bool:
     """Return whether a program that takes HTML from Markdown would take any from a text."""
     return any(
         one.type in ("html_block", "html_inline")
-        for token in _parser_of_html().parse(text)
+        for token in _parser_of_all().parse(text)
         for one in (token, *(token.children or ()))
     )
 
@@ -153,8 +160,8 @@ def _parser() -> MarkdownIt:
 
 
 @cache
-def _parser_of_html() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+def _parser_of_all() -> MarkdownIt:
+    return _TrustingParser("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def _parse(text: str) -> list[Token]:

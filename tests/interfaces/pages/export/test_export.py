@@ -156,6 +156,7 @@ def test_no_link_of_any_text_leads_where_nothing_is() -> None:
         "[a\\](b](c.md)",
         "[[a](b.md)](c.md)",
         "```\n[a](b.md)\n```",
+        "[a](javascript:x) [b](<javascript:x>\n't') [c](JavaScript&colon;x)\n\n> [d]: data:text/html,x\n\n[d]",
     ]
     for text in (*odd, *INJECTIONS):
         rewritten = rewrite_links(text, lambda address: address if re.match("https?:", address) else None)

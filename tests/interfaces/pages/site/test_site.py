@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -15,10 +16,13 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError
+from backstory.base.files.atomic import temporary_path
+from backstory.interfaces.pages.export.build import export_posts
 from backstory.interfaces.pages.report.page import render_page
 from backstory.interfaces.pages.site.build import Site, build_site
-from backstory.interfaces.pages.site.library import Library
+from backstory.interfaces.pages.site.library import Library, Quote
 from backstory.interfaces.pages.site.pages import list_pages as list_site
+from backstory.interfaces.pages.site.picture import draw_picture
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
@@ -369,6 +373,8 @@ def test_the_command_exports_only_what_changed_and_leaves_other_files(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     folder = tmp_path / "blog"
+    folder.mkdir()
+    (folder / "eleventy.config.js").write_text("export default {};", encoding="utf-8")
     command = ("export", "--format", "eleventy", "-o", str(folder), "-w", str(workspace.root))
     first = run(*command)
     assert first.stdout == f"{folder}\n"
@@ -381,3 +387,31 @@ def test_the_command_exports_only_what_changed_and_leaves_other_files(
     assert f"Files: 1 written, {len(written) - 1} unchanged, 0 removed" in again.stderr
     assert mine.is_file()
     assert set(list_site_pages(folder)) == set(written)
+    left = temporary_path(written[0])
+    left.write_text("left by a killed process", encoding="utf-8")
+    assert set(list_site_pages(folder)) == {*written, left}
+    assert "0 written" in run(*command).stderr
+    assert not left.exists()
+
+
+def test_an_export_overwrites_nothing_of_others(workspace: Workspace, tmp_path: Path) -> None:
+    taken = tmp_path / "posts.mbox"
+    taken.write_text("mails of somebody else", encoding="utf-8")
+    with raises(InputError, "foreign_file", path=tmp_path, names=["posts.mbox"]):
+        export_posts(workspace, "mbox", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["posts.mbox"]
+    with raises(InputError, "foreign_folder", path=workspace.root):
+        export_posts(workspace, "hugo", workspace.root)
+
+
+def test_messages_that_look_the_same_are_drawn_and_counted_each(site: Site) -> None:
+    post = site.library.posts[-1]
+    first = post.window.messages[0]
+    same = replace(post.window, messages=(first,) * 4)
+    quotes = tuple(Quote(place, first.sent_at, "Somebody", "as readers see it") for place in (1, 2))
+    drawn = replace(post, window=same, uses=(replace(post.uses[0], because=quotes, cited=True),))
+    assert drawn.served == 2
+    picture = draw_picture(drawn)
+    data = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
+    middle = data[300 * 1201 + 1 :][:1200]
+    assert [middle[60 + 270 * place + 100] > 1 for place in range(4)] == [False, True, True, False]
