@@ -13,7 +13,7 @@ from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.pipeline.chats.copies import find_stale_copies, record_copy
+from backstory.pipeline.chats.copies import clear_copies_of_names, find_stale_copies, record_copy
 from backstory.pipeline.chats.people import People, read_people
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.stages.writer_material import read_material
@@ -173,6 +173,23 @@ def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:
     assert (names[ben], names[cleo]) == ("Ada", "Cleo")
     assert names[ada] in {"Alder", "Birch"}
     assert people.names_beside("of a later export", {ada, cleo}) == {cleo: "Cleo"}
+
+
+def test_a_withdrawn_name_is_looked_for_as_a_word(named: Path, tmp_path: Path) -> None:
+    workspace = open_with(shutil.copytree(named, tmp_path / "workspace"))
+    workspace.dumps.mkdir()
+    texts = {
+        "Ask Al.": True,
+        "_Al_ knows": True,
+        "问Al吧": True,
+        "Also Alan, total": False,
+        "我问王芳了": True,
+    }
+    for number, text in enumerate(texts):
+        (workspace.dumps / f"{number}.txt").write_text(text, encoding="utf-8")
+    assert clear_copies_of_names(workspace, ["Al", "王芳"]) is not None
+    left = [(workspace.dumps / f"{number}.txt").exists() for number in range(len(texts))]
+    assert left == [not is_named for is_named in texts.values()]
 
 
 def test_a_chosen_name_of_another_member_is_refused(named: Path, tmp_path: Path) -> None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+import regex
 
 from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.ingest.privacy.folding import UNSPACED, is_unspaced
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.run.cache_use import list_drafted, list_windows
@@ -35,6 +37,7 @@ _ANSWERS: Final = "answers of models"
 _LEAST_CHARACTERS: Final = 8
 _MOST_CHARACTERS: Final = 60
 _NAMED: Final = 5
+_LETTER: Final = rf"(?![{UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]"
 
 
 def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
@@ -98,7 +101,11 @@ def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str |
     Returns:
         As :func:`clear_copies_of_messages`.
     """
-    return _clear(workspace, "names", frozenset(names)) if names else None
+    if not names:
+        return None
+    # A short name is also a part of words, but "Al" is not named by "also".
+    named = regex.compile("|".join(_write_pattern(name) for name in sorted(names)))
+    return _clear(workspace, "names", lambda text: named.search(text) is not None)
 
 
 def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
@@ -145,24 +152,36 @@ def drop_unused_answers(workspace: Workspace) -> None:
 def _clear_texts(workspace: Workspace, rows: str, dropped: pl.Series, remaining: pl.Series) -> str | None:
     if dropped.is_empty():
         return None
-    return _clear(workspace, rows, pick_parts(dropped.drop_nulls(), remaining.drop_nulls()))
+    parts = list(pick_parts(dropped.drop_nulls(), remaining.drop_nulls()))
+    return _clear(
+        workspace, rows, lambda text: bool(parts) and pl.Series([text]).str.contains_any(parts).item()
+    )
 
 
-def _clear(workspace: Workspace, rows: str, parts: frozenset[str]) -> str | None:
+def _write_pattern(name: str) -> str:
+    """Write an expression that finds a name as a whole word; the scripts without spaces have no such limits."""
+    before, after = (
+        "" if is_unspaced(letter) else limit
+        for letter, limit in ((name[0], f"(?<!{_LETTER})"), (name[-1], f"(?!{_LETTER})"))
+    )
+    return f"{before}{regex.escape(name)}{after}"
+
+
+def _clear(workspace: Workspace, rows: str, is_shown: Callable[[str], bool]) -> str | None:
     removed = list(remove_pages(workspace.root))
     for path in _list_made(workspace):
-        if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, parts):
+        if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, is_shown):
             path.unlink()
             removed.append(_name(workspace, path))
     entries = {
         name: Entry(_STALE, entry.content, 0)
         for name, entry in workspace.ledger.read(_COPIES).items()
-        if entry.inputs != _TEXT or _holds_if_there(workspace.root / name, parts)
+        if entry.inputs != _TEXT or _holds_if_there(workspace.root / name, is_shown)
     }
     entries |= {
         _name(workspace, path): Entry(_STALE, _hash(path), 0)
         for path in _list_posts_of_people(workspace)
-        if _holds(path, parts)
+        if _holds(path, is_shown)
     }
     workspace.ledger.record(_COPIES, {**entries, _ANSWERS: Entry(_STALE, "", 0)})
     notes = []
@@ -195,13 +214,12 @@ def _list_posts_of_people(workspace: Workspace) -> Iterator[Path]:
                 yield path
 
 
-def _holds(path: Path, parts: frozenset[str]) -> bool:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return bool(parts) and pl.Series([text]).str.contains_any(list(parts)).item()
+def _holds(path: Path, is_shown: Callable[[str], bool]) -> bool:
+    return is_shown(path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _holds_if_there(path: Path, parts: frozenset[str]) -> bool:
-    return path.is_file() and _holds(path, parts)
+def _holds_if_there(path: Path, is_shown: Callable[[str], bool]) -> bool:
+    return path.is_file() and _holds(path, is_shown)
 
 
 def _find_remedy(path: Path) -> str:
