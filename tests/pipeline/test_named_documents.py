@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
+import polars as pl
 import pytest
 
 from backstory.ingest.privacy.leaks import find_naming_texts
@@ -15,11 +16,17 @@ from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.learning.links import Places
 from backstory.pipeline.chats.leaks import make_discretion
-from backstory.pipeline.chats.named_documents import DocumentView, find_shown_names, read_named_documents
+from backstory.pipeline.chats.named_documents import (
+    DocumentView,
+    find_shown_names,
+    read_named_documents,
+    record_named_documents,
+)
 from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.incremental.partitions import write_group
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.parquet import WHOLE, read_table
 from backstory.writing.citations import find_links
 from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
 from tests.pipeline.test_people import AGREED, open_with, read_posts
@@ -263,6 +270,58 @@ def test_a_forgotten_member_has_no_name_in_documents(replaced: Path, tmp_path: P
     shown = read_shown(reopened)
     assert "How forgotten-" in shown
     assert not [name for name in NAMES if name in shown]
+
+
+def test_a_revision_of_another_text_is_searched_again(replaced: Path, tmp_path: Path) -> None:
+    """A reader of another version reads another text in the same file."""
+    workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
+    text = pl.when(uri="night-train.md").then(pl.lit("The train of Cleo Marsh")).otherwise("text")
+    documents = read_table(workspace.tables, "documents").with_columns(text=text)
+    write_group(workspace, "documents", {WHOLE: documents}, {WHOLE: "read by another version"})
+    record_named_documents(workspace)
+    assert sorted(document.uri for document in read_named_documents(workspace).values()) == [
+        "drip.md",
+        "night-train.md",
+    ]
+
+
+def test_what_people_write_into_the_folder_of_posts_is_searched(replaced: Path, tmp_path: Path) -> None:
+    workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
+    fed_back = DIGEST.replace("provider: digest", "provider: digest, feedback: 'on'")
+    run_pipeline(open_with(workspace.root, settings=fed_back))
+    assert len(read_named_documents(workspace)) == 1
+    edited = min(workspace.posts_dir.glob("*.md"))
+    edited.write_text(f"{edited.read_text(encoding='utf-8')}\nAda Lind told me.\n", encoding="utf-8")
+    own = workspace.posts_dir / "own.md"
+    own.write_text(FRONT.format(title="Mine") + DRIP, encoding="utf-8")
+    run_pipeline(open_with(workspace.root, settings=fed_back))
+    named = [document.uri for document in read_named_documents(workspace).values()]
+    assert sorted(named) == [f"../written/{edited.name}", "../written/own.md", "drip.md"]
+    contexts = read_table(workspace.tables, "contexts")
+    assert "../written/own.md" in contexts["uri"]
+    shown = contexts.select("title", "content", "passage").to_dicts()
+    texts = read_table(workspace.tables, "posts")["text"].to_list()
+    assert not [name for name in NAMES if name in f"{shown} {texts}"]
+
+
+def test_names_that_a_run_finds_are_replaced_day_by_day_where_posts_are_documents(tmp_path: Path) -> None:
+    fed_back = DIGEST.replace("provider: digest", "provider: digest, feedback: 'on'")
+    days = "".join(
+        f"{day}/04/2025, 09:0{minute} - {name}: The drip irrigation line and its plastic elbow, day {day}\n"
+        for day in range(13, 17)
+        for minute, name in enumerate(("Ada Lind", "Ben Okri"))
+    )
+    text = "Zed Quist laid the drip irrigation line and its plastic elbow."
+    changed, fresh = tmp_path / "changed", tmp_path / "fresh"
+    joined = f"{days}17/04/2025, 09:00 - Zed Quist: The plastic elbow of the drip irrigation line\n"
+    for root, chats in ((changed, (days, joined)), (fresh, (joined,))):
+        for chat in chats:
+            workspace = open_with(root, chat, fed_back)
+            write_document(workspace, text, title="Drip irrigation")
+            run_pipeline(workspace)
+    assert "Zed Quist" not in read_shown(workspace)
+    assert read_posts(open_workspace(changed)) == read_posts(workspace)
+    assert not [report for report in run_pipeline(open_workspace(changed)) if report.computed]
 
 
 FORMS = [*ORDERS, *JOINED, *ENDINGS, *INITIALS, *MARKED]

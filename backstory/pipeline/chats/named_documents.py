@@ -16,7 +16,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json
+from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
@@ -33,13 +33,16 @@ from backstory.ingest.privacy.surnames import (
 )
 from backstory.ingest.sources.web_address import list_link_places, make_linker
 from backstory.pipeline.chats.people import People, hash_names, read_people
+from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import scan_table
+from backstory.storage.tables.parquet import WHOLE, scan_table
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
+_SEARCHED: Final = "documents searched for names"
 _VERSION: Final = "2"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
@@ -169,10 +172,11 @@ class DocumentView:
 def record_named_documents(workspace: Workspace) -> None:
     """Search the documents that are new, or were not searched for the present names, for names of members.
 
-    What Backstory wrote is not searched: no post is written with a name.
+    What Backstory wrote is not searched, unless a person has edited it: no post is written with a name.
     """
     if not _hides(workspace):
-        workspace.ledger.forget(_NAMED, workspace.ledger.read(_NAMED))
+        for table in (_NAMED, _SEARCHED):
+            workspace.ledger.forget(table, workspace.ledger.read(table))
         return
     made_by = digest(
         [
@@ -182,38 +186,44 @@ def record_named_documents(workspace: Workspace) -> None:
             *list_link_places(workspace),
         ]
     )
-    documents = scan_table(workspace.tables, "documents").filter(
-        pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-    )
-    inputs = {
-        key: digest([made_by, revision, title])
-        for key, revision, title in documents.select("document_id", "revision", "title").collect().iter_rows()
-    }
-    known = workspace.ledger.read(_NAMED)
-    workspace.ledger.forget(_NAMED, known.keys() - inputs.keys())
-    pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
-    if not pending:
+    all_of_them = Entry(made_by, content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
+    if workspace.ledger.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
-    names = _MemberNames(workspace)
-    rows = documents.filter(pl.col("document_id").is_in(pending)).select(
+    documents = scan_table(workspace.tables, "documents").filter(status="ok")
+    documents = documents.select(
         "document_id",
         "uri",
         text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
     )
-    found = dict(_search(rows.collect(), names, make_linker(workspace)))
-    workspace.ledger.record(
-        _NAMED,
-        {
-            key: Entry(
-                inputs[key],
-                json.dumps(
-                    [document.uri, document.people, document.in_path, *document.by_surname, document.in_link]
-                ),
-                sum(document.people.values()),
-            )
-            for key, document in found.items()
-        },
-    )
+    # The file of a revision may have another text: that of another program or version of a reader.
+    texts = documents.select("document_id", "text").collect()
+    inputs = {key: digest([made_by, text]) for key, text in texts.iter_rows()}
+    known = workspace.ledger.read(_NAMED)
+    workspace.ledger.forget(_NAMED, known.keys() - inputs.keys())
+    pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
+    if pending:
+        rows = documents.filter(pl.col("document_id").is_in(pending)).collect()
+        found = _search_those_of_people(workspace, rows)
+        workspace.ledger.record(
+            _NAMED,
+            {
+                key: Entry(
+                    inputs[key],
+                    json.dumps(
+                        [
+                            document.uri,
+                            document.people,
+                            document.in_path,
+                            *document.by_surname,
+                            document.in_link,
+                        ]
+                    ),
+                    sum(document.people.values()),
+                )
+                for key, document in found.items()
+            },
+        )
+    workspace.ledger.record(_SEARCHED, {WHOLE: all_of_them})
 
 
 def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
@@ -310,6 +320,23 @@ def find_shown_names(workspace: Workspace) -> pl.DataFrame:
         if document.in_path or not replaced
     ]
     return pl.DataFrame(rows, schema={"uri": pl.String, "names": pl.Int64}, orient="row")
+
+
+def _search_those_of_people(workspace: Workspace, rows: pl.DataFrame) -> dict[str, NamedDocument]:
+    """Search documents; a post as Backstory wrote it names nobody."""
+    ours = [
+        uri
+        for uri in rows["uri"]
+        if is_written(uri) and inspect_file(workspace.root / uri.removeprefix(WRITTEN_PREFIX)) == "ours"
+    ]
+    is_ours = pl.col("uri").is_in(ours)
+    unnamed = rows.filter(is_ours).select("document_id", "uri")
+    others = rows.filter(~is_ours)
+    # The real names are read from the exports, which takes long, only if there is something to search.
+    found = (
+        {} if others.is_empty() else dict(_search(others, _MemberNames(workspace), make_linker(workspace)))
+    )
+    return found | {key: NamedDocument(uri, {}, []) for key, uri in unnamed.iter_rows()}
 
 
 def _search(

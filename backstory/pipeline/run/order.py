@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from backstory.pipeline.chats.named_documents import record_named_documents
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, INTERIM_CORPUS
 from backstory.pipeline.stages.posts import WAITING
@@ -53,6 +54,8 @@ def execute_in_turn(
         _build_all(INTERIM_CORPUS, left, build)
         if not should_continue():
             break
+        # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
+        record_named_documents(resources.workspace)
         place = _find_first_stale(resources.workspace, left)
         # The partitions before it have nothing to search, or nothing that has changed.
         _build_with_posts(resources, left[: place + 1], build, should_continue)
