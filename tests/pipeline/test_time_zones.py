@@ -105,3 +105,23 @@ def test_a_day_on_which_the_clock_is_changed_is_one_window(tmp_path: Path, day: 
     windows = read_table(open_workspace(tmp_path / "workspace").tables, "windows")
     assert windows.filter(pl.col("partition") == day)["message_count"].to_list() == [hours]
     assert windows["message_count"].sum() == len(times)
+
+
+def test_a_zone_under_the_id_of_the_tables_decides_the_last_day(tmp_path: Path) -> None:
+    inputs = make_inputs("timezone: UTC", first_inputs())
+    del inputs["chats/hill.jsonl"]
+    inputs["chats/talk with Ben Okri.jsonl"] = inputs.pop("chats/river.jsonl").replace("T18:", "T22:")
+    root = tmp_path / "workspace"
+    write_inputs(root, inputs)
+    assert run(root).finished
+    [conversation] = read_table(open_workspace(root).tables, "windows")["conversation_id"].unique()
+    assert "Ben" not in conversation
+    zones = f"timezone: UTC, overrides: {{{conversation}: {{timezone: Asia/Kathmandu}}}}"
+    settings = inputs["backstory.yaml"].replace("timezone: UTC", zones)
+    assert settings != inputs["backstory.yaml"]
+    write_inputs(root, {**inputs, "backstory.yaml": settings})
+    assert run(root).finished
+    messages = read_table(open_workspace(root).tables, "messages")
+    assert messages["timezone"].unique().to_list() == ["Asia/Kathmandu"]
+    assert list_partitions(open_workspace(root).tables, "messages")[-1] == "2025-04-01"
+    assert len(messages) == len(EVENINGS)

@@ -183,6 +183,31 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     )
 
 
+def name_conversations(workspace: Workspace, read: ExportRead) -> dict[str, str]:
+    """Name the conversations of exports as tables do, without the messages.
+
+    Before the first run makes the key of the pseudonyms, a conversation that is called by a person keeps its name.
+
+    Args:
+        workspace: An open workspace.
+        read: What :func:`read_chats` returned.
+
+    Returns:
+        The id in the tables by the one in ``read``.
+    """
+    chats = read.messages.select("conversation_id").unique()
+    secret = None
+    if workspace.settings.privacy.pseudonyms:
+        if is_unmade(workspace.secret, workspace.ledger, workspace.tables):
+            return {}
+        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    named = chats if secret is None else pseudonymize_sources(chats, read.names, secret)
+    forgotten = read_forgotten(workspace.forgotten)
+    members = list_forgotten_members(read.names, forgotten)
+    named = hide_members(named, ("conversation_id",), members, secret, forgotten)
+    return dict(zip(chats["conversation_id"], named["conversation_id"], strict=True))
+
+
 def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
     """Return ``opted_out`` with conversations and authors as the tables name them."""
     if secret is None or read.opted_out.is_empty():

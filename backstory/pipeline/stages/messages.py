@@ -24,6 +24,7 @@ from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
     Reading,
     fingerprint_messages,
+    name_conversations,
     put_as_stored,
     read_chats,
 )
@@ -74,7 +75,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
         read, files = read_chats(workspace)
         # An archived message stands for one of an export only by its id, which stored messages have.
         messages = (
-            _place(workspace, read.messages)
+            _place(workspace, read)
             if read_archive(workspace.archive).is_empty()
             else _keep_archived(workspace, read, files).messages
         )
@@ -130,11 +131,17 @@ def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[Expor
     return replace(reading, messages=put_local_times(reading.messages, zones, zone))
 
 
-def _place(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
+def _place(workspace: Workspace, read: ExportRead) -> pl.DataFrame:
     """Return the times of messages as they were read, with real names."""
-    chats = messages.select("conversation_id", name="conversation_id", file="source").unique()
-    zones = find_zones(workspace, chats.iter_rows())
-    placed = place_in_zones(messages, zones, workspace.settings.conversations.timezone)
+    settings = workspace.settings.conversations
+    has_own = any(one.timezone is not None for one in settings.overrides.values())
+    # An entry may name a conversation as the tables do.
+    stored = name_conversations(workspace, read) if has_own else {}
+    messages = read.messages.with_columns(
+        pl.col("conversation_id").replace(stored), name="conversation_id", file="source"
+    )
+    chats = messages.select("conversation_id", "name", "file").unique()
+    placed = place_in_zones(messages, find_zones(workspace, chats.iter_rows()), settings.timezone)
     return placed.select("timestamp", "local_time", "source")
 
 
