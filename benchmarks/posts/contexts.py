@@ -76,7 +76,7 @@ def _gather(
     }
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in contexts.sort("window_id", "rank").iter_rows(named=True):
-        rows[row["window_id"]].append({**row, "path": row["slug"]})
+        rows[row["window_id"]].append({**row, "path": row["slug"], "link": row["slug"]})
     return {
         one.window_id: gather_context(
             "ok" if rows[one.window_id] else "no_hits",

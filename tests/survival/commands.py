@@ -25,7 +25,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("explain", "latest"),
     ("report", "latest"),
     ("site",),
-    ("export", "{new}", "--format", "hugo"),
+    ("export", "--output", "{new}", "--format", "hugo"),
     ("search", "a sluggish starter"),
     ("grep", "starter"),
     ("show", "sourdough.md"),
