@@ -41,7 +41,7 @@ def serve(megabytes: int) -> None:
     os.dup2(2, 1)  # output printed by a library must not mix with the frames
     sys.excepthook = _die
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    most: int | None = None
+    first: int | None = None
     while True:
         try:
             header, content = receive_frame(incoming)
@@ -49,15 +49,16 @@ def serve(megabytes: int) -> None:
             return
         module, _, name = header["task"].partition(":")
         task: Task = getattr(importlib.import_module(module), name)
-        if most is None:
-            most = _peak_kibibytes() + megabytes * _KIBIBYTES_PER_MEGABYTE
-            _limit_address_space(megabytes)
+        # What earlier files left does not count: whether a file can be read must not depend on those before it.
+        held = _held_kibibytes()
+        first = held if first is None else first
+        _limit_address_space(megabytes)
         _limit_processor(header["seconds"])
         send_frame(outgoing, {"is_started": True})
-        with _watch_memory(most):
+        with _watch_memory(held + megabytes * _KIBIBYTES_PER_MEGABYTE):
             result = task(content)
-        # Memory left over from a large file must not count against the next file.
-        is_last = _peak_kibibytes() > most - megabytes * _KIBIBYTES_PER_MEGABYTE // 2
+        # So that it does not pile up, and no earlier peak passes the limit of a later file.
+        is_last = _peak_kibibytes() > first + megabytes * _KIBIBYTES_PER_MEGABYTE // 2
         send_frame(outgoing, {"is_last": is_last}, result)
         if is_last:
             return
@@ -91,11 +92,20 @@ def _limit_address_space(megabytes: int) -> None:
 def _peak_kibibytes() -> int:
     """Return the peak memory of the process."""
     if sys.platform == "linux":  # there, getrusage includes the parent process
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-        peak = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
+        peak = _status_kibibytes("VmHWM:")
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _BYTES_PER_KIBIBYTE
     return peak
+
+
+def _held_kibibytes() -> int:
+    """Return the memory that the process holds now; macOS tells a process only its peak."""
+    return _status_kibibytes("VmRSS:") if sys.platform == "linux" else _peak_kibibytes()
+
+
+def _status_kibibytes(field: str) -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return int(status.partition(field)[2].split(maxsplit=1)[0])
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+KEPT: list[bytes] = []
+
 
 def turn_around(content: bytes) -> bytes:
     return content[::-1]
@@ -54,6 +56,11 @@ def fill_memory(_: bytes) -> bytes:
 
 def take_half(content: bytes) -> bytes:
     return str(len(b"x" * (int(content) << 20))).encode()
+
+
+def keep(content: bytes) -> bytes:
+    KEPT.append(b"x" * (int(content) << 20))
+    return b""
 
 
 def ask_for_too_much(_: bytes) -> bytes:

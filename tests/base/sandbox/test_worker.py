@@ -44,6 +44,23 @@ def test_a_process_that_held_much_is_not_used_again() -> None:
     assert run("name_process") != before
 
 
+def test_what_an_earlier_task_left_does_not_count_against_the_next() -> None:
+    run("take_half", b"40")  # ends a process that another file's tasks may have used
+    before = run("name_process")
+    run("keep", b"24")
+    assert run("name_process") == before
+    assert run("take_half", b"50") == str(50 << 20).encode()
+    assert run("name_process") != before
+
+
+def test_what_tasks_leave_does_not_pile_up() -> None:
+    run("take_half", b"40")
+    before = run("name_process")
+    for _ in range(3):
+        run("keep", b"24")
+    assert run("name_process") != before
+
+
 def test_a_process_that_was_ended_from_outside_is_replaced() -> None:
     os.kill(int(run("name_process")), signal.SIGKILL)
     with raises(ReadingLimitError, "broken_reader", ending="SIGKILL"):
