@@ -1,0 +1,137 @@
+"""The check of every citation of an answer: the passage was shown, it holds the quote, and the quote says the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from backstory.text.chunking.units import join_wrapped, split_sentences
+from backstory.text.languages import detect_language
+from backstory.writing.answers.answer import Citation, Claim, Passage
+from backstory.writing.answers.quotes import Place, find_quote
+from backstory.writing.answers.support import Evidence, Fault, find_fault
+
+CitationFault: TypeAlias = Literal["no_citation", "not_shown", "no_quote"] | Fault
+"""Why a claim is not supported: it cites nothing, a passage that was not shown, words that no cited passage holds, or
+words that do not say it."""
+
+
+@dataclass(frozen=True)
+class StatedCitation:
+    """What a model cites.
+
+    Attributes:
+        id: The short id of a passage.
+        quote: Words that it says to stand there.
+    """
+
+    id: str
+    quote: str
+
+
+@dataclass(frozen=True)
+class StatedClaim:
+    """A claim as a model states it.
+
+    Attributes:
+        text: The claim, Markdown.
+        citations: What it cites.
+        parts: Numbers, from 1, of the parts of the question that it answers.
+    """
+
+    text: str
+    citations: tuple[StatedCitation, ...]
+    parts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim after the check.
+
+    Attributes:
+        claim: The claim, with those of its citations whose passage was shown and holds the quote.
+        parts: Numbers, from 1, of the parts of the question that it answers.
+        fault: Why it is not supported; None if it is.
+    """
+
+    claim: Claim
+    parts: tuple[int, ...]
+    fault: CitationFault | None
+
+
+@dataclass(frozen=True)
+class _Quoted:
+    """A quote that stands in its passage, and what the passage says there."""
+
+    citation: Citation
+    evidence: Evidence
+
+
+def check_claims(stated: Sequence[StatedClaim], passages: Sequence[Passage]) -> list[CheckedClaim]:
+    """Check the claims of an answer.
+
+    A citation counts if the passage was shown and holds the quote, :func:`backstory.writing.answers.quotes.find_quote`;
+    the words of the passage then take the place of the quote. A claim is supported if what its quotes say, whole
+    sentences, says it, :func:`backstory.writing.answers.support.find_fault`: one of them alone, or all together.
+
+    Args:
+        stated: The claims.
+        passages: All passages that were shown.
+
+    Returns:
+        One per claim, in their order.
+    """
+    shown = {passage.id: passage for passage in passages}
+    cited = [shown[each.id] for claim in stated for each in claim.citations if each.id in shown]
+    languages = _detect_languages(list(dict.fromkeys(cited)))
+    return [_check(claim, shown, languages) for claim in stated]
+
+
+def _check(
+    claim: StatedClaim, shown: Mapping[str, Passage], languages: Mapping[str, str | None]
+) -> CheckedClaim:
+    quoted: list[_Quoted] = []
+    for cited in claim.citations:
+        passage = shown.get(cited.id)
+        if passage is not None:
+            quoted += _find_quoted(claim.text, cited.quote, passage, languages[passage.id])
+    fault: CitationFault | None
+    if not claim.citations:
+        fault = "no_citation"
+    elif not any(cited.id in shown for cited in claim.citations):
+        fault = "not_shown"
+    elif not quoted:
+        fault = "no_quote"
+    else:
+        alone = [each for each in quoted if find_fault(claim.text, [each.evidence]) is None]
+        fault = None if alone else find_fault(claim.text, [each.evidence for each in quoted])
+        quoted = alone or quoted
+    citations = tuple(dict.fromkeys(each.citation for each in quoted))
+    return CheckedClaim(Claim(claim.text, citations, fault is None), claim.parts, fault)
+
+
+def _find_quoted(claim: str, quote: str, passage: Passage, language: str | None) -> list[_Quoted]:
+    """Find a quote in its passage: of several places the first that says the claim, else the first."""
+    found = [_describe(place, passage, language) for place in find_quote(quote, passage.text)]
+    return [each for each in found if find_fault(claim, [each.evidence]) is None][:1] or found[:1]
+
+
+def _describe(place: Place, passage: Passage, language: str | None) -> _Quoted:
+    text = passage.text
+    title = "\n".join(part for part in (passage.title, passage.heading) if part)
+    sentences = join_wrapped(text, split_sentences(text, 0, len(text)))
+    said = [text[start:end] for start, end in sentences if start < place.end and end > place.start]
+    start, end = passage.char_start, passage.char_end
+    if end - start == len(text):  # else the passage is shown with other names than the document has
+        start, end = start + place.start, start + place.end
+    return _Quoted(
+        Citation(passage, text[place.start : place.end], start, end),
+        Evidence("\n".join(said), text, title, language),
+    )
+
+
+def _detect_languages(passages: Sequence[Passage]) -> dict[str, str | None]:
+    """Detect the language of each passage; that of all of them where one is too short to tell."""
+    main = detect_language([passage.text for passage in passages]) if passages else None
+    return {passage.id: detect_language([passage.text]) or main for passage in passages}
