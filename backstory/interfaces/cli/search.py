@@ -33,9 +33,9 @@ from backstory.interfaces.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.expansion import FindTerms
     from backstory.interfaces.library.results import GrepAnswer, Hit, SearchAnswer
     from backstory.pipeline.workspace import Workspace
+    from backstory.text.content_words import FindTerms
 
 _SNIPPET_CHARACTERS = 240
 _INDENT = (0, 0, 0, 3)

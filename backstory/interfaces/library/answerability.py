@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.answer_kinds import Finding, judge_answer
-from backstory.interfaces.library.expansion import find_terms, list_content_words, terms_of
 from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.workspace import Workspace
+from backstory.text.content_words import find_terms, list_content_words, terms_of
+from backstory.writing.answers.answer_kinds import Finding, judge_answer
 
 _MOST_WORDS: Final = 0.6
 """Share of the question's content words that a text on its subject holds."""

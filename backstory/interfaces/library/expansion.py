@@ -3,86 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import Final, TypeAlias
-
-import regex
+from typing import Final
 
 from backstory.index.search import SearchIndex
+from backstory.text.content_words import list_content_words
 from backstory.text.stemmers import NO_LANGUAGE
-from backstory.text.words import Words, find_words, list_parts
-
-FindTerms: TypeAlias = Callable[[Sequence[str], str], list[tuple[int, int]]]
-"""Returns the spans of the search keys' content words in a text: first character, and the one after the last."""
-
-
-# Scripts without spaces are matched character by character, all others word by word.
-_TOKEN: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"
-    r"|[\p{L}\p{M}\p{N}_]+(?:['’.\-][\p{L}\p{M}\p{N}_]+)*"
-)
-
-
-def main_stemmer(index: SearchIndex) -> str:
-    """Name the stemmer of most chunks of an index."""
-    languages = index.manifest.languages
-    return max(languages, key=lambda each: each.rows).stemmer if languages else NO_LANGUAGE
-
-
-def list_content_words(text: str, stemmer: str) -> list[str]:
-    """List the words of a text that are no stop words of English or of the stemmer's language, each once, in order."""
-    return list(
-        dict.fromkeys(
-            word for word in find_words(text) if all(words.find_term(word) for words in _words(stemmer))
-        )
-    )
-
-
-def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
-    """Find the terms of the content words of texts: their stems, also those of their parts."""
-    return {
-        term
-        for text in texts
-        for word in list_content_words(text, stemmer)
-        for term in terms_of(word, stemmer)
-    }
-
-
-def terms_of(word: str, stemmer: str) -> set[str]:
-    """Return the stems of a word and of its parts, in English and in the stemmer's language."""
-    return {
-        term
-        for part in list_parts(word)
-        for words in _words(stemmer)
-        if (term := words.find_term(part)) is not None
-    }
-
-
-def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, int]]:
-    """Find where a text holds content words of search keys.
-
-    Args:
-        keys: The search keys.
-        text: The text.
-        stemmer: Stemmer of most of the documents.
-
-    Returns:
-        Spans of characters, in order and without overlap.
-    """
-    wanted = find_terms(keys, stemmer)
-    signs = {sign for key in keys for sign in key if not sign.isascii()}
-    return [
-        found.span()
-        for found in _TOKEN.finditer(text)
-        if found[0] in signs or any(terms_of(word, stemmer) & wanted for word in find_words(found[0]))
-    ]
-
-
-@lru_cache(maxsize=16)
-def _words(stemmer: str) -> tuple[Words, ...]:
-    return tuple(Words(name) for name in dict.fromkeys((stemmer, "english")))
-
+from backstory.text.words import find_words
 
 _TEMPLATES: Final = (
     (r"what(?: is|'s| are| was| were) (?:an? |the )?(?P<x>.+)", "{x} definition"),
@@ -98,6 +24,12 @@ _TEMPLATES: Final = (
 _FORMS: Final = tuple((re.compile(form, re.IGNORECASE | re.DOTALL), made) for form, made in _TEMPLATES)
 _ENDS: Final = " \t\n?!.,;:¿¡\"'“”‘’«»"
 _LEAST_WORDS: Final = 2
+
+
+def main_stemmer(index: SearchIndex) -> str:
+    """Name the stemmer of most chunks of an index."""
+    languages = index.manifest.languages
+    return max(languages, key=lambda each: each.rows).stemmer if languages else NO_LANGUAGE
 
 
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:

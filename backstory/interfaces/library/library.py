@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from backstory.base.ids import is_written
-from backstory.interfaces.library.expansion import main_stemmer, mark_words
+from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import Depth, SearchFilters
 from backstory.interfaces.library.freshness import (
     StaleNote,
@@ -43,6 +43,7 @@ from backstory.interfaces.library.snapshots import OpenSnapshot, Snapshots
 from backstory.interfaces.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.writers import MAX_WORDS
+from backstory.text.content_words import mark_words
 from backstory.text.prompts.formats import ContextFormat
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import regex
 
-from backstory.interfaces.library.expansion import find_terms, list_content_words
+from backstory.text.content_words import find_terms, list_content_words
 from backstory.text.words import find_words
 
 Finding: TypeAlias = Literal["holds", "repeats", "other", "lacks", "unclear"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.interfaces.library.answer_kinds import Finding, judge_answer
+from backstory.writing.answers.answer_kinds import Finding, judge_answer
 
 LABELS = Path(__file__).with_name("answer_labels.csv")
 SAYS: dict[Finding, str] = {
