@@ -88,6 +88,11 @@ class WorkspacePaths:
         return self.root / ".backstory" / "learned.json"
 
     @property
+    def answers(self) -> Path:
+        """File of what people said about the documents of windows."""
+        return self.root / ".backstory" / "answers.json"
+
+    @property
     def forgotten(self) -> Path:
         """File of the list of forgotten things."""
         return self.root / ".backstory" / "forgotten.json"

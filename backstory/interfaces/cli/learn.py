@@ -34,7 +34,8 @@ def learn(
     """Learn from links which documents a window is about, and keep it only if that gains on the later half of the days.
 
     A dated document labels the windows of its day with the earlier documents that it links to. The file of a post that
-    a person has edited labels the post's window with what it cites. `backstory run` makes again what a fit changes.
+    a person has edited labels the post's window with what it cites. `backstory explain --should-be` labels a window,
+    too. `backstory run` makes again what a fit changes.
     """
     from backstory.operations.learning.learn import learn as learn_links
     from backstory.operations.learning.learn import unlearn
@@ -71,10 +72,14 @@ def describe_labels(labels: Labels) -> list[str]:
     of = "the workspace" if labels.of == "workspace" else f"the set {labels.of}"
     lines = [f"{count(labels.windows, 'window')} of {of} with {count(labels.links, 'link')}"]
     lines += [f"  {number:,}: {source}" for source, number in labels.count_sources().items()]
-    if labels.removed:
-        lines.append(f"  {labels.removed:,} are none: a person removed it from an edited post")
+    lines += [f"  {number:,} are none: {source}" for source, number in labels.refused.items()]
     if labels.later:
         lines.append(f"  {labels.later:,} are none: the document is later than the window, or has no date")
+    if labels.lost:
+        lines.append(
+            f"  {count(labels.lost, 'answer')} of people are none: the messages of the window have changed, or the "
+            "document is gone"
+        )
     return lines
 
 
@@ -110,8 +115,9 @@ def _record_labels(labels: Labels) -> dict[str, Any]:
         "windows": labels.windows,
         "links": labels.links,
         "sources": labels.count_sources(),
-        "removed": labels.removed,
+        "refused": dict(labels.refused),
         "later": labels.later,
+        "lost": labels.lost,
     }
 
 

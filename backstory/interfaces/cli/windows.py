@@ -92,6 +92,13 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    should_be: Annotated[
+        Literal["here", "absent", "unsaid"] | None,
+        typer.Option(
+            "--should-be",
+            help="Answer where DOCUMENT should be, as a label for `backstory learn`; unsaid takes the answer back.",
+        ),
+    ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,7 +109,7 @@ def explain(
     from backstory.interfaces.library.library import Library
 
     with Library.open(workspace) as library:
-        explanation = library.explain(window, document)
+        explanation = library.explain(window, document, should_be=should_be)
     if as_json:
         print_json(explanation.to_dict())
     else:
@@ -221,6 +228,12 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
         console.print(Text.assemble("  ", mark, plain(f"{reason}{_figures(found)}")), soft_wrap=True)
         for text in found.asked_by:
             console.print(plain(f"    {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
+        if found.should_be is not None:
+            where = "in the context" if found.should_be == "here" else "absent"
+            console.print(
+                f"  a person said that it should be {where}, which `backstory learn` takes for a label",
+                soft_wrap=True,
+            )
     verdict = explanation.verdict.replace("_", " ")
     console.print(
         plain(f"Verdict of the window: {verdict}. Advice: {explanation.recommendation}."), soft_wrap=True

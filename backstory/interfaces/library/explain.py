@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.errors import InputError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
-from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation
+from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
+from backstory.operations.learning.answers import PLACES, read_answers, record_answer
 from backstory.pipeline.incremental.visible_documents import find_posts_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table
@@ -28,20 +30,29 @@ _NEVER_FOUND: Final[Mapping[str, str]] = {
 }
 
 
-def explain_window(corpus: Corpus, reference: str, document: str | None = None) -> Explanation:
-    """Explain the context of a window.
+def explain_window(
+    corpus: Corpus, reference: str, document: str | None = None, should_be: ShouldBe | None = None
+) -> Explanation:
+    """Explain the context of a window, and record the answer of a person.
 
     Args:
         corpus: The documents of a workspace with windows whose contexts are made.
         reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
         document: Name of the one document to explain; None for all that a part of the window found.
+        should_be: The answer; None for none.
 
     Raises:
-        InputError: There is no such window or document, or several, or the window has no context yet.
+        InputError: There is no such window or document, or several, or the window has no context yet; or there is an
+            answer without a document, or about one that can be no label.
+        WorkspaceError: The file of the answers is damaged.
     """
     workspace = corpus.workspace
     window = find_window(workspace, reference)
     context = read_window_context(workspace, window["window_id"])
+    wanted = None if document is None else corpus.describe(corpus.find(document))
+    if should_be is not None:
+        _record(workspace, window, wanted, should_be)
+    answers = read_answers(workspace.answers)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
         read_table(workspace.tables, table, [window["partition"]]).filter(mine)
@@ -49,7 +60,6 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
     )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
     entries = {entry.document_id: entry for entry in corpus.list_all().documents}
-    wanted = None if document is None else corpus.describe(corpus.find(document))
     if wanted is not None:
         decisions = decisions.filter(document_id=wanted.document_id)
     order = decisions.sort(
@@ -70,7 +80,45 @@ def explain_window(corpus: Corpus, reference: str, document: str | None = None) 
         recommendation=context["recommendation"],
         uncovered_topics=tuple(context["uncovered_topics"] or ()),
         index_version=context["index_version"],
-        documents=tuple(explained),
+        documents=tuple(
+            each.model_copy(update={"should_be": answers.get((window["window_id"], each.document_id))})
+            for each in explained
+        ),
+    )
+
+
+def _record(
+    workspace: Workspace, window: Mapping[str, Any], entry: DocumentEntry | None, should_be: ShouldBe
+) -> None:
+    """Record where a document should be, or take the answer back."""
+    if entry is None:
+        raise InputError(
+            "an answer is about one document; name the document that should be here, or absent",
+            code="no_document",
+        )
+    if should_be == "unsaid":
+        record_answer(workspace.answers, window["window_id"], entry.document_id, None)
+        return
+    if should_be not in PLACES:
+        raise InputError(
+            f"should_be {should_be!r} is not known; use here, absent or unsaid",
+            code="unknown_value",
+            name="should_be",
+            value=should_be,
+        )
+    if is_written(entry.uri):
+        reason = "Backstory wrote it"
+    elif entry.date is None:
+        reason = "it has no date, so that it may be later than the window"
+    elif entry.date > window["started_at"]:
+        reason = "it is later than the window"
+    else:
+        record_answer(workspace.answers, window["window_id"], entry.document_id, should_be)
+        return
+    raise InputError(
+        f"{entry.uri} is no label of this window, wherever it should be: {reason}",
+        code="no_label",
+        document=entry.document_id,
     )
 
 

@@ -35,6 +35,7 @@ from backstory.interfaces.library.results import (
     LibraryStatus,
     Mode,
     SearchAnswer,
+    ShouldBe,
     Style,
     Summary,
 )
@@ -272,19 +273,25 @@ class Library:
         with self._snapshots.reading() as snapshot:
             return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
 
-    def explain(self, window: str, document: str | None = None) -> Explanation:
+    def explain(
+        self, window: str, document: str | None = None, *, should_be: ShouldBe | None = None
+    ) -> Explanation:
         """Explain why documents are, or are not, in the context that a run built for a window.
 
         Args:
             window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
             document: Name of one document, as :meth:`document` takes it; None for all that a part of the window found.
+            should_be: Records an answer to the explanation, which `backstory learn` takes for a label: the document
+                should be ``here``, or ``absent``. ``unsaid`` takes the answer back. None records nothing.
 
         Raises:
-            InputError: There is no such window or document, or several, or the window has no context yet.
+            InputError: There is no such window or document, or several, or the window has no context yet; or there is
+                an answer without a document, or about one that can be no label.
+            WorkspaceError: The file of the answers is damaged.
         """
         from backstory.interfaces.library.explain import explain_window
 
-        return explain_window(self._read_corpus(), window, document)
+        return explain_window(self._read_corpus(), window, document, should_be)
 
     def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
         """Judge whether retrieved text answers a question, without a language model.

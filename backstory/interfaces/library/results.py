@@ -9,6 +9,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from backstory.operations.learning.answers import Place
+
+ShouldBe: TypeAlias = Literal[Place, "unsaid"]
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
@@ -426,6 +429,9 @@ class ExplainedDocument(Result):
     hits: int = Field(description="Number of hits of the window's parts in it.")
     asked_by: tuple[str, ...] = Field(
         description="Parts of the window that found it, shortened, at most three."
+    )
+    should_be: Place | None = Field(
+        default=None, description="Where a person said that it should be; null if nobody did."
     )
 
 

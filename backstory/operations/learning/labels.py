@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
 from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.learning.answers import Place, read_answers
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import read_clocks
@@ -23,7 +25,12 @@ LINKED: Final = "a document of that day links to it"
 KEPT: Final = "a person kept it in an edited post"
 ADDED: Final = "a person added it to an edited post"
 REMOVED: Final = "a person removed it from an edited post"
+SAID_HERE: Final = "a person said that it should be here"
+SAID_ABSENT: Final = "a person said that it should not be here"
 JUDGED: Final = "a label of the set"
+
+_SAID: Final[Mapping[Place, str]] = {"here": SAID_HERE, "absent": SAID_ABSENT}
+_REFUSED: Final = (REMOVED, SAID_ABSENT)
 
 _FOUND: Final = {"window_id": pl.String, "document_id": pl.String, "source": pl.String}
 
@@ -36,14 +43,16 @@ class Labels:
         frame: The columns that :func:`backstory.operations.evaluation.scoring.score_runs` takes: ``window_id``,
             ``doc_id``, ``rel`` and ``topic``; and ``source``. No document is later than its window's first message.
         of: What gave the labels: ``workspace``, or the name of a set.
-        removed: Number of pairs that are no labels since a person removed the citation.
+        refused: Number of pairs that are no labels since a person said so, by how they said it.
         later: Number of pairs that are no labels since the document is later than the window, or has no date.
+        lost: Number of answers that are no labels since their window is another one now, or their document is gone.
     """
 
     frame: pl.DataFrame
     of: str
-    removed: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
     later: int = 0
+    lost: int = 0
 
     @property
     def windows(self) -> int:
@@ -57,8 +66,11 @@ class Labels:
 
     def count_sources(self) -> dict[str, int]:
         """Count the labels by what gave them."""
-        pairs = self.frame.unique(["window_id", "doc_id"], maintain_order=True)
-        return dict(pairs["source"].value_counts().sort("source").iter_rows())
+        return _count_sources(self.frame.unique(["window_id", "doc_id"], maintain_order=True))
+
+
+def _count_sources(pairs: pl.DataFrame) -> dict[str, int]:
+    return dict(pairs["source"].value_counts().sort("source").iter_rows())
 
 
 def label_set(labelled: LabelledSet) -> Labels:
@@ -78,10 +90,11 @@ def gather_labels(workspace: Workspace) -> Labels:
 
     A document that people wrote labels the windows of its day with the documents that it links to. The file of a post
     that a person has edited labels the post's window with the documents that it still cites, whatever others link to.
-    Only a document with a date that is not after the first message of the window is a label.
+    What a person said of the explanation of a window counts whatever posts cite. Only a document with a date that is
+    not after the first message of the window is a label.
 
     Raises:
-        WorkspaceError: No run has made the windows yet.
+        WorkspaceError: No run has made the windows yet, or the file of the answers is damaged.
     """
     windows = read_table(workspace.tables, "windows").select(
         "window_id", "started_at", "ended_at", "timezone"
@@ -94,19 +107,36 @@ def gather_labels(workspace: Workspace) -> Labels:
         .collect()
     )
     places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
-    edited = _read_edited_posts(workspace, places)
-    linked = _read_links(workspace, windows, documents, places)
-    found = pl.concat([edited, linked.join(edited, on=["window_id", "document_id"], how="anti")])
-    removed = found.filter(pl.col("source") == REMOVED)
+    said = _list_answers(workspace)
+    known = said.join(windows, on="window_id", how="semi").join(documents, on="document_id", how="semi")
+    found = known
+    for weaker in (
+        _read_edited_posts(workspace, places),
+        _read_links(workspace, windows, documents, places),
+    ):
+        found = pl.concat([found, weaker.join(found, on=["window_id", "document_id"], how="anti")])
+    is_refused = pl.col("source").is_in(_REFUSED)
     timed = (
-        found.filter(pl.col("source") != REMOVED)
+        found.filter(~is_refused)
         .join(windows, on="window_id", maintain_order="left")
         .join(documents.select("document_id", "published_at"), on="document_id", maintain_order="left")
     )
     labels = timed.filter(pl.col("published_at") <= pl.col("started_at")).select(
         "window_id", doc_id="document_id", rel=pl.lit(1), topic="document_id", source="source"
     )
-    return Labels(labels, "workspace", removed=len(removed), later=len(timed) - len(labels))
+    return Labels(
+        labels,
+        "workspace",
+        refused=_count_sources(found.filter(is_refused)),
+        later=len(timed) - len(labels),
+        lost=len(said) - len(known),
+    )
+
+
+def _list_answers(workspace: Workspace) -> pl.DataFrame:
+    """List what people said of the explanations of windows."""
+    rows = [(*key, _SAID[place]) for key, place in read_answers(workspace.answers).items()]
+    return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
 
 def _read_links(

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.operations.evaluation.labelled_set import LabelledSet
-from backstory.operations.learning.labels import ADDED, KEPT, LINKED, Labels, gather_labels, label_set
+from backstory.operations.learning.labels import (
+    ADDED,
+    KEPT,
+    LINKED,
+    REMOVED,
+    Labels,
+    gather_labels,
+    label_set,
+)
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import draft_path
@@ -154,7 +162,7 @@ def test_the_post_that_a_person_has_edited_labels_its_window(written: Workspace)
     assert sources[kept] == KEPT
     assert sources[added] == ADDED
     assert removed not in sources
-    assert labels.removed == 1
+    assert labels.refused == {REMOVED: 1}
     assert labels.later == 1
 
 
@@ -172,11 +180,11 @@ def test_an_edited_letter_labels_the_windows_that_were_shown_the_document(tmp_pa
     expected = {window for window, document in shown.iter_rows() if document == kept}
     assert set(labels.frame.filter(doc_id=kept)["window_id"]) == expected
     assert labels.frame.filter(doc_id=added).is_empty() == shown.filter(document_id=added).is_empty()
-    assert labels.removed == shown.filter(document_id=removed).height
+    assert labels.refused.get(REMOVED, 0) == shown.filter(document_id=removed).height
 
 
 def test_what_a_later_draft_cites_was_removed_by_nobody(written: Workspace) -> None:
     post = choose_post(written)
     edit_post(written, post)
     draft_path(written.root / post["path"]).write_text("A later draft.\n", "utf-8")
-    assert gather_labels(written).removed == 0
+    assert gather_labels(written).refused == {}

@@ -1,0 +1,170 @@
+"""What people say of the explanation of a window: a label that survives, is forgotten, and alone changes nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import InputError, WorkspaceError
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import ShouldBe
+from backstory.operations.forgetting.forget import forget
+from backstory.operations.learning.answers import Place, read_answers
+from backstory.operations.learning.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.builders.communities import FIRST, write_community
+from tests.builders.communities import LINKED as LINKS
+from tests.errors import raises
+from tests.interfaces.cli.invocation import exit_code
+from tests.interfaces.cli.invocation import run as run_cli
+from tests.pipeline.workspace_states import describe, run, write_inputs
+from tests.workspaces import copy_made
+
+DAY = str(FIRST)
+UNLINKED, UNWANTED, LATER = f"{DAY}-phrase-0.md", f"{DAY}-shared-0.md", f"{DAY}-digest.md"
+
+
+def answer(workspace: Workspace, document: str, should_be: ShouldBe, day: str = DAY) -> Place | None:
+    with Library.open(workspace.root) as library:
+        [found] = library.explain(day, document, should_be=should_be).documents
+    return found.should_be
+
+
+def list_labels(workspace: Workspace) -> dict[str, str]:
+    """List the source of each label of the first window, by the path of the document."""
+    uris = dict(read_table(workspace.tables, "documents").select("document_id", "uri").iter_rows())
+    windows = read_table(workspace.tables, "windows").sort("started_at")
+    mine = gather_labels(workspace).frame.filter(window_id=windows["window_id"][0])
+    return {uris[document]: source for document, source in mine.select("doc_id", "source").iter_rows()}
+
+
+@pytest.fixture(scope="module")
+def answered_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat of three days, with an answer for and one against a document of the first."""
+    root = tmp_path_factory.mktemp("answers") / "workspace"
+    write_inputs(root, write_community(3))
+    run(root)
+    workspace = open_workspace(root)
+    assert answer(workspace, UNLINKED, "here") == "here"
+    assert answer(workspace, UNWANTED, "absent") == "absent"
+    return root
+
+
+@pytest.fixture
+def answered(answered_once: Path, tmp_path: Path) -> Workspace:
+    return copy_made(answered_once, tmp_path / "workspace")
+
+
+def test_an_answer_is_a_label_whatever_links_say(answered: Workspace) -> None:
+    labels = list_labels(answered)
+    assert labels.pop(UNLINKED) == SAID_HERE
+    assert UNWANTED not in labels
+    assert labels == dict.fromkeys((f"{DAY}-shared-{place}.md" for place in range(1, LINKS)), LINKED)
+    gathered = gather_labels(answered)
+    assert (gathered.refused, gathered.lost) == ({SAID_ABSENT: 1}, 0)
+
+
+def test_an_answer_changes_nothing_and_survives(answered: Workspace) -> None:
+    before = describe(answered.root)
+    assert run(answered.root).fresh
+    (answered.documents_dir / "further.md").write_text("# Further\n\nWords of its own.\n", encoding="utf-8")
+    run(answered.root)
+    assert answer(answered, UNLINKED, "unsaid") is None
+    assert answer(answered, UNWANTED, "unsaid") is None
+    (answered.documents_dir / "further.md").unlink()
+    run(answered.root)
+    assert list_labels(answered) == dict.fromkeys(
+        (f"{DAY}-shared-{place}.md" for place in range(LINKS)), LINKED
+    )
+    after = describe(answered.root)
+    assert {name: after[name] for name in ("decisions", "contexts", "window_contexts")} == {
+        name: before[name] for name in ("decisions", "contexts", "window_contexts")
+    }
+
+
+def test_an_answer_takes_the_place_of_an_earlier_one(answered: Workspace) -> None:
+    assert answer(answered, UNWANTED, "here") == "here"
+    assert list_labels(answered)[UNWANTED] == SAID_HERE
+    assert gather_labels(answered).refused == {}
+
+
+def test_learn_shows_answers_before_it_fits(answered: Workspace) -> None:
+    lines = run_cli("learn", "-w", str(answered.root)).stdout.splitlines()
+    assert [f"  1: {SAID_HERE}", f"  1 are none: {SAID_ABSENT}"] == [
+        line for line in lines[:-1] if SAID_HERE in line or SAID_ABSENT in line
+    ]
+    record = json.loads(run_cli("learn", "-w", str(answered.root), "--json").stdout)["labels"]
+    assert (record["sources"][SAID_HERE], record["refused"], record["lost"]) == (1, {SAID_ABSENT: 1}, 0)
+
+
+def test_what_can_be_no_label_is_refused(answered: Workspace) -> None:
+    (answered.documents_dir / "further.md").write_text("# Further\n\nWithout a date.\n", encoding="utf-8")
+    run(answered.root)
+    before = answered.answers.read_bytes()
+    with Library.open(answered.root) as library:
+        with raises(InputError, "no_document"):
+            library.explain(DAY, should_be="here")
+        for uri in (LATER, "further.md"):
+            with raises(InputError, "no_label", document=library.document(uri).document_id):
+                library.explain(DAY, uri, should_be="here")
+    assert answered.answers.read_bytes() == before
+
+
+def test_an_answer_about_a_document_that_became_later_is_no_label(answered: Workspace) -> None:
+    post = answered.documents_dir / UNLINKED
+    post.write_text(post.read_text("utf-8").replace("date: ", "date: 2030-01-01 #"), encoding="utf-8")
+    run(answered.root)
+    labels = gather_labels(open_workspace(answered.root))
+    assert UNLINKED not in list_labels(answered)
+    assert labels.later > gather_labels_without_answers(answered).later
+
+
+def gather_labels_without_answers(workspace: Workspace) -> Labels:
+    kept = workspace.answers.read_bytes()
+    workspace.answers.unlink()
+    labels = gather_labels(workspace)
+    workspace.answers.write_bytes(kept)
+    return labels
+
+
+def test_an_answer_is_lost_with_its_window(answered: Workspace) -> None:
+    chat = answered.chats_dir / "garden.txt"
+    chat.write_text(chat.read_text("utf-8").replace("09:00", "09:01", 1), encoding="utf-8")
+    run(answered.root)
+    labels = gather_labels(open_workspace(answered.root))
+    assert (labels.lost, labels.refused) == (2, {})
+
+
+def test_answers_are_forgotten_with_what_they_are_about(answered: Workspace) -> None:
+    done = forget(answered, "document", UNLINKED)
+    assert done.search.found == {}
+    assert set(read_answers(answered.answers).values()) == {"absent"}
+    done = forget(open_workspace(answered.root), "conversation", "garden")
+    assert done.search.found == {}
+    assert read_answers(answered.answers) == {}
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"answers": [{"window_id": "w"}]}', '{"answers": [', '{"answers": 1}']
+)
+def test_damaged_answers_are_an_error(answered: Workspace, content: str) -> None:
+    answered.answers.write_text(content, encoding="utf-8")
+    with raises(WorkspaceError, "damaged_record", path=answered.answers):
+        gather_labels(answered)
+
+
+def test_the_command_records_and_takes_back(answered: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(answered.root)
+
+    def explain(*words: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads(run_cli("explain", DAY, *words, "-w", root, "--json").stdout)[
+            "documents"
+        ][0]
+        return found
+
+    assert explain(UNLINKED)["should_be"] == "here"
+    assert explain(UNLINKED, "--should-be", "absent")["should_be"] == "absent"
+    assert "should be absent" in run_cli("explain", DAY, "-w", root).stdout
+    assert explain(UNLINKED, "--should-be", "unsaid")["should_be"] is None
+    assert exit_code(monkeypatch, "explain", DAY, UNLINKED, "-w", root, "--should-be", "elsewhere") == 2
