@@ -1,0 +1,129 @@
+"""What a question asks for, told by patterns, without a model: the same question always has the same class."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import regex
+
+from backstory.text.small_talk import find_small_talk
+from backstory.text.words import PLAIN_LETTERS
+from backstory.writing.answers.answer import Kind, Route
+
+_ROUTES_FILE: Final = Path(__file__).with_name("routes.toml")
+_ACCENTED: Final = regex.compile(r"(\p{Latin})\p{Mn}+")
+_QUOTES: Final = str.maketrans(dict.fromkeys("'’‘`´\"“”„«»", " "))
+_ASK: Final = "<ASK>"
+_DOCUMENTS: Final = "<DOCUMENTS>"
+_SPACES: Final = re.compile(r"\s+|(?<=[^\W\d])-(?=[^\W\d])")
+_MARK: Final = regex.compile(
+    r"[!?¿¡\n]+|[.,:;]+(?=\s|$)|(?<=\s)[–—-](?=\s)|[\p{Emoji_Presentation}\p{Extended_Pictographic}\uFE0F]+"
+)
+_LONGEST: Final = 2000
+"""Characters of a question that are looked at; what is longer is a text, whose beginning tells what it asks for."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    kind: Kind
+    says: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """The patterns.
+
+    Attributes:
+        talk: Finds a stretch of talk.
+        asking: Matches the beginning of a question of three words or more, or of a sum.
+        opening: Matches the talk and the polite words at the beginning of a question.
+        rules: All other rules, in the order in which they decide.
+    """
+
+    talk: _Rule
+    asking: re.Pattern[str]
+    opening: re.Pattern[str]
+    rules: tuple[_Rule, ...]
+
+
+def route_question(question: str) -> Route:
+    """Tell what a question asks for.
+
+    Talk beside a question does not count: "thanks, and the roof?" asks for the roof.
+
+    Args:
+        question: The question.
+
+    Returns:
+        Its class, and the words that told it.
+    """
+    asked = find_asked(question)
+    if not asked:
+        return Route("casual", "it is talk, and asks nothing")
+    for rule in _read_routes().rules:
+        if found := rule.pattern.search(asked):
+            return Route(rule.kind, f"it {rule.says}: “{found[0].strip()}”")
+    return Route("lookup", "it asks for one thing")
+
+
+def find_asked(question: str) -> str:
+    """Return what a question asks, in lower case without accents, and without talk; empty if all of it is talk."""
+    routes = _read_routes()
+    stretches = [stretch for each in _MARK.split(question[:_LONGEST]) if (stretch := _fold(each))]
+    small = find_small_talk(stretches)
+    kept = [
+        stretch
+        for stretch, is_small in zip(stretches, small, strict=True)
+        if not (routes.talk.pattern.search(stretch) or (is_small and not routes.asking.match(stretch)))
+    ]
+    asked = ", ".join(kept)
+    while (opening := routes.opening.match(asked)) and opening.end() < len(asked):
+        asked = asked[opening.end() :]
+    return asked
+
+
+def _fold(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    plain = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", folded))
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", plain).translate(_PLAIN)).strip()
+
+
+_PLAIN: Final = str.maketrans(PLAIN_LETTERS)
+
+
+@cache
+def _read_routes() -> _Routes:
+    record = tomllib.loads(_ROUTES_FILE.read_text(encoding="utf-8"))
+    asking = _join(record["asking"])
+    marks = {_ASK: rf"(?!(?:{asking})\b)", _DOCUMENTS: f"(?:{_join(record['documents'])})"}
+    rules = [
+        _Rule(rule["kind"], rule["says"], _compile(_join(rule["patterns"]), marks))
+        for rule in record["rules"]
+    ]
+    openers = "|".join([_join(record["openers"]), _join(record["polite"])])
+    talk, *others = rules
+    return _Routes(
+        talk=talk,
+        asking=re.compile(rf"(?:{asking}) \S+ \S|\S*\d ?[-+*/x×÷^] ?\d"),
+        opening=re.compile(rf"(?:{openers})(?:,? +|,)"),
+        rules=tuple(others),
+    )
+
+
+def _join(languages: Mapping[str, Sequence[str]]) -> str:
+    """Join the patterns of all languages to one, since a question may mix them."""
+    return "|".join(f"(?:{pattern})" for patterns in languages.values() for pattern in patterns)
+
+
+def _compile(pattern: str, marks: Mapping[str, str]) -> re.Pattern[str]:
+    for mark, stands_for in marks.items():
+        pattern = pattern.replace(mark, stands_for)
+    return re.compile(pattern)

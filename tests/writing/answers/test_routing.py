@@ -1,0 +1,46 @@
+"""The class of a question, told by patterns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backstory.writing.answers.routing import route_question
+
+LABELS = Path(__file__).parents[2] / "data" / "answers"
+
+
+def read_labels(half: str) -> list[dict[str, str]]:
+    lines = (LABELS / f"routing_{half}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize(("half", "least"), [("tune", 0.99), ("held", 0.9)])
+def test_labelled_questions_get_their_class(half: str, least: float) -> None:
+    labels = read_labels(half)
+    right = sum(route_question(label["question"]).kind == label["kind"] for label in labels)
+    assert right / len(labels) >= least, f"{right} of {len(labels)}"
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("ok see you", "casual"),
+        ("👍", "casual"),
+        ("thanks what about the roof", "lookup"),
+        ("what about the second one", "lookup"),
+        ("list price of the pump", "lookup"),
+        ("the all-time high of the tank", "lookup"),
+        ("what was the weather like at the street party in 2022", "lookup"),
+        ("posts about bread from 2024", "list"),
+        ("which is better, pass or tickets", "compare"),
+        ("summarise the year in review for me", "summarize"),
+        ("17*23", "outside"),
+    ],
+)
+def test_talk_and_nouns_do_not_decide(question: str, kind: str) -> None:
+    assert route_question(question).kind == kind
+
+
+def test_the_reason_names_the_words_that_decided() -> None:
+    assert "tell me a joke" in route_question("Hey! Tell me a joke").reason
