@@ -31,14 +31,14 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "messages": 15,
         "windows": 3,
-        "window_chunks": 3,
+        "window_chunks": 4,
         "documents": 11,
-        "document_chunks": 4,
+        "document_chunks": 5,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 8,
-        "contexts": 7,
-        "window_contexts": 9,
+        "decisions": 9,
+        "contexts": 8,
+        "window_contexts": 10,
         "posts": 9,
     }
 )

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
 import regex
 
+from backstory.text.chunking.abbreviations import goes_on
+
 Range: TypeAlias = tuple[int, int]
 
 _WORD = re.compile(r"\S+")
 _GRAPHEME = regex.compile(r"\X")
+_LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
 _SENTENCE_BREAK = re.compile(
     r"""
       [\n\r\v\f\x85\u2028\u2029]\s*                         # a line end
@@ -32,7 +35,6 @@ _SENTENCE_BREAK = re.compile(
 )
 _ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
 _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
-_ITEM_NUMBER = re.compile(r"\d{1,9}[.)]")
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
@@ -46,7 +48,15 @@ def split_sentences(text: str, start: int, end: int) -> list[Range]:
     Returns:
         Start and end of every sentence, without the whitespace around it.
     """
-    return _strip(text, start, end, (match.end() for match in _SENTENCE_BREAK.finditer(text, start, end)))
+    return _strip(text, start, end, _find_sentence_ends(text, start, end))
+
+
+def _find_sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+    for match in _SENTENCE_BREAK.finditer(text, start, end):
+        stop, after = match.span()
+        is_inside_line = start < stop < after < end and text[stop] not in _LINE_ENDS
+        if not (is_inside_line and goes_on(text, stop, after)):
+            yield after
 
 
 def join_wrapped(text: str, sentences: Iterable[Range]) -> list[Range]:
@@ -71,7 +81,7 @@ def join_wrapped(text: str, sentences: Iterable[Range]) -> list[Range]:
 def _goes_on(text: str, before: Range, start: int) -> bool:
     gap = text[before[1] : start]
     sentence = text[before[0] : before[1]]
-    if _ITEM_NUMBER.fullmatch(sentence) or sentence.startswith("|"):
+    if sentence.startswith("|"):
         return "\n" not in gap
     return (
         gap.count("\n") == 1
