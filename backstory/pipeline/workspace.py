@@ -48,6 +48,11 @@ class Workspace(WorkspacePaths):
         return self.chats_dir.is_dir() or bool(list_partitions(self.tables, "messages"))
 
     @property
+    def hides_names(self) -> bool:
+        """Whether the real names of members are replaced in the tables."""
+        return self.settings.privacy.pseudonyms and self.has_chats
+
+    @property
     def feeds_back(self) -> bool:
         """Whether written posts are documents for later windows."""
         return self.settings.writers.feedback == "on"

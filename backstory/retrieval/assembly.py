@@ -32,7 +32,14 @@ from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.retrieval.selection.title_match import match_titles
 from backstory.settings.models import ContextSettings, RAGSettings, RerankSettings, Settings
 from backstory.text.leaks import FindLeaks, find_no_leaks
-from backstory.text.people import ShowText, show_as_written
+from backstory.text.people import (
+    ListWithheld,
+    SendText,
+    ShowText,
+    send_as_written,
+    show_as_written,
+    withhold_nothing,
+)
 from backstory.text.prompts.entries import entry_budget, make_entry_counter
 
 # Sums over many rows differ in their last digits from run to run; tables must be identical.
@@ -79,6 +86,7 @@ class Retrieval:
         rerank: How much of a window and of each chunk the reranker sees.
         find_leaks: Finds the labels of topics that hold a real name of an author.
         judgements: Judgements of earlier runs; None keeps none.
+        send: Gives each text as the reranker is sent it, or withholds it.
         separate_posts: Whether the index may hold posts that Backstory wrote. They are searched by themselves and have
             places of their own, so that nothing of what people wrote gives way to them.
         posts_of: Which posts the windows of a conversation may find; None for all.
@@ -92,6 +100,7 @@ class Retrieval:
     rerank: RerankSettings = field(default_factory=RerankSettings)
     find_leaks: FindLeaks = find_no_leaks
     judgements: JudgementCache | None = None
+    send: SendText = send_as_written
     separate_posts: bool = False
     posts_of: PostsOf | None = None
     document_fit: DocumentFit | None = None
@@ -115,21 +124,33 @@ class Retrieval:
             rerank=settings.rerank,
         )
 
-    def run(self, windows: pl.DataFrame, window_chunks: pl.DataFrame, vectors: Vectors) -> Retrieved:
+    def run(
+        self,
+        windows: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        vectors: Vectors,
+        *,
+        show: ShowText = show_as_written,
+        list_withheld: ListWithheld = withhold_nothing,
+    ) -> Retrieved:
         """Find the contexts of windows.
 
         Args:
             windows: Table ``windows``.
             window_chunks: Table ``window_chunks`` of these windows.
             vectors: Unit vectors of the query chunks, shape ``(len(window_chunks), dimension)``.
+            show: Shows a text of a document in the contexts.
+            list_withheld: Lists those of the found documents, by id, that no context may hold.
 
         Raises:
             ModelError: The reranker could not be used.
         """
         queries = plan_queries(windows, window_chunks, vectors, self.rag)
         hits = self.find_hits(queries).frame
+        withheld = list_withheld(hits["document_id"].unique(maintain_order=True).to_list())
+        hits = hits.filter(~pl.col("document_id").is_in(list(withheld)))
         decisions = self.judge(hits, window_chunks, queries.vectors_of).frame
-        return Retrieved(hits, decisions, self.gather(decisions, window_chunks))
+        return Retrieved(hits, decisions, self.gather(decisions, window_chunks, show=show))
 
     def find_hits(self, queries: Queries) -> FoundHits:
         """Search for all queries of :func:`backstory.retrieval.hits.plan_queries` at once."""
@@ -295,6 +316,7 @@ class Retrieval:
             describe=self.index.describe,
             find_leaks=self.find_leaks,
             cache=self.judgements,
+            send=self.send,
         )
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from backstory.base.ids import PSEUDONYM_PREFIX
 
 ShowText: TypeAlias = Callable[[str, str, str], str]
 """Returns a text of a document as the readers of a window see it, given the ids of the window and the document."""
+
+SendText: TypeAlias = Callable[[str | None, str], str | None]
+"""Returns a text as a chat model is sent it, given the id of its document, or None for the words of who asks; None if
+it is not sent."""
+
+ListWithheld: TypeAlias = Callable[[Sequence[str]], Collection[str]]
+"""Returns those of some documents, by id, of which a chat model is sent nothing."""
 
 _PSEUDONYM: Final = re.compile(rf"{re.escape(PSEUDONYM_PREFIX)}[0-9a-f]{{10}}(?![0-9a-f])")
 
@@ -30,6 +37,16 @@ def name_people(text: str, names: Mapping[str, str]) -> str:
 def show_as_written(window_id: str, document_id: str, text: str) -> str:  # noqa: ARG001 - the signature of ShowText
     """Return the text: no name is replaced."""
     return text
+
+
+def send_as_written(document_id: str | None, text: str) -> str | None:  # noqa: ARG001 - the signature of SendText
+    """Return the text: no name is replaced, and nothing withheld."""
+    return text
+
+
+def withhold_nothing(document_ids: Sequence[str]) -> Collection[str]:  # noqa: ARG001 - the signature of ListWithheld
+    """Return no document: none is withheld."""
+    return ()
 
 
 def is_pseudonym(text: str) -> bool:

@@ -137,7 +137,10 @@ def write_post(
     if not window.messages:
         return row | {"status": "no_messages", "reason": "no message of the window has a text"}
     if not context.citations and settings.without_context == "skip":
-        reason = f"the context is {context.status}, and writers.without_context is skip"
+        # A context of this status has documents, unless each of them is withheld from the model.
+        is_withheld = context.status == "ok"
+        why = "no model may be sent its documents" if is_withheld else f"the context is {context.status}"
+        reason = f"{why}, and writers.without_context is skip"
         return row | {"status": "no_context", "reason": reason}
     request = writer.hash_request(window, context) if isinstance(writer, RecordedWriter) else None
     if request is not None and discretion.rule == "reject":

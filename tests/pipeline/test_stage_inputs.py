@@ -374,7 +374,8 @@ def test_every_setting_is_changed_by_some_test() -> None:
 
 def test_the_named_settings_of_a_stage_are_those_that_it_reads(model_folders: Path) -> None:
     given = [{**change.given, change.setting: change.value} for change in CHANGES]
-    given += [CROSS, {"writers.provider": "gemini", "writers.model": "gemini-2.5-flash"}]
+    given += [CROSS, {"rerank.provider": "gemini"}]
+    given += [{"writers.provider": "gemini", "writers.model": "gemini-2.5-flash"}]
     workspaces = [Workspace(model_folders, settings) for one in given if (settings := validate_settings(one))]
     for stage in STAGES:
         read = {name for workspace in workspaces for name in read_by(workspace, stage.table)}

@@ -19,6 +19,7 @@ from backstory.interfaces.library.results import ContextAnswer, ContextDocument,
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.models.embeddings.embed import embed_texts
 from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.chats.model_view import ModelView
 from backstory.retrieval.assembly import Retrieval, Retrieved
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import add_budget_of_posts
@@ -129,7 +130,7 @@ def make_context(
     rag = snapshot.workspace.located_settings.rag.model_copy(
         update={"as_of": plan.as_of is not None, "plan": "chunked"}
     )
-    return _cover(snapshot, text, windows, chunks, rag, plan, notes, posts_of=None)
+    return _cover(snapshot, text, windows, chunks, rag, plan, notes, posts_of=None, conversation=None)
 
 
 def make_window_context(
@@ -170,7 +171,17 @@ def make_window_context(
     from backstory.pipeline.incremental.visible_documents import find_posts_of
 
     posts_of = find_posts_of(workspace)
-    return _cover(snapshot, window["window_id"], windows, chunks, rag, plan, notes, posts_of=posts_of)
+    return _cover(
+        snapshot,
+        window["window_id"],
+        windows,
+        chunks,
+        rag,
+        plan,
+        notes,
+        posts_of=posts_of,
+        conversation=window["conversation_id"],
+    )
 
 
 def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
@@ -197,6 +208,7 @@ def _cover(
     notes: Sequence[str],
     *,
     posts_of: PostsOf | None,
+    conversation: str | None,
 ) -> ContextAnswer:
     """Search for the query chunks of one window, and describe the documents that serve them."""
     workspace, index = snapshot.workspace, snapshot.index
@@ -213,11 +225,15 @@ def _cover(
         reranker=workspace.reranker,
         rerank=settings.rerank,
         judgements=workspace.judgements,
+        send=ModelView(workspace, settings.rerank).send,
         separate_posts=workspace.feeds_back,
         posts_of=posts_of,
         document_fit=workspace.document_fit,
     )
-    retrieved = retrieval.run(windows, chunks, embedded.vectors)
+    view = ModelView(workspace, None, conversation)
+    retrieved = retrieval.run(
+        windows, chunks, embedded.vectors, show=view.show, list_withheld=view.list_withheld
+    )
     # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
     posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
     by_people = ~pl.col("chunk_id").is_in(posts)
@@ -249,7 +265,7 @@ def _cover(
         recommendation=assessed["recommendation"],
         index_version=index.version,
         degraded=snapshot.served.degraded,
-        notes=(*notes, *filter(None, [snapshot.served.degraded])),
+        notes=(*notes, *view.list_notes(), *filter(None, [snapshot.served.degraded])),
     )
 
 

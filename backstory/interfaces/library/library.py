@@ -418,7 +418,8 @@ class Library:
             The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
 
         Raises:
-            InputError: No document has this name or several have it, or an argument is out of its range.
+            InputError: No document has this name or several have it, an argument is out of its range, or the settings
+                withhold the document from the model.
             NoIndexError: Nothing is indexed yet.
             ModelError: The model could not be used at all.
             BudgetExhaustedError: A budget is used up, and no section was summarized.

@@ -17,6 +17,7 @@ from backstory.models.rerankers.protocol import (
     QueryChunk,
     RerankRequest,
 )
+from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_snippet
 
@@ -26,7 +27,7 @@ def rerank_hits(
     question: str,
     found: Sequence[dict[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
-) -> tuple[list[dict[str, Any]], bool, str | None]:
+) -> tuple[list[dict[str, Any]], bool, list[str]]:
     """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
 
     Args:
@@ -36,8 +37,8 @@ def rerank_hits(
         described: The description of each chunk, by its id.
 
     Returns:
-        The hits, whether the reranker ordered them, and a note for the reader if it did not; None if there is nothing
-        to order.
+        The hits, whether the reranker ordered them, and notes for the reader: why it did not, if there was something to
+        order, and which documents it was not sent.
 
     Raises:
         InputError: The settings name no reranker.
@@ -51,20 +52,26 @@ def rerank_hits(
             setting="rerank.provider",
         )
     if len(found) < 2:
-        return list(found), False, None
+        return list(found), False, []
     settings = workspace.settings.rerank
-    judged, left = list(found[: settings.candidates]), list(found[settings.candidates :])
-    part = QueryChunk("question", cut_snippet(question, QUERY_CHARACTERS))
-    candidates = tuple(
-        Candidate(
-            row["chunk_id"],
-            str(described[row["chunk_id"]]["title"]),
-            cut_snippet(str(described[row["chunk_id"]]["text"]), TEXT_CHARACTERS),
-        )
-        for row in judged
-    )
+    view = ModelView(workspace, settings)
+    asked = view.send(None, question)
+    if asked is None:
+        note = "the question was not sent to the reranker, since it names a member and privacy.documents is reject"
+        return list(found), False, [note]
+    judged, candidates = list[dict[str, Any]](), list[Candidate]()
+    for row in found[: settings.candidates]:
+        chunk = described[row["chunk_id"]]
+        title, text = (view.send(chunk["document_id"], str(chunk[name])) for name in ("title", "text"))
+        if title is not None and text is not None:
+            judged.append(row)
+            candidates.append(Candidate(row["chunk_id"], title, cut_snippet(text, TEXT_CHARACTERS)))
+    notes = [f"for the reranker, {note}" for note in view.list_notes()]
+    if len(judged) < 2:
+        return list(found), False, notes
+    part = QueryChunk("question", cut_snippet(asked, QUERY_CHARACTERS))
     scores = np.array([[row["score"] for row in judged]])
-    request = RerankRequest(digest([question], length=16), (part,), (part,), candidates, scores)
+    request = RerankRequest(digest([question], length=16), (part,), (part,), tuple(candidates), scores)
     key = {request.window_id: hash_request(reranker.id, request)}
     answer = workspace.judgements.get(key).get(request.window_id)
     if answer is None:
@@ -72,11 +79,11 @@ def rerank_hits(
         if answer.note is None:
             workspace.judgements.put({request.window_id: (key[request.window_id], answer)})
     if answer.note is not None:
-        return (
-            list(found),
-            False,
-            f"the reranker's answer was {answer.note}; the hits stay in the order of the search",
-        )
+        kept = f"the reranker's answer was {answer.note}; the hits stay in the order of the search"
+        return list(found), False, [kept, *notes]
     values = np.nan_to_num(answer.values, nan=0.0).max(axis=0)
     order = np.argsort(-values, kind="stable").tolist()
-    return [*(judged[place] for place in order), *left], True, None
+    # What was not judged keeps its place.
+    ids = {row["chunk_id"] for row in judged}
+    ordered = iter([judged[place] for place in order])
+    return [next(ordered) if row["chunk_id"] in ids else row for row in found], True, notes

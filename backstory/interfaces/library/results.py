@@ -295,7 +295,8 @@ class Summary(Result):
         description="Model and its parameters; extractive:1 chooses sentences without a model."
     )
     notes: tuple[str, ...] = Field(
-        description="What a reader must know of the document: what of it was not read, and if its file has changed."
+        description="What a reader must know: what of the document was not read, whether its file has changed, and "
+        "whether names of people in it were replaced before a model read it."
     )
 
 

@@ -203,8 +203,8 @@ class _Searched:
         if self.plan.rerank:
             from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
 
-            found, reranked, note = rerank_hits(self.snapshot.workspace, question, found, described)
-            notes += [note] if note else []
+            found, reranked, told = rerank_hits(self.snapshot.workspace, question, found, described)
+            notes += told
         found = found[:wanted]
         texts = [str(described[row["chunk_id"]]["text"]) for row in found]
         shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)

@@ -9,6 +9,7 @@ from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.freshness import describe_change
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.interfaces.library.text_positions import PlacedText, cite
+from backstory.pipeline.chats.model_view import ModelView
 from backstory.text.chunking.pages import Pages
 from backstory.writing.summaries.prompt import list_pages
 from backstory.writing.summaries.request import STYLES, Source
@@ -25,7 +26,8 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         max_words: Maximum number of words per section, at least 1.
 
     Raises:
-        InputError: No document has this name or several have it, or an argument is out of its range.
+        InputError: No document has this name or several have it, an argument is out of its range, or the settings
+            withhold the document from the model.
         ModelError: The model could not be used at all.
         BudgetExhaustedError: A budget is used up, and no section was summarized.
     """
@@ -45,10 +47,25 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         )
     row = corpus.find(name)
     placed, document = place_text(row), corpus.describe(row)
-    source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision)
-    summarizer = corpus.workspace.summarizer
+    workspace = corpus.workspace
+    view = ModelView(workspace, workspace.settings.summaries)
+    if view.list_withheld([document.document_id]):
+        raise InputError(
+            f"{document.uri} names members of a chat, so that no model is sent it while privacy.documents is reject; "
+            "set summaries.provider to extractive, or privacy.documents to replace",
+            code="withheld_document",
+            name=name,
+            uri=document.uri,
+            setting="privacy.documents",
+        )
+
+    def send(text: str) -> str:
+        return view.show("", document.document_id, text)
+
+    source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision, send)
+    summarizer = workspace.summarizer
     made = summarize(source, summarizer, style, max_words)
-    changed = describe_change(corpus.workspace, document.uri, document.revision)
+    changed = describe_change(workspace, document.uri, document.revision)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
     return Summary(
         document=document,
@@ -63,7 +80,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         section_summaries=sections,
         citations=tuple(_list_citations(made, sections, document)),
         model=summarizer.id,
-        notes=tuple(note for note in (document.note, changed) if note),
+        notes=tuple(note for note in (document.note, changed, *view.list_notes()) if note),
     )
 
 

@@ -114,6 +114,7 @@ class Judgements:
         scale: Unit and threshold of the values.
         separate: Whether the rows are separate topics. Rows that are single query chunks may be about the same.
         note: Why there are no judgements, such as ``blocked (SAFETY)``; None if there are.
+        unsent: Positions of the candidates that the rater was not shown, since their documents are withheld.
     """
 
     topics: tuple[Topic, ...]
@@ -121,6 +122,7 @@ class Judgements:
     scale: Scale
     separate: bool
     note: str | None = None
+    unsent: tuple[int, ...] = ()
 
     @classmethod
     def withheld(cls, candidates: int, scale: Scale, note: str) -> Self:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
@@ -25,6 +26,7 @@ from backstory.models.rerankers.protocol import (
 )
 from backstory.settings.models import RerankSettings
 from backstory.text.leaks import FindLeaks, find_no_leaks
+from backstory.text.people import SendText, send_as_written
 from backstory.text.prompts.entries import cut_snippet, cut_to_common_length, name_messages
 
 logger = logging.getLogger(__name__)
@@ -54,7 +56,8 @@ class Reranking:
     Attributes:
         candidates: Number of chunks to select for the reranker.
         counts: Numbers of judged windows, of windows among them without usable judgements, of topics that no candidate
-            serves, of windows whose judgements an earlier run has kept, and of requests sent to a service.
+            serves, of windows whose judgements an earlier run has kept, of requests sent to a service, and of
+            candidates that were withheld from it.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Reranking:
         describe: Describe,
         find_leaks: FindLeaks = find_no_leaks,
         cache: JudgementCache | None = None,
+        send: SendText = send_as_written,
     ) -> None:
         """Set the reranker and the tables that its requests are made from.
 
@@ -73,10 +77,11 @@ class Reranking:
             reranker: Judges the candidates.
             settings: How many candidates and characters the reranker is shown.
             window_chunks: Table ``window_chunks`` of the windows.
-            describe: Gives ``chunk_id``, ``title`` and ``text`` of stored chunks, such as
+            describe: Gives ``chunk_id``, ``document_id``, ``title`` and ``text`` of stored chunks, such as
                 :meth:`backstory.index.search.SearchIndex.describe`.
             find_leaks: Finds the labels of topics that hold a real name. Called only if there is a label.
             cache: Judgements of earlier runs; None keeps none.
+            send: Gives each text as the reranker is sent it, or withholds it.
         """
         self.candidates = settings.candidates
         self.counts = {
@@ -85,6 +90,7 @@ class Reranking:
             "rerank_uncovered_topics": 0,
             "rerank_recalled": 0,
             "rerank_api_calls": 0,
+            "rerank_withheld_candidates": 0,
         }
         self._reranker = reranker
         self._settings = settings
@@ -92,6 +98,7 @@ class Reranking:
         self._describe = describe
         self._find_leaks = find_leaks
         self._cache = cache
+        self._send = send
 
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
         """Have the candidates of each window judged.
@@ -100,7 +107,8 @@ class Reranking:
             shortlists: Candidates by window.
 
         Returns:
-            The judgements by window; windows with fewer than two candidates are not judged.
+            The judgements by window; a window is not judged if fewer than two of its candidates may be sent, or its
+            own words may not.
 
         Raises:
             ModelError: The model could not be used.
@@ -108,9 +116,8 @@ class Reranking:
         contested = {
             window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1
         }
-        results = self._recall_or_ask(
-            {request.window_id: request for request in self._make_requests(contested)}
-        )
+        requests = {request.window_id: request for request in self._make_requests(contested)}
+        results = self._recall_or_ask(requests)
         self.counts["reranked_windows"] += len(results)
         for window_id, result in results.items():
             self.counts["rerank_uncovered_topics"] += len(result.uncovered)
@@ -119,7 +126,10 @@ class Reranking:
                 logger.warning(
                     "reranker left the order unchanged window=%s answer=%s", window_id, result.note
                 )
-        return results
+        return {
+            window_id: _spread(result, requests[window_id], contested[window_id])
+            for window_id, result in results.items()
+        }
 
     def _recall_or_ask(self, requests: Mapping[str, RerankRequest]) -> dict[str, Judgements]:
         """Take judgements from the cache, and ask about the other windows; answers without judgements are not kept."""
@@ -178,29 +188,46 @@ class Reranking:
 
     def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
         chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
+        sent = [self._send(None, text) for text in chunks["text"]]
+        withheld = {
+            window_id for window_id, text in zip(chunks["window_id"], sent, strict=True) if text is None
+        }
+        chunks = chunks.with_columns(text=pl.Series(sent, dtype=pl.String)).filter(
+            ~pl.col("window_id").is_in(list(withheld))
+        )
+        shortlists = {key: listed for key, listed in shortlists.items() if key not in withheld}
         parts = _list_parts(chunks, QUERY_CHARACTERS)
         query_texts = dict(chunks.select("chunk_id", "text").iter_rows())
-        wanted = list(
-            dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
-        )
-        texts = {
-            chunk_id: (title, cut_snippet(text, TEXT_CHARACTERS))
-            for chunk_id, title, text in self._describe(wanted)
-            .select("chunk_id", "title", "text")
-            .iter_rows()
-        }
+        shown = self._show_candidates(shortlists)
         requests = []
         for window_id, listed in shortlists.items():
+            places = [place for place, chunk_id in enumerate(listed.chunk_ids) if chunk_id in shown]
+            self.counts["rerank_withheld_candidates"] += len(listed.chunk_ids) - len(places)
+            if len(places) < 2:
+                continue
             window = {f"{window_id}#{WHOLE_WINDOW}": "\n\n".join(part.text for part in parts[window_id])}
-            queries = (
+            queries = tuple(
                 QueryChunk(query_id, window[query_id] if query_id in window else query_texts[query_id])
                 for query_id in listed.query_ids
             )
-            candidates = (Candidate(chunk_id, *texts[chunk_id]) for chunk_id in listed.chunk_ids)
+            candidates = tuple(shown[listed.chunk_ids[place]] for place in places)
             requests.append(
-                RerankRequest(window_id, parts[window_id], tuple(queries), tuple(candidates), listed.scores)
+                RerankRequest(window_id, parts[window_id], queries, candidates, listed.scores[:, places])
             )
         return requests
+
+    def _show_candidates(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Candidate]:
+        """Return what the reranker is shown of each candidate; nothing of one that may not be sent."""
+        wanted = list(
+            dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
+        )
+        described = self._describe(wanted).select("chunk_id", "document_id", "title", "text")
+        shown = {}
+        for chunk_id, document_id, written_title, written_text in described.iter_rows():
+            title, text = self._send(document_id, written_title), self._send(document_id, written_text)
+            if title is not None and text is not None:
+                shown[chunk_id] = Candidate(chunk_id, title, cut_snippet(text, TEXT_CHARACTERS))
+        return shown
 
     def _drop_leaks(self, results: dict[str, Judgements]) -> dict[str, Judgements]:
         """Take the label away from topics whose label holds a real name; their messages still tell what is meant."""
@@ -216,6 +243,17 @@ class Reranking:
             window_id: replace(result, topics=tuple(clean(topic) for topic in result.topics))
             for window_id, result in results.items()
         }
+
+
+def _spread(result: Judgements, request: RerankRequest, listed: Shortlist) -> Judgements:
+    """Return the judgements of all candidates of a window from those of the candidates that were sent."""
+    sent = {candidate.chunk_id for candidate in request.candidates}
+    unsent = tuple(place for place, chunk_id in enumerate(listed.chunk_ids) if chunk_id not in sent)
+    if not unsent:
+        return result
+    values = np.full((len(result.topics), len(listed.chunk_ids)), np.nan)
+    values[:, [place for place in range(len(listed.chunk_ids)) if place not in unsent]] = result.values
+    return replace(result, values=values, unsent=unsent)
 
 
 def _list_parts(window_chunks: pl.DataFrame, characters: int) -> dict[str, tuple[QueryChunk, ...]]:

@@ -1,15 +1,16 @@
 """Documents that name members of a chat: which they are, and their text as readers see it.
 
-The documents stay as they are. Under ``privacy.documents: replace`` the names in what is shown of them, to people and
-to models, are those that readers see. Which documents hold names is recorded, so that a run reads the real names, which
-only the exports hold, where it must replace one, and nowhere else.
+The documents stay as they are. Under ``privacy.documents: replace`` the names in what is shown of them to people are
+those that readers see; :mod:`backstory.pipeline.chats.model_view` shows them to models.
+Which documents hold names is recorded, so that a run reads the real names, which only the exports hold, where it must
+replace one, and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -19,26 +20,14 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.written import is_of_source
-from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
-from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.names import Found, NameFinder, replace_found
-from backstory.ingest.privacy.possessives import write_possessive
-from backstory.ingest.privacy.pseudonyms import make_pseudonym
-from backstory.ingest.privacy.secret_file import load_secret
-from backstory.ingest.privacy.surnames import (
-    SurnameFinder,
-    find_surname,
-    list_clear_surnames,
-    spell_surname,
-)
+from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.sources.web_address import list_link_places, make_linker
+from backstory.pipeline.chats.member_names import MemberNames
 from backstory.pipeline.chats.people import People, hash_names, read_people
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import WHOLE, scan_table
-from backstory.text.languages import detect_language
-from backstory.text.stemmers import find_stemmer, list_stop_words
 from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
@@ -66,71 +55,10 @@ class NamedDocument:
     by_surname: Sequence[str] = ()
     in_link: Sequence[str] = ()
 
-
-class _MemberNames:
-    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        settings = workspace.settings.conversations
-        names = workspace.last_reading.read_names(workspace.chats_dir, settings)
-        aliases = workspace.last_reading.read_aliases(workspace.chats_dir, settings)
-        self.finder = NameFinder(names)
-        self._secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
-        self._people = {
-            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
-        }
-        forgotten = read_forgotten(workspace.forgotten)
-        self._gone = {
-            self._make_pseudonym(self.finder.person(name)): forgotten.token(name)
-            for name in list_forgotten_members(names, forgotten)
-        }
-
-    def identify(self, person: str) -> str:
-        """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
-        pseudonym = self._make_pseudonym(person)
-        return self._gone.get(pseudonym, pseudonym)
-
-    @cached_property
-    def surnames(self) -> Mapping[str, Mapping[str, str]]:
-        """The surnames of all members by pseudonym, each with the name that it is of."""
-        surnames: dict[str, dict[str, str]] = defaultdict(dict)
-        for person in self.finder.list_people():
-            if surname := find_surname(person):
-                surnames[self.identify(person)][surname] = person
-        return surnames
-
-    def find(self, text: str, by_surname: Iterable[str]) -> list[Found]:
-        """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
-        surnames = {surname: person for key in by_surname for surname, person in self.surnames[key].items()}
-        return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
-
-    def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
-        """List the members whom a document names in full, and whose surname alone can be nobody else's in it."""
-        if not found:
-            return []
-        stop_words = list_stop_words(find_stemmer(detect_language([text])))
-        owners: dict[str, set[str]] = defaultdict(set)
-        full = set[str]()
-        for match in found:
-            key, surname = self.identify(match.person), find_surname(match.person)
-            for known in (*self.surnames.get(key, ()), *([surname] if surname else [])):
-                for letters in spell_surname(known):
-                    owners[letters].add(key)
-            if surname and (not match.is_mention or fold(surname) in fold(text[match.start : match.end])):
-                full.add(key)
-        candidates = {
-            key: self.surnames[key]
-            for key in sorted(full & self.surnames.keys())
-            if all(
-                owners[letters] == {key} for known in self.surnames[key] for letters in spell_surname(known)
-            )
-        }
-        people = {surname: person for of_one in candidates.values() for surname, person in of_one.items()}
-        clear = list_clear_surnames(text, people, found, stop_words)
-        return [key for key, surnames in candidates.items() if clear.issuperset(surnames)]
-
-    def _make_pseudonym(self, person: str) -> str:
-        return make_pseudonym(self._people.get(person, person), self._secret)
+    @property
+    def is_named(self) -> bool:
+        """Whether it, its path or a link to it names anybody."""
+        return bool(self.people or self.in_path or self.in_link)
 
 
 class DocumentView:
@@ -154,19 +82,13 @@ class DocumentView:
             return text
         conversation = self._conversations[window_id]
         if conversation not in self._known:
-            self._known[conversation] = _name_everybody(self._people, conversation, self._named)
-        known = self._known[conversation]
-        names, by_surname = self._names, self._named[document_id].by_surname
-
-        def write(found: Found, written: str) -> str:
-            pseudonym = names.identify(found.person)
-            return write_possessive(known.get(pseudonym, pseudonym), written)
-
-        return replace_found(text, lambda part: names.find(part, by_surname), write)
+            self._known[conversation] = name_everybody(self._people, conversation, self._named)
+        by_surname = self._named[document_id].by_surname
+        return self._names.replace(text, by_surname, self._known[conversation])
 
     @cached_property
-    def _names(self) -> _MemberNames:
-        return _MemberNames(self._workspace)
+    def _names(self) -> MemberNames:
+        return MemberNames(self._workspace)
 
 
 def record_named_documents(workspace: Workspace) -> None:
@@ -174,27 +96,15 @@ def record_named_documents(workspace: Workspace) -> None:
 
     What Backstory wrote is not searched, unless a person has edited it: no post is written with a name.
     """
-    if not _hides(workspace):
+    if not workspace.hides_names:
         for table in (_NAMED, _SEARCHED):
             workspace.ledger.forget(table, workspace.ledger.read(table))
         return
-    made_by = digest(
-        [
-            _VERSION,
-            hash_names(workspace),
-            read_forgotten(workspace.forgotten).fingerprint,
-            *list_link_places(workspace),
-        ]
-    )
+    made_by = _describe_search(workspace)
     all_of_them = Entry(made_by, content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
     if workspace.ledger.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
-    documents = scan_table(workspace.tables, "documents").filter(status="ok")
-    documents = documents.select(
-        "document_id",
-        "uri",
-        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
-    )
+    documents = _scan_texts(workspace)
     # The file of a revision may have another text: that of another program or version of a reader.
     texts = documents.select("document_id", "text").collect()
     inputs = {key: digest([made_by, text]) for key, text in texts.iter_rows()}
@@ -226,15 +136,49 @@ def record_named_documents(workspace: Workspace) -> None:
     workspace.ledger.record(_SEARCHED, {WHOLE: all_of_them})
 
 
+def _describe_search(workspace: Workspace) -> str:
+    """Hash what decides which names a search finds in a text."""
+    return digest(
+        [
+            _VERSION,
+            hash_names(workspace),
+            read_forgotten(workspace.forgotten).fingerprint,
+            *list_link_places(workspace),
+        ]
+    )
+
+
+def _scan_texts(workspace: Workspace) -> pl.LazyFrame:
+    """Scan what is searched of the documents: id, uri, and title, tags and text as one text."""
+    documents = scan_table(workspace.tables, "documents").filter(status="ok")
+    return documents.select(
+        "document_id",
+        "uri",
+        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
+    )
+
+
+def read_present_names(workspace: Workspace) -> dict[str, NamedDocument] | None:
+    """Read the documents that name members, by id; None if documents or names have changed since the last run."""
+    now = Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
+    known = workspace.ledger.read(_SEARCHED).get(WHOLE)
+    return read_named_documents(workspace) if known == now else None
+
+
+def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dict[str, NamedDocument]:
+    """Search some documents for names of members, and return those that name any, by id.
+
+    Nothing is recorded, since a run may be under way in another process.
+    """
+    rows = _scan_texts(workspace).filter(pl.col("document_id").is_in(list(document_ids))).collect()
+    return {key: found for key, found in _search_those_of_people(workspace, rows).items() if found.is_named}
+
+
 def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
     """Read the documents that name members, by id, as the last run found them."""
     known = workspace.ledger.read(_NAMED)
     documents = {key: _parse(entry.content) for key, entry in sorted(known.items())}
-    return {
-        key: document
-        for key, document in documents.items()
-        if document.people or document.in_path or document.in_link
-    }
+    return {key: document for key, document in documents.items() if document.is_named}
 
 
 def _parse(content: str) -> NamedDocument:
@@ -250,7 +194,7 @@ def hash_named_documents(workspace: Workspace) -> str:
     named, people = read_named_documents(workspace), read_people(workspace)
     if not named:  # else a further conversation would make all contexts stale
         return ""
-    shown = {conversation: _name_everybody(people, conversation, named) for conversation in people.seen}
+    shown = {conversation: name_everybody(people, conversation, named) for conversation in people.seen}
     mentioned = {person for document in named.values() for person in document.people}
     return digest_json(
         [
@@ -258,6 +202,21 @@ def hash_named_documents(workspace: Workspace) -> str:
             {key: {person: names.get(person) for person in mentioned} for key, names in shown.items()},
         ]
     )
+
+
+def hash_sent_documents(workspace: Workspace) -> str:
+    """Hash which documents name whom, where that decides what chat models are sent; empty if it does not."""
+    if not workspace.hides_names or workspace.settings.privacy.documents == "keep":
+        return ""
+    named = {key: document for key, document in read_named_documents(workspace).items() if document.people}
+    return digest_json({key: [one.people, one.by_surname] for key, one in named.items()}) if named else ""
+
+
+def list_withheld(workspace: Workspace) -> list[str]:
+    """List the ids of documents that no chat model is sent, since they name members."""
+    if not workspace.hides_names or workspace.settings.privacy.documents != "reject":
+        return []
+    return [key for key, document in read_named_documents(workspace).items() if document.people]
 
 
 def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
@@ -271,7 +230,8 @@ def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
     done = {
         "replace": "what is shown of them has the names that readers see",
         "keep": "privacy.documents is keep, so contexts and posts hold them",
-        "reject": "privacy.documents is reject, so contexts hold them, and posts that do are rejected",
+        "reject": "privacy.documents is reject, so no chat model is sent these documents, contexts hold the names, "
+        "and posts that do are rejected",
     }[workspace.settings.privacy.documents]
     notice = (
         f"{len(named)} {inflect(len(named), 'document')} with {count} names of members: {listed}; {done}."
@@ -281,7 +241,7 @@ def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
 
 def list_unlinked(workspace: Workspace) -> list[str]:
     """List the ids of documents to which no post may link, since their paths or links name members."""
-    if not _hides(workspace) or workspace.settings.privacy.documents == "keep":
+    if not workspace.hides_names or workspace.settings.privacy.documents == "keep":
         return []
     return [
         key
@@ -303,7 +263,7 @@ def list_hidden_names(workspace: Workspace) -> list[str]:
         for document in read_named_documents(workspace).values()
         for person in [*document.people, *document.in_path, *document.in_link]
     }
-    members = _MemberNames(workspace)
+    members = MemberNames(workspace)
     return [name for name in names if members.identify(members.finder.person(name)) not in shown]
 
 
@@ -333,14 +293,12 @@ def _search_those_of_people(workspace: Workspace, rows: pl.DataFrame) -> dict[st
     unnamed = rows.filter(is_ours).select("document_id", "uri")
     others = rows.filter(~is_ours)
     # The real names are read from the exports, which takes long, only if there is something to search.
-    found = (
-        {} if others.is_empty() else dict(_search(others, _MemberNames(workspace), make_linker(workspace)))
-    )
+    found = {} if others.is_empty() else dict(_search(others, MemberNames(workspace), make_linker(workspace)))
     return found | {key: NamedDocument(uri, {}, []) for key, uri in unnamed.iter_rows()}
 
 
 def _search(
-    rows: pl.DataFrame, names: _MemberNames, link: Callable[[str], str]
+    rows: pl.DataFrame, names: MemberNames, link: Callable[[str], str]
 ) -> Iterator[tuple[str, NamedDocument]]:
     finder = names.finder
     in_text, in_path = finder.may_hold(rows["text"], "message"), finder.may_hold(rows["uri"], "identifier")
@@ -359,17 +317,14 @@ def _search(
         )
 
 
-def _name_everybody(
+def name_everybody(
     people: People, conversation: str, named: Mapping[str, NamedDocument]
 ) -> Mapping[str, str]:
+    """Return the names for readers of a conversation, also of members of others whom documents name."""
     return people.names_beside(
         conversation, {person for document in named.values() for person in document.people}
     )
 
 
-def _hides(workspace: Workspace) -> bool:
-    return workspace.settings.privacy.pseudonyms and workspace.has_chats
-
-
 def _replaces(workspace: Workspace) -> bool:
-    return _hides(workspace) and workspace.settings.privacy.documents == "replace"
+    return workspace.hides_names and workspace.settings.privacy.documents == "replace"

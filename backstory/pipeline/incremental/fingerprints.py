@@ -245,6 +245,9 @@ def _reranker(workspace: Workspace) -> SettingsRead:
         "rerank.candidates": max(settings.candidates, workspace.settings.rag.top_k),
         "rerank.query_characters": QUERY_CHARACTERS,
         "rerank.text_characters": TEXT_CHARACTERS,
+        **(
+            {} if settings.paid_model is None else {"privacy.documents": workspace.settings.privacy.documents}
+        ),
     }
 
 
@@ -342,7 +345,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "document_chunks": _Reader(_document_chunks, ("chunks",)),
         "search_index": _Reader(_search_index, ("index",)),
         "hits": _Reader(_hits, ("rag", "writers.feedback_scope")),
-        "decisions": _Reader(_decisions, ("rag", "context", "rerank")),
+        "decisions": _Reader(_decisions, ("rag", "context", "rerank", "privacy.documents")),
         "contexts": _Reader(_contexts, ("context", "privacy.documents")),
         "window_contexts": _Reader(
             _window_contexts,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import ceil
 
 import polars as pl
 
-from backstory.pipeline.incremental.report import add_counts
+from backstory.pipeline.chats.named_documents import hash_sent_documents, record_named_documents
+from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
 
 
@@ -18,6 +19,13 @@ class DecisionsStage(RetrievalStage):
     table = "decisions"
     reads = ("hits", "windows", "window_chunks", "search_index")
     contents = ("hits", "windows", "window_chunks")
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash whom the documents name, which decides what a chat model is sent of them."""
+        if self.workspace.settings.rerank.paid_model is None:
+            return {}
+        documents = hash_sent_documents(self.workspace)
+        return {key: [documents] for key in self.partitions}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Decide about the hits of the partitions."""
@@ -40,3 +48,9 @@ class DecisionsStage(RetrievalStage):
         settings = self.workspace.settings
         share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
         return {key: max(share, rows.get(key, 0)) for key in partitions}
+
+    def build(self) -> StageResult:
+        """Build the table, after the documents that a chat model is sent were searched for names of members."""
+        if self.workspace.settings.rerank.paid_model is not None:
+            record_named_documents(self.workspace)
+        return super().build()

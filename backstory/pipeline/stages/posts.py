@@ -16,7 +16,7 @@ from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.services.meter import Usage
 from backstory.pipeline.chats.leaks import make_discretion
-from backstory.pipeline.chats.named_documents import list_unlinked
+from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
@@ -104,6 +104,7 @@ class PostsStage(TableStage):
             workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
         )
         unlinked, places = list_unlinked(workspace), list_link_places(workspace)
+        withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
         names = read_people(workspace).fingerprint(self.partitions, workspace.settings.partitions.grain)
         return {
             key: digest(
@@ -114,6 +115,7 @@ class PostsStage(TableStage):
                     names[key],
                     *unlinked,
                     *places,
+                    *(f"{key} is withheld" for key in withheld),
                 ]
             )
             for key, near in neighbours.items()

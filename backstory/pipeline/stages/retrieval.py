@@ -12,6 +12,7 @@ from backstory.base.ids import digest
 from backstory.base.progress import show_progress
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
 from backstory.pipeline.incremental.report import StageResult
@@ -87,6 +88,7 @@ class RetrievalStage(TableStage):
             rerank=settings.rerank,
             find_leaks=lambda texts: make_leak_finder(workspace)(texts),
             judgements=workspace.judgements,
+            send=ModelView(workspace, settings.rerank).send,
             separate_posts=workspace.feeds_back,
             posts_of=find_posts_of(workspace),
             document_fit=workspace.document_fit,

@@ -11,7 +11,7 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
-from backstory.pipeline.chats.named_documents import list_unlinked
+from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.workspace import Workspace
@@ -42,6 +42,8 @@ def read_material(
     if wanted is not None:
         windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
     people = read_people(workspace)
+    # A prompt leaves out what no model is sent; a writer without a model quotes, and what it quotes is searched.
+    withheld = list_withheld(workspace) if workspace.settings.writers.paid_model is not None else []
     unlinked, folder = list_unlinked(workspace), workspace.settings.documents.folder
     link = make_linker(workspace)
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
@@ -49,6 +51,8 @@ def read_material(
     statuses = dict(summaries.select("window_id", "status").iter_rows())
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
+        if row["document_id"] in withheld:
+            continue
         rows_of_window[row["window_id"]].append({**row, **_locate(row, folder, unlinked, link)})
     ids = dict(windows.select("window_id", "message_ids").iter_rows())
     spans = {

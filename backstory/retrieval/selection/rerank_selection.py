@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,14 +45,16 @@ def order_judged(judgements: Judgements, listed: Shortlist, count: int, vectors:
         vectors: Gives the vectors of query chunks, if the rows are query chunks: these may be about the same.
 
     Returns:
-        At most ``count`` chosen candidates, unless the order is kept.
+        At most ``count`` chosen candidates, unless the order is kept, and between them those that the rater was not
+        shown.
     """
     if judgements.note is not None:
         return keep_order(listed)
     evidence = judgements.evidence
     serving = np.flatnonzero(evidence.max(axis=0, initial=0.0) > 0)
+    rejected = np.setdiff1d(np.arange(len(listed.chunk_ids)), [*serving, *judgements.unsent])
     if not serving.size:
-        return Order((), tuple(listed.chunk_ids))
+        return _keep_unsent((), judgements, listed, rejected)
     most = min(count, len(serving))
     if judgements.separate:
         chosen = cover_topics(evidence[:, serving], most, weights=count / (count + serving))
@@ -60,11 +63,20 @@ def order_judged(judgements: Judgements, listed: Shortlist, count: int, vectors:
         chosen = cover_evidence(
             evidence[:, serving], most, rows_alike=compare_queries(vectors.of_queries(rows))
         )
-    rejected = np.setdiff1d(np.arange(len(listed.chunk_ids)), serving)
-    return Order(
-        tuple(listed.chunk_ids[place] for place in serving[chosen]),
-        tuple(listed.chunk_ids[place] for place in rejected),
-    )
+    return _keep_unsent([listed.chunk_ids[place] for place in serving[chosen]], judgements, listed, rejected)
+
+
+def _keep_unsent(
+    chosen: Sequence[str], judgements: Judgements, listed: Shortlist, rejected: NDArray[np.int64]
+) -> Order:
+    """Order what was chosen, between the candidates that the rater was not shown, which keep their places."""
+    unsent, order, left = set(judgements.unsent), list[str](), list(chosen)
+    for place, chunk_id in enumerate(listed.chunk_ids):
+        if place in unsent:
+            order.append(chunk_id)
+        elif left:
+            order.append(left.pop(0))
+    return Order(tuple(order), tuple(listed.chunk_ids[place] for place in rejected))
 
 
 def cover_topics(evidence: Matrix, count: int, *, weights: Matrix) -> NDArray[np.int64]:

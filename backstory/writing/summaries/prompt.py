@@ -46,15 +46,18 @@ def make_summary_form(max_output_tokens: int) -> AnswerForm:
 
 
 def write_section_prompt(request: SectionRequest) -> Messages:
-    """Write the prompt of a section. The document's text is escaped, so that none of it reads as structure."""
+    """Write the prompt of a section. The document's text is escaped, so that none of it reads as structure.
+
+    The text of a page is shown by itself: a name that the end of a page divides is not found as one.
+    """
     section, source = request.section, request.source
     where = f"section {section.number} of {request.of} of a document" if request.of > 1 else "a document"
     lines = ["<section>", *_list_pages(request), "</section>"]
     if section.heading:
-        lines.insert(0, f"Headings above: {escape_line(section.heading)}")
+        lines.insert(0, f"Headings above: {escape_line(source.send(section.heading))}")
     return Messages(
         _instruct(where, request.style, request.most_words, _MARKED if section.pages else ""),
-        _enclose(source.title, lines),
+        _enclose(source, lines),
     )
 
 
@@ -69,7 +72,7 @@ def write_combining_prompt(
     what = "a document, of whose sections you get the summaries"
     return Messages(
         _instruct(what, style, most_words, _NAMED if source.pages.starts else ""),
-        _enclose(source.title, parts),
+        _enclose(source, parts),
     )
 
 
@@ -107,8 +110,9 @@ def list_pages(summary: str) -> list[int]:
     return sorted({int(page) for page in _PAGE.findall(summary)})
 
 
-def _enclose(title: str, lines: Sequence[str]) -> str:
-    return "\n".join(["<document>", f"Title: {escape_line(title)}", *lines, "</document>"])
+def _enclose(source: Source, lines: Sequence[str]) -> str:
+    title = escape_line(source.send(source.title))
+    return "\n".join(["<document>", f"Title: {title}", *lines, "</document>"])
 
 
 def _instruct(what: str, style: Style, most_words: int, where: str) -> str:
@@ -120,11 +124,11 @@ def _list_pages(request: SectionRequest) -> list[str]:
     """Return the text of a section, with a tag before each page; no text can imitate a tag."""
     section, source = request.section, request.source
     if section.pages is None:
-        return [escape_block(source.text[section.start : section.end])]
+        return [escape_block(source.send(source.text[section.start : section.end]))]
     bounds = source.pages.split(len(source.text))
     lines = []
     for page in range(section.pages[0], section.pages[1] + 1):
         start, end = bounds[page - 1]
         text = source.text[max(start, section.start) : min(end, section.end)].strip()
-        lines += [f'<page number="{page}">', escape_block(text)]
+        lines += [f'<page number="{page}">', escape_block(source.send(text))]
     return lines

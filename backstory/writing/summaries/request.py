@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
@@ -33,12 +33,14 @@ class Source:
         text: Its text.
         pages: Its pages.
         revision: Its revision; what a model writes is kept as long as the document has it.
+        send: Gives each text of it as a model is sent it.
     """
 
     title: str
     text: str
     pages: Pages
     revision: str
+    send: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)

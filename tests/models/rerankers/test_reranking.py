@@ -20,6 +20,7 @@ from backstory.retrieval.selection.strategies import VectorSources
 from backstory.settings.models import RAGSettings, RerankSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Decisions
+from backstory.text.people import SendText, send_as_written
 from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.builders.windows import make_window_chunks
 
@@ -97,7 +98,9 @@ CHUNKS = pl.concat([window_chunks_of(QUERY_TEXTS), window_chunks_of({"q4": "alon
 
 def describe(chunk_ids: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame({"chunk_id": list(chunk_ids)}).with_columns(
-        title=pl.format("Title of {}", "chunk_id"), text=pl.format("Text of {}", "chunk_id")
+        document_id="chunk_id",
+        title=pl.format("Title of {}", "chunk_id"),
+        text=pl.format("Text of {}", "chunk_id"),
     )
 
 
@@ -113,6 +116,7 @@ def judge(
     max_tokens: int = 1000,
     names: Sequence[str] | None = None,
     cache: JudgementCache | None = None,
+    send: SendText = send_as_written,
     **settings: int,
 ) -> pl.DataFrame:
     reranking = None
@@ -125,6 +129,7 @@ def judge(
             describe=describe,
             find_leaks=partial(find_naming_texts, names=names or []),
             cache=cache,
+            send=send,
         )
     decisions = select_hits(
         weigh_hits(hits_of(rows)),
@@ -160,6 +165,29 @@ def test_the_number_of_candidates_bounds_what_the_reranker_sees() -> None:
     judge(rater, BEST_TWO, candidates=1)
     shown = [[candidate.chunk_id for candidate in request.candidates] for request in rater.requests]
     assert shown == [["a", "b", "c", "d"], ["a", "b"]]
+
+
+def test_a_document_that_is_withheld_is_not_shown_and_keeps_its_place() -> None:
+    def send(document_id: str | None, text: str) -> str | None:
+        return None if document_id == "b" else f"{text}!"
+
+    rater = FixedRater({"soup": {"d": 5, "c": 4}})
+    decisions = judge(rater, RAGSettings(top_k=3, strategy="similarity"), candidates=4, send=send)
+    [request] = rater.requests
+    assert [candidate.chunk_id for candidate in request.candidates] == ["a", "c", "d"]
+    texts = [part.text for part in (*request.parts, *request.queries)]
+    assert all(text.endswith("!") for text in [*texts, *(one.title for one in request.candidates)])
+    assert kept(decisions) == ["d", "b", "c"]
+    assert set(decisions.filter(chunk_id="a", window_id="w")["cause"]) == {"below_rating"}
+    nothing = judge(FixedRater({"soup": {}}), RAGSettings(top_k=3), candidates=4, send=send)
+    assert kept(nothing) == ["b"]
+
+
+def test_a_window_whose_words_are_withheld_is_not_judged() -> None:
+    rater = FixedRater(SOUP_BEST)
+    decisions = judge(rater, BEST_TWO, candidates=4, send=lambda key, text: text if key else None)
+    assert not rater.requests
+    assert kept(decisions) == kept(judge(None, BEST_TWO))
 
 
 def test_the_budget_applies_to_the_new_order() -> None:

@@ -1,0 +1,140 @@
+"""Texts as chat models are sent them, without the names of members.
+
+The search for names takes long to load, and is loaded where a text may hold one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from backstory.base.wording import count, inflect, name_some
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.groups import ServiceSettings
+
+if TYPE_CHECKING:
+    from backstory.pipeline.chats.member_names import MemberNames
+    from backstory.pipeline.chats.named_documents import NamedDocument
+
+_LISTED: Final = 5
+
+
+class ModelView:
+    """Shows the texts of documents, and the words of who asks, as chat models are sent them.
+
+    By the setting ``privacy.documents``, names of members become the pseudonyms of the tables, or stay, or the text is
+    withheld. They are no names for readers, since a model is also asked about no conversation or several, in which
+    readers see one person by different names. Any thread may call it.
+
+    Args:
+        workspace: An open workspace.
+        model: Settings of the model; one that this process runs is sent every text as it is. None for a model that
+            somebody else asks.
+        conversation: The conversation whose readers see the answer, by whose names they know its people; None for
+            pseudonyms.
+    """
+
+    def __init__(
+        self, workspace: Workspace, model: ServiceSettings | None, conversation: str | None = None
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._rule = workspace.settings.privacy.documents
+        is_ours = model is not None and model.paid_model is None
+        self._is_open = is_ours or self._rule == "keep" or not workspace.hides_names
+        self._searched: dict[str, NamedDocument | None] = {}
+        self._withheld: dict[str, str] = {}
+        self._replaced: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def send(self, document_id: str | None, text: str) -> str | None:
+        """Return a text as it is sent; None if it is withheld. See :data:`backstory.text.people.SendText`."""
+        if self._is_open:
+            return text
+        with self._lock:
+            if document_id is None:
+                return self._send_words(text)
+            named = self._find(document_id)
+            if named is None or not named.people:
+                return text
+            if self._rule == "reject":
+                self._withheld[document_id] = named.uri
+                return None
+            self._replaced[document_id] = named.uri
+            return self._names.replace(text, named.by_surname, self._shown)
+
+    def list_withheld(self, document_ids: Iterable[str]) -> list[str]:
+        """List those of some documents that are withheld."""
+        if self._is_open or self._rule != "reject":
+            return []
+        with self._lock:
+            wanted = list(dict.fromkeys(document_ids))
+            self._search(wanted)
+            found = {key: named for key in wanted if (named := self._find(key)) is not None and named.people}
+            self._withheld |= {key: named.uri for key, named in found.items()}
+            return list(found)
+
+    def show(self, window_id: str, document_id: str, text: str) -> str:  # noqa: ARG002 - the signature of ShowText
+        """Return a text that is not withheld as it is sent; nothing of one that is."""
+        return self.send(document_id, text) or ""
+
+    def list_notes(self) -> list[str]:
+        """Say what became of the documents that name members and were asked for so far; empty if none was."""
+        with self._lock:
+            withheld, replaced = sorted(self._withheld.values()), sorted(self._replaced.values())
+        rule = f"(privacy.documents is {self._rule})"
+        notes = []
+        if withheld:
+            are = inflect(len(withheld), "was", "were")
+            of = f"{count(len(withheld), 'document')} with names of members {are} withheld"
+            notes.append(f"{of} {rule}: {name_some(withheld, _LISTED)}")
+        if replaced:
+            of = f"names of members were replaced in {count(len(replaced), 'document')}"
+            notes.append(f"{of} {rule}: {name_some(replaced, _LISTED)}")
+        return notes
+
+    def _send_words(self, text: str) -> str | None:
+        """Treat words that are of no document as a document of their own."""
+        by_surname = self._names.list_by_surname(text, found := self._names.finder.find(text, "message"))
+        if not found:
+            return text
+        return None if self._rule == "reject" else self._names.replace(text, by_surname, self._shown)
+
+    def _find(self, document_id: str) -> NamedDocument | None:
+        """Find whom a document names, also one that came after the last run."""
+        self._search([document_id])
+        known = self._searched if self._recorded is None else self._recorded
+        return known.get(document_id)
+
+    def _search(self, document_ids: Sequence[str]) -> None:
+        """Search documents that no run has searched for the present names."""
+        unknown = [key for key in document_ids if key not in self._searched]
+        if self._recorded is None and unknown:
+            from backstory.pipeline.chats.named_documents import search_documents
+
+            found = search_documents(self._workspace, unknown)
+            self._searched |= {key: found.get(key) for key in unknown}
+
+    @cached_property
+    def _shown(self) -> Mapping[str, str]:
+        if self._conversation is None:
+            return {}
+        from backstory.pipeline.chats.named_documents import name_everybody, read_named_documents
+        from backstory.pipeline.chats.people import read_people
+
+        named = self._recorded or read_named_documents(self._workspace)
+        return name_everybody(read_people(self._workspace), self._conversation, named)
+
+    @cached_property
+    def _recorded(self) -> Mapping[str, NamedDocument] | None:
+        from backstory.pipeline.chats.named_documents import read_present_names
+
+        return read_present_names(self._workspace)
+
+    @cached_property
+    def _names(self) -> MemberNames:
+        from backstory.pipeline.chats.member_names import MemberNames
+
+        return MemberNames(self._workspace)
