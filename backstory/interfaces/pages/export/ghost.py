@@ -14,6 +14,7 @@ from backstory.interfaces.pages.export.places import place_on_ghost
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.report.page import drop_controls, encode_page
 from backstory.interfaces.pages.site.addresses import name_file
+from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library
 
 GHOST_FILE: Final = "ghost.json"
@@ -45,7 +46,8 @@ def _list_posts(library: Library) -> Iterator[dict[str, Any]]:
     for post in library.posts:
         text = rewrite_links(post.text, partial(places.locate, post.path))
         moment = post.window.ended_at
-        yield _make_post(("post", post.slug), post.title, name_file(post.slug), moment, text)
+        made = _make_post(("post", post.slug), post.title, name_file(post.slug), moment, text)
+        yield made | {"custom_excerpt": describe_post(post)}
     for document in library.documents.values():
         if document.home is None and library.citing(document.document_id):
             text = write_passages(library, document, places)

@@ -10,18 +10,16 @@ from typing import Final
 from backstory.interfaces.pages.export.formats import GENERATORS, Stated
 from backstory.interfaces.pages.export.front_matter import Value, map_front_matter, write_front_matter
 from backstory.interfaces.pages.export.passages import write_passages
-from backstory.interfaces.pages.export.places import describe_post, place_pages
+from backstory.interfaces.pages.export.places import place_pages
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.report.page import encode_page
 from backstory.interfaces.pages.site.addresses import address_document, address_post, name_file
+from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library
 from backstory.settings.site import SiteSettings
-from backstory.text.prompts.entries import cut_line
 
 _SHORTCODES: Final = {"{{<": "{{&lt;", "{{%": "{{&#37;"}
 """What Hugo would take for orders in a text, and what shows the same there."""
-
-_DESCRIPTION_CHARACTERS: Final = 200
 
 
 def write_markdown_files(
@@ -45,7 +43,7 @@ def write_markdown_files(
             "date": window.ended_at,
             "tags": post.tags,
             "slug": name_file(post.slug),
-            "description": cut_line(describe_post(post), _DESCRIPTION_CHARACTERS),
+            "description": describe_post(post),
             "language": window.language,
             "conversation": window.conversation_id,
             "window": window.window_id,

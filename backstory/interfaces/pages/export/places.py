@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backstory.interfaces.pages.site.addresses import INDEX, name_file
-from backstory.interfaces.pages.site.library import Library, SitePost
+from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.links import SiteLinks, collect_links
 
 _UP: Final = "../../"
@@ -61,11 +61,6 @@ def place_on_site(library: Library, base: str | None) -> Places:
     if base is None:
         return Places(places.links, {})
     return Places(places.links, {page: f"{base}/{page}" for page in places.addresses})
-
-
-def describe_post(post: SitePost) -> str:
-    """Describe a post in a line: its topics."""
-    return ", ".join(post.topics)
 
 
 def _rename(places: Places, **beginnings: str) -> Places:

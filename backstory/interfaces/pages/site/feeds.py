@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from backstory.interfaces.pages.report.page import drop_controls, encode_page
 from backstory.interfaces.pages.site.addresses import ATOM, INDEX, JSON_FEED, address_post
+from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import SitePost
 from backstory.interfaces.pages.site.links import SiteLinks
 from backstory.interfaces.pages.site.markdown import Target, render_markdown
@@ -53,6 +54,7 @@ def write_atom(title: str, base: str, posts: Sequence[SitePost], links: SiteLink
         _add(entry, "updated", _write_moment(post.window.ended_at))
         for tag in post.tags:
             _add(entry, "category", term=tag)
+        _add(entry, "summary", describe_post(post))
         _add(entry, "content", render_absolute(post, base, links), type="html")
     return _encode(feed)
 
@@ -69,6 +71,7 @@ def write_json_feed(title: str, base: str, posts: Sequence[SitePost], links: Sit
                 "id": f"{base}/{address_post(post.slug)}",
                 "url": f"{base}/{address_post(post.slug)}",
                 "title": drop_controls(post.title),
+                "summary": drop_controls(describe_post(post)),
                 "content_html": render_absolute(post, base, links),
                 "date_published": _write_moment(post.window.ended_at),
                 "tags": [drop_controls(tag) for tag in post.tags],

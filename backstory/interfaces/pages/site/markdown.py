@@ -154,6 +154,44 @@ def list_topics(text: str) -> tuple[str, ...]:
     )
 
 
+@dataclass(frozen=True)
+class Block:
+    """A heading or a paragraph.
+
+    Attributes:
+        text: Its words in one line.
+        is_topic: Whether it is a heading of any level.
+        is_aside: Whether it quotes, or all of it is emphasized.
+        in_list: Whether it is an item of a list.
+    """
+
+    text: str
+    is_topic: bool
+    is_aside: bool
+    in_list: bool
+
+
+def list_blocks(text: str) -> list[Block]:
+    """List the headings and paragraphs of a text in order; tables and code are left out."""
+    quotes = lists = 0
+    found = []
+    for opening, inline in pairwise(_parse(text)):
+        quotes += opening.nesting if opening.type.startswith("blockquote") else 0
+        lists += opening.nesting if opening.type.startswith("list_item") else 0
+        if opening.type in ("heading_open", "paragraph_open"):
+            children = inline.children or []
+            is_emphasized = bool(children) and (children[0].type, children[-1].type) == (
+                "em_open",
+                "em_close",
+            )
+            found.append(
+                Block(
+                    _words(inline), opening.type == "heading_open", bool(quotes) or is_emphasized, bool(lists)
+                )
+            )
+    return found
+
+
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])

@@ -29,6 +29,7 @@ from backstory.interfaces.pages.site.addresses import (
     address_window,
     link_pages,
 )
+from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.entries import Entries, write_date
 from backstory.interfaces.pages.site.feeds import MOST_ENTRIES, write_atom, write_json_feed, write_sitemap
 from backstory.interfaces.pages.site.library import Library, SiteDocument, SitePost
@@ -38,7 +39,6 @@ from backstory.interfaces.pages.site.page import Page
 from backstory.interfaces.pages.site.picture import draw_picture
 from backstory.interfaces.pages.site.search_index import ASK_SCRIPT, SEARCH_SCRIPT, make_search_index
 from backstory.interfaces.pages.site.threads import BASELINE, WIDTH, draw_threads
-from backstory.text.prompts.entries import cut_line
 
 _ROOM: Final = "backstory.interfaces.pages.site"
 _FREQUENT_TAGS: Final = 24
@@ -47,7 +47,6 @@ _LISTED: Final = 100
 """Most posts of a list; older ones are in the archive."""
 _LATEST: Final = 20
 _TOPICS_OF_BEST: Final = 2
-_DESCRIPTION_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -279,9 +278,7 @@ class _Pages:
             "post.html",
             post.title,
             post=post,
-            description=cut_line(
-                f"{write_date(post.window.started_at)}: {', '.join(post.topics)}", _DESCRIPTION_CHARACTERS
-            ),
+            description=describe_post(post),
             about=entries.describe(here, post),
             people=len({message.author for message in post.window.messages if message.author}),
             body=Markdown(post.text, partial(self._links.resolve_citation, here, post), title=post.title),
