@@ -130,8 +130,9 @@ _ENVIRONMENT = """\
 | `BACKSTORY_WRITER_KEY` | The key for `writers` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_RERANK_KEY` | The key for `rerank` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_SUMMARY_KEY` | The key for `summaries` by a service of the kind `openai`, sent to its `base_url` only. |
+| `BACKSTORY_ANSWER_KEY` | The key for `answers` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_EMBEDDING_KEY` | The key for `embedding` by a service of the kind `openai`, sent to its `base_url` only. |
-| `OPENAI_API_KEY` | The same as the four above, but sent to api.openai.com only. |
+| `OPENAI_API_KEY` | The same as the five above, but sent to api.openai.com only. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
 | `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |

@@ -6,7 +6,7 @@ Every message says what is wrong, where, and what to do. A program reads the cod
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -149,6 +149,16 @@ class BatchesPendingError(BackstoryError):
 
 class WriterError(ModelError):
     """A writer plugin failed, or is not a valid ``Writer``."""
+
+
+class AnswerError(ModelError):
+    """A model gave no answer to a question, or none that can be used.
+
+    Attributes:
+        hits: What the search had found, :class:`backstory.interfaces.library.results.Hit`, best first.
+    """
+
+    hits: Sequence[Any] = ()
 
 
 class ModelFileError(ModelError):

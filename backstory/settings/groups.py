@@ -72,8 +72,6 @@ class ServiceSettings(SettingsGroup):
     """Time-out of one call."""
     max_attempts: int = Field(default=6, ge=1)
     """Most attempts of one call that fails, the first included."""
-    threads: int = Field(default=4, ge=1)
-    """Most calls at once."""
 
     @property
     def paid_model(self) -> str | None:

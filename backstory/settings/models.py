@@ -17,7 +17,7 @@ from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.privacy import PrivacySettings
 from backstory.settings.services import Service, fill_from_services
 from backstory.settings.site import SiteSettings
-from backstory.settings.writers import SummarySettings, WriterSettings
+from backstory.settings.writers import AnswerSettings, SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
 """Settings whose values no error shows."""
@@ -283,6 +283,7 @@ SERVED_GROUPS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
         "rerank": RerankSettings,
         "writers": WriterSettings,
         "summaries": SummarySettings,
+        "answers": AnswerSettings,
     }
 )
 """The groups whose `provider` may be a service."""
@@ -308,6 +309,7 @@ class Settings(SettingsGroup):
     orchestration: OrchestrationSettings = OrchestrationSettings()
     writers: WriterSettings = WriterSettings()
     summaries: SummarySettings = SummarySettings()
+    answers: AnswerSettings = AnswerSettings()
     site: SiteSettings = SiteSettings()
     services: dict[str, Service] = Field(default_factory=dict)
     """Services of models by name, to which `provider` of a group refers; `gemini` and `openai` need no entry."""

@@ -72,6 +72,10 @@ documents:
 #   provider: extractive   # extractive (no model), gemini, openai, or a name of services: `backstory summarize`
 #   model: null            # such as gemini-2.5-flash; needed for openai
 
+# answers:
+#   provider: extractive   # extractive (no model), gemini, openai, or a name of services: `backstory ask`
+#   model: null            # such as gemini-2.5-flash; needed for openai
+
 # rerank:
 #   provider: none         # none, gemini, openai or a name of services (one call per window), cross_encoder
 #   model: null            # such as gemini-2.5-flash; needed for openai

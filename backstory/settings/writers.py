@@ -110,3 +110,30 @@ class SummarySettings(LanguageModelSettings):
     """`extractive`: sentences of the document, without a model; `gemini`, `openai`, or a name of `services`."""
     max_output_tokens: int = Field(default=8192, ge=64)
     """Most tokens that the model may write about a section, its thoughts included."""
+    threads: int = Field(default=4, ge=1)
+    """Most calls at once."""
+
+
+class AnswerSettings(LanguageModelSettings):
+    """Who answers questions. No run reads these settings."""
+
+    sent: ClassVar[str] = "questions, documents and key"
+
+    provider: Literal["extractive", "gemini", "openai"] = "extractive"
+    """`extractive`: sentences of the documents, without a model; `gemini`, `openai`, or a name of `services`."""
+    unsupported: Literal["remove", "mark"] = "remove"
+    """What becomes of a model's statement that the passages it cites do not say: `mark` shows it as not supported."""
+    router: Literal["rules", "model"] = "rules"
+    """Who tells what a question asks for, such as a list: `rules` of words, or the `model`, one more call for each."""
+    max_output_tokens: int = Field(default=8192, ge=64)
+    """Most tokens that the model may write in one call, its thoughts included."""
+
+    @model_validator(mode="after")
+    def _has_a_router(self) -> Self:
+        if self.router == "model" and self.provider == "extractive":
+            raise SettingsError(
+                "router: model needs a model, such as `provider: gemini`; or write `router: rules`",
+                code="absent_setting",
+                name="provider",
+            )
+        return self

@@ -209,6 +209,13 @@ CHANGES = (
         }.items()
     ),
     *(
+        Change(f"answers.{name}", value, NOTHING, {"answers.provider": "gemini"} if name == "router" else {})
+        for name, value in {
+            "provider": "gemini", "model": "gemini-2.5-pro", "temperature": 1, "max_output_tokens": 64,
+            "unsupported": "mark", "router": "model",
+        }.items()
+    ),
+    *(
         Change(f"site.{name}", value, NOTHING)
         for name, value in {
             "base_url": "https://example.org", "title": "The plot", "front_matter": {"layout": "post"},

@@ -152,7 +152,7 @@ SWITCH_NEEDS: dict[str, dict[str, Any]] = {
     "writers.feedback=on": {"writers.provider": "digest"},
     "writers.without_context=skip": {"writers.provider": "digest"},
 }
-NEEDS_A_MODEL = {"embedding", "rerank", "summaries"}
+NEEDS_A_MODEL = {"embedding", "rerank", "summaries", "answers"}
 """Groups of which `MODEL_CHANGES` compares the inputs, since their models are not here."""
 QUICK = ("rag.enabled=False", "writers.feedback=on")
 

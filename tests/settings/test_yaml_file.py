@@ -99,7 +99,7 @@ def test_every_commented_setting_of_the_template_is_a_default(tmp_path: Path) ->
         (
             "writers:\n  base_ur: x\n",
             2,
-            "unknown setting writers.base_ur; known here: provider, model, threads",
+            "unknown setting writers.base_ur; known here: provider, model, temperature",
         ),
         (
             "writers:\n  provider: openai\n  base_url: x\n",

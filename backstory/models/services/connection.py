@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
 from backstory.base.environment import (
+    ANSWER_KEY_VARIABLE,
     EMBEDDING_KEY_VARIABLE,
     RERANK_KEY_VARIABLE,
     SUMMARY_KEY_VARIABLE,
     WRITER_KEY_VARIABLE,
 )
-from backstory.base.errors import EmbeddingError, ModelError, RerankError, WriterError
+from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
 from backstory.base.retry import TransientError, choose_delay, failure_of
 from backstory.base.telemetry.scope import observe
 from backstory.models.services.meter import CallMeter, Settle, Unmetered, Usage
@@ -90,6 +91,7 @@ class Stage:
 RERANKING: Final = Stage("rerank", RERANK_KEY_VARIABLE, "chats, documents and key", RerankError)
 WRITERS: Final = Stage("writers", WRITER_KEY_VARIABLE, "chats, documents and key", WriterError)
 SUMMARIES: Final = Stage("summaries", SUMMARY_KEY_VARIABLE, "documents and key", WriterError)
+ANSWERS: Final = Stage("answers", ANSWER_KEY_VARIABLE, "questions, documents and key", AnswerError)
 EMBEDDING: Final = Stage("embedding", EMBEDDING_KEY_VARIABLE, "chats, documents and key", EmbeddingError)
 
 

@@ -78,7 +78,8 @@ class RunHistory:
         """Make the meter of a model of a paid service.
 
         Args:
-            purpose: What it is used for: ``embedding``, ``rerank``, ``writing`` or ``summarizing``.
+            purpose: What it is used for: ``embedding``, ``rerank``, ``writing``, ``summarizing`` or
+                ``answering``.
             model: Its name.
 
         Raises:

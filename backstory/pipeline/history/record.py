@@ -25,6 +25,7 @@ EMBEDDING: Final = "embedding"
 RERANKING: Final = "rerank"
 WRITING: Final = "writing"
 SUMMARIZING: Final = "summarizing"
+ANSWERING: Final = "answering"
 
 
 @dataclass(frozen=True)
