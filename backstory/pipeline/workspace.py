@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from backstory.models.rerankers.judgement_cache import JudgementCache
     from backstory.models.rerankers.protocol import Reranker
     from backstory.pipeline.history.history import RunHistory
+    from backstory.writing.answers.choice import AnswerModels
     from backstory.writing.draft import Writer
     from backstory.writing.draft_cache import DraftCache
     from backstory.writing.summaries.request import Summarizer
@@ -163,6 +164,20 @@ class Workspace(WorkspacePaths):
         if settings.paid_model is None:
             return make_summarizer(settings, self.drafts)
         return make_summarizer(settings, self.drafts, self.runs.meter(SUMMARIZING, settings.paid_model))
+
+    @cached_property
+    def answer_models(self) -> AnswerModels | None:
+        """The models that answer questions, made once; None if answers are sentences of the documents."""
+        settings = self.settings.answers
+        if settings.paid_model is None:
+            return None
+        from backstory.pipeline.history.prices import estimate_cost, find_price
+        from backstory.pipeline.history.record import ANSWERING
+        from backstory.writing.answers.choice import make_answer_models
+
+        price = find_price(self.settings.costs, settings.paid_model)
+        meter = self.runs.meter(ANSWERING, settings.paid_model)
+        return make_answer_models(settings, meter, partial(estimate_cost, price))
 
     @cached_property
     def judgements(self) -> JudgementCache:

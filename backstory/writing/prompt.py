@@ -1,11 +1,12 @@
-"""The prompt of a model: a Jinja file with a block ``system`` and a block ``user``, filled in for one window."""
+"""The prompt of a model: a Jinja file with a block ``system`` and a block ``user``, filled in with escaped values."""
 
 from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -73,18 +74,28 @@ class Prompt:
         Raises:
             SettingsError: The template names something that does not exist, or does what the sandbox forbids.
         """
-        values = make_view(window, context) | {"max_characters": max_characters}
+        return self.render(make_view(window, context) | {"max_characters": max_characters})
+
+    def render(self, values: Mapping[str, Any]) -> Messages:
+        """Write what is sent to the model.
+
+        Args:
+            values: What the template can name, with every foreign text escaped.
+
+        Raises:
+            SettingsError: The template names something that does not exist, or does what the sandbox forbids.
+        """
         blocks = {name: self._render(name, values) for name in ("system", "user")}
         return Messages(**{name: _BLANK_LINES.sub("\n\n", text).strip() for name, text in blocks.items()})
 
-    def _render(self, block: str, values: dict[str, Any]) -> str:
+    def _render(self, block: str, values: Mapping[str, Any]) -> str:
         from jinja2 import TemplateError
 
         template = self._template
         if block not in template.blocks:
             return ""
         try:
-            return "".join(template.blocks[block](template.new_context(values)))
+            return "".join(template.blocks[block](template.new_context(dict(values))))
         except (
             TemplateError,
             TypeError,
@@ -107,7 +118,7 @@ class Prompt:
 
         environment = _make_environment()
         try:
-            code = environment.compile(self.source, name=SHIPPED, filename=self.name)
+            code = environment.compile(self.source, name=self.name, filename=self.name)
         except TemplateSyntaxError as error:
             raise SettingsError(
                 f"{self.name}:{error.lineno}: {error.message}; correct the prompt",
@@ -124,6 +135,13 @@ class Prompt:
         return template.get_corresponding_lineno(frames[-1].lineno or 1) if frames else 1
 
 
+@cache
+def load_shipped(name: str) -> Prompt:
+    """Read a prompt that ships with Backstory, once."""
+    shipped = files("backstory.writing").joinpath("prompts", name)
+    return Prompt(name, shipped.read_text(encoding="utf-8"))
+
+
 def load_prompt(path: Path | None) -> Prompt:
     """Read a prompt and check its syntax.
 
@@ -134,8 +152,7 @@ def load_prompt(path: Path | None) -> Prompt:
         SettingsError: The file cannot be read, or is no valid template; the message names the line.
     """
     if path is None:
-        shipped = files("backstory.writing").joinpath("prompts", SHIPPED)
-        return Prompt(SHIPPED, shipped.read_text(encoding="utf-8"))
+        return load_shipped(SHIPPED)
     try:
         prompt = Prompt(str(path), path.read_text(encoding="utf-8"))
     except OSError as error:

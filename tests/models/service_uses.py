@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from backstory.base.errors import EmbeddingError, ModelError, RerankError, WriterError
+from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
 from backstory.models.chat.gemini import GeminiModel
 from backstory.models.chat.model import ChatModel
 from backstory.models.chat.openai import OpenAIModel
@@ -20,12 +20,13 @@ from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.openai import OpenAIEmbedder
 from backstory.models.embeddings.service import KnownWidths, ServiceEmbedder
 from backstory.models.rerankers.llm_reranker import LLMReranker
-from backstory.models.services.connection import RERANKING, SUMMARIES, WRITERS, ServiceAccess, Stage
+from backstory.models.services.connection import ANSWERS, RERANKING, SUMMARIES, WRITERS, ServiceAccess, Stage
 from backstory.models.services.gemini import GeminiAccess
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import ServiceSettings
 from backstory.settings.models import RerankSettings
-from backstory.settings.writers import SummarySettings, WriterSettings
+from backstory.settings.writers import AnswerSettings, SummarySettings, WriterSettings
+from backstory.writing.answers.model_answer import ModelAnswerer
 from backstory.writing.draft_answer import make_post_form
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
@@ -36,6 +37,7 @@ from backstory.writing.summaries.request import UnwrittenError
 from tests.models.rerankers import rerank_requests
 from tests.models.services import chat_server, embedding_answers, gemini_server
 from tests.models.services.gemini_server import vector_of
+from tests.writing.answers.passages import make_passage
 from tests.writing.material import make_context, make_window
 from tests.writing.summaries import texts
 
@@ -438,6 +440,58 @@ class Summarizing(ChatUse):
             return Outcome(None, str(error))
 
 
+class Answering(ChatUse):
+    """Answers to questions."""
+
+    group = "answers"
+    failure = AnswerError
+    key_variable = "BACKSTORY_ANSWER_KEY"
+    settings = AnswerSettings
+    stage = ANSWERS
+    good: ClassVar[Mapping[str, Any]] = {
+        "claims": [
+            {
+                "text": "The water is warm.",
+                "citations": [{"id": "p1", "quote": "water is warm"}],
+                "parts": [1],
+            }
+        ]
+    }
+    expected: ClassVar[Any] = [("The water is warm.", "water is warm")]
+    required: ClassVar[list[str]] = ["claims"]
+
+    def make(
+        self,
+        model: ChatModel,
+        settings: Any,
+        access: ServiceAccess,  # noqa: ARG002
+        folder: Path,  # noqa: ARG002
+    ) -> ModelAnswerer:
+        return ModelAnswerer(
+            model,
+            max_output_tokens=settings.max_output_tokens,
+            unsupported=settings.unsupported,
+            price=lambda used: used.tokens / 1000,
+        )
+
+    def call(self, maker: ModelAnswerer) -> Outcome:
+        question = "How is the water of the house?"
+        passages = [make_passage("The water is warm.")]
+        try:
+            made = maker.answer(question, [question], passages, kind="lookup")
+        except AnswerError as error:
+            if error.code != "unusable_answer":
+                raise
+            return Outcome(None, str(error.values["reason"]))
+        claims = [(claim.text, claim.citations[0].quote) for claim in made.claims]
+        reason = (
+            str(made.notes[0]).partition("declined to answer: ")[2].removesuffix(".")
+            if made.refused
+            else None
+        )
+        return Outcome(claims, reason)
+
+
 class Embedding(Use):
     """Vectors of texts."""
 
@@ -469,5 +523,6 @@ CHAT_USES: Final[dict[str, ChatUse]] = {
     "write": Writing(),
     "rerank": Reranking(),
     "summarize": Summarizing(),
+    "answer": Answering(),
 }
 USES: Final[dict[str, Use]] = {**CHAT_USES, "embed": Embedding()}

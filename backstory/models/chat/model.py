@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from backstory.models.chat.messages import Messages
 from backstory.models.services.connection import CallSettings
@@ -137,8 +137,16 @@ class ChatModel(Protocol):
         """
 
 
+Repair: TypeAlias = Callable[[Messages, Answer, str], Messages]
+"""Makes of the messages, the answer that cannot be read and the reason the messages that ask once more."""
+
+
 def ask_until_usable(
-    model: ChatModel, messages: Messages, form: AnswerForm, read: Callable[[Answer], Result]
+    model: ChatModel,
+    messages: Messages,
+    form: AnswerForm,
+    read: Callable[[Answer], Result],
+    repair: Repair | None = None,
 ) -> Result:
     """Ask a model, and once more if its answer cannot be read.
 
@@ -147,6 +155,7 @@ def ask_until_usable(
         messages: The instructions and the material.
         form: The JSON to answer with.
         read: Reads the result from a whole answer, or raises :class:`UnusableAnswerError`.
+        repair: Makes the messages that ask once more; None for the same messages.
 
     Returns:
         The result of ``read``.
@@ -163,9 +172,11 @@ def ask_until_usable(
             raise UnusableAnswerError(answer.withheld.reason, answer.withheld.detail)
         try:
             return read(answer)
-        except UnusableAnswerError:
+        except UnusableAnswerError as error:
             if not attempts_left:
                 raise
+            if repair is not None:
+                messages = repair(messages, answer, str(error))
 
 
 def parse_answer(text: str) -> Any:

@@ -20,8 +20,8 @@ import regex
 from backstory.text.stemmers import find_stemmer
 from backstory.text.words import Words, find_words, list_parts
 
-Fault: TypeAlias = Literal["number", "name", "negation", "words"]
-"""What of a claim its evidence lacks: a number, a name, the same yes or no, or too many of its words."""
+Fault: TypeAlias = Literal["address", "number", "name", "negation", "words"]
+"""What of a claim its evidence lacks: a web address, a number, a name, the same yes or no, or too many of its words."""
 
 LEAST_SHARE: Final = 0.6
 """Least share of the content words of a claim that its evidence must hold."""
@@ -36,6 +36,7 @@ _BEGINNING: Final = regex.compile(r"(?:\A|[.!?…:;。！？]\s|\n)[\s\p{P}]*\Z"
 _NUMBER: Final = re.compile(r"(?<![\d.,:])(?:(?<![\w)])[-−–])?\d+(?:[.,:'\u00a0\u202f]\d+)*")
 _GROUPED: Final = re.compile(r"-?\d{1,3}(?:([.,'\u00a0\u202f])\d{3})(?:\1\d{3})*")
 _PAUSE: Final = re.compile(r"[.,;:!?](?=\s|\Z)|[()、，；：（）。！？]|\s[-–—]\s")
+_ADDRESS: Final = re.compile(r"(?:\b(?:https?|ftp)://|\bwww\.)[^\s<>()\[\]\"']+", re.IGNORECASE)
 _CAPITALISED: Final = "de"
 """The language that writes every noun with a capital."""
 
@@ -64,6 +65,8 @@ def find_fault(claim: str, evidence: Sequence[Evidence]) -> Fault | None:
         claim: The claim, Markdown.
         evidence: What it rests on, at least one.
     """
+    if not _list_addresses(claim) <= {one for each in evidence for one in _list_addresses(each.around)}:
+        return "address"
     languages = tuple(dict.fromkeys(each.language for each in evidence))
     forms = _join_forms(languages)
     titles = "\n".join(each.title for each in evidence)
@@ -161,6 +164,10 @@ def _join_forms(languages: tuple[str | None, ...]) -> _Forms:
         negations_cancel=all(language in _read_forms()["negations_that_cancel"] for language in known),
         has_capitalised_nouns=_CAPITALISED in known,
     )
+
+
+def _list_addresses(text: str) -> set[str]:
+    return {found[0].rstrip(".,;:!?*_~") for found in _ADDRESS.finditer(_unmark(text))}
 
 
 def _list_numbers(text: str, forms: _Forms) -> set[str]:

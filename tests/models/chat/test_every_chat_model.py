@@ -10,6 +10,7 @@ from backstory.models.chat.messages import Messages
 from backstory.models.chat.model import AnswerForm
 from backstory.models.rerankers.choice import make_reranker
 from backstory.models.services.meter import Unmetered
+from backstory.writing.answers.choice import make_answer_models
 from backstory.writing.choice import make_writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.choice import make_summarizer
@@ -23,6 +24,8 @@ def make_by_settings(use: ChatUse, settings: Any, folder: Path) -> Any:
         return make_reranker(settings)
     if use.group == "writers":
         return make_writer(settings, folder)
+    if use.group == "answers":
+        return make_answer_models(settings, Unmetered(), lambda _: None).answerer
     return make_summarizer(settings, DraftCache(folder / "drafts.sqlite"), Unmetered())
 
 
@@ -55,6 +58,7 @@ def test_the_texts_are_in_the_material_and_not_in_the_instructions(
         "writers": ("Who waters the greenhouse?", "[2] Document 2"),
         "rerank": ("And soup.", "Title of b"),
         "summaries": ("The water of house",),
+        "answers": ("How is the water", "The water is warm."),
     }
     sent = service.read(service.requests[0])
     for text in shown[chat_use.group]:
