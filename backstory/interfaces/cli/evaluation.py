@@ -120,8 +120,8 @@ def _print_claims(
         console.print()
     if not claims.by_message:
         console.print(
-            "The messages of this set have no topics. A claim counts as confirmed if the document is relevant to the\n"
-            "window, and nothing is known of uncovered parts."
+            "The messages of this set have no topics of its labels. A claim counts as confirmed if the document is\n"
+            "relevant to the window. Nothing is known of uncovered parts, nor of the calibration of probabilities."
         )
     if unrelated is None:
         console.print("Name another set with --unrelated to measure what is claimed of unrelated documents.")

@@ -31,6 +31,7 @@ from backstory.operations.evaluation.labelled_set import (
 )
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import PartLabels, label_parts
+from backstory.operations.evaluation.reliability import list_columns, measure_calibration_error, sum_bins
 from backstory.operations.evaluation.scoring import resample_windows
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
@@ -48,7 +49,8 @@ _DEEPER: Final = 6
 _SMALL_TALK_MESSAGES: Final = 5
 """Messages of a window of small talk."""
 _NOTHING_HIDDEN: Final = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
-_BINS: Final = 10
+_SHOWN, _FOUND = "shown", "found"
+"""Names of the pairs of a part with a document of its context, and with any document that it found."""
 _SHARE_OF_TOPIC: Final = 0.5
 """A topic counts as named uncovered, or as served, if so many of its parts are."""
 
@@ -60,7 +62,7 @@ class Claims:
     Attributes:
         name: Name of the set.
         by_message: Whether messages have topics. If not, a document counts as serving each part of a window that it is
-            relevant to, and no part is known to be uncovered.
+            relevant to, no part is known to be uncovered, and no probability of a part can be compared with labels.
         table: ``condition``, ``measure``, ``windows``, ``mean``, and the 95 % bootstrap interval over windows, ``low``
             to ``high``.
         embedder: Name of the embedding space.
@@ -156,41 +158,30 @@ def _measure_condition(
         "window_id", document_id="doc_id"
     )
     decisions, parts = _find(windows, index, hidden.unique())
-    claims = _list_claims(decisions)
-    claims = claims.with_columns(true=windows.labels.serves(labelled, claims))
-    served = pl.col("claimed")
-    by_window = claims.group_by("window_id").agg(
-        claimed=served.sum(),
-        confirmed=(served & pl.col("true")).sum(),
-        true=pl.col("true").sum(),
-        **{
-            f"{name}_{place}": value.filter(_in_bin(place)).sum()
-            for place in range(_BINS)
-            for name, value in (
-                ("expected", pl.col("probability")),
-                ("seen", pl.col("true").cast(pl.Float64)),
-            )
-        },
-        pairs=pl.len(),
+    found = _list_pairs(decisions)
+    pairs = found.with_columns(true=windows.labels.serves(labelled, found))
+    claims, served = pairs.filter("kept"), pl.col("claimed")
+    said = claims.group_by("window_id").agg(
+        claimed=served.sum(), confirmed=(served & pl.col("true")).sum(), true=pl.col("true").sum()
     )
+    bins = [sum_bins(claims, _SHOWN), sum_bins(pairs, _FOUND)] if windows.labels.by_message else []
     keys = ["window_id", "document_id"]
     left = labelled.qrels.rename({"doc_id": "document_id"}).join(hidden, on=keys, how="anti")
     named = _name_topics(windows, parts, removed, left)
-    return _join(windows, index, parts, condition, by_window, named)
+    return _join(windows, index, parts, condition, said, *bins, named)
 
 
-def _in_bin(place: int) -> pl.Expr:
-    return (pl.col("probability") * _BINS).cast(pl.Int64).clip(0, _BINS - 1) == place
+def _list_pairs(decisions: pl.DataFrame) -> pl.DataFrame:
+    """List the parts and the documents that they found, with the best probability of each pair.
 
-
-def _list_claims(decisions: pl.DataFrame) -> pl.DataFrame:
-    """List the parts and the documents of their contexts that they found, with the best probability of each pair."""
-    kept = decisions.filter("kept").select("window_id", "document_id").unique()
+    Column ``claimed`` tells whether a document of the context serves the part; ``kept``, whether it is one.
+    """
     return (
-        decisions.with_columns(claimed=is_served_by_chosen())
-        .join(kept, on=["window_id", "document_id"], how="semi", maintain_order="left")
+        decisions.with_columns(
+            claimed=is_served_by_chosen(), kept=pl.col("kept").any().over("window_id", "document_id")
+        )
         .group_by("window_id", "query_chunk_id", "document_id", maintain_order=True)
-        .agg(pl.col("probability").max(), pl.col("claimed").any())
+        .agg(pl.col("probability").max(), pl.col("claimed", "kept").any())
     )
 
 
@@ -323,7 +314,7 @@ def _join(
     table = assessed.with_columns(condition=pl.lit(condition))
     for each in (_count_states(parts, windows.labels), *counts):
         table = table.join(each, on="window_id", how="left", maintain_order="left")
-    columns = [*_COUNTS, *(f"{name}_{place}" for name in ("expected", "seen") for place in range(_BINS))]
+    columns = [*_COUNTS, *list_columns(_SHOWN), *list_columns(_FOUND)]
     absent = [column for column in columns if column not in table.columns]
     return table.with_columns(pl.lit(0.0).alias(column) for column in absent).select(
         "condition", "window_id", "verdict", pl.col(columns).fill_null(0).cast(pl.Float64)
@@ -331,7 +322,7 @@ def _join(
 
 
 _COUNTS = (
-    *("part_count", "served_count", "unsure_count", "claimed", "confirmed", "true", "pairs"),
+    *("part_count", "served_count", "unsure_count", "claimed", "confirmed", "true"),
     *(
         "gone_topics",
         "gone_uncovered",
@@ -350,18 +341,11 @@ def _divide(numerator: str, denominator: str) -> Callable[[Sums], float | None]:
     return lambda sums: sums[numerator] / sums[denominator] if sums[denominator] else None
 
 
-def _calibration_error(sums: Sums) -> float | None:
-    """Compute the expected calibration error over ten bins of equal width (Naeini et al., AAAI 2015)."""
-    if not sums["pairs"]:
-        return None
-    gaps = (abs(sums[f"expected_{place}"] - sums[f"seen_{place}"]) for place in range(_BINS))
-    return sum(gaps) / sums["pairs"]
-
-
 MEASURES: Mapping[str, Callable[[Sums], float | None]] = {
     "precision of claims": _divide("confirmed", "claimed"),
     "recall of claims": _divide("confirmed", "true"),
-    "calibration error": _calibration_error,
+    "calibration error": measure_calibration_error(_SHOWN),
+    "calibration error of all that was found": measure_calibration_error(_FOUND),
     "parts served": _divide("served_count", "part_count"),
     "parts unsure": _divide("unsure_count", "part_count"),
     "parts named uncovered": _divide("uncovered", "all_parts"),

@@ -15,6 +15,7 @@ from backstory.operations.evaluation.claims import (
 )
 from backstory.operations.evaluation.labelled_set import read_labelled_set
 from backstory.operations.evaluation.part_labels import label_parts
+from backstory.operations.evaluation.reliability import list_columns, measure_calibration_error, sum_bins
 from backstory.settings.models import Settings
 from tests.builders.windows import make_window_chunks
 from tests.errors import raises
@@ -96,6 +97,35 @@ def test_claims_are_measured_under_every_condition(tmp_path: Path, monkeypatch: 
     assert table[ALL_DOCUMENTS, "parts with a topic held for small talk"]["mean"] == 0
     assert all(row["low"] <= row["mean"] <= row["high"] for row in table.values())
     assert claims.as_record()["set"] == "own"
+
+
+def test_probabilities_are_compared_with_labels_of_parts_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    shown, found = "calibration error", "calibration error of all that was found"
+    for with_messages in (True, False):
+        folder = write_set(tmp_path / f"set-{with_messages}", TOPICS, with_messages=with_messages)
+        table = measure_claims(folder, SETTINGS).table.filter(condition=ALL_DOCUMENTS)
+        measured = dict(table.select("measure", "mean").iter_rows())
+        assert {shown, found} <= set(measured) if with_messages else not {shown, found} & set(measured)
+        assert "precision of claims" in measured
+
+
+def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
+    pairs = pl.DataFrame(
+        {
+            "window_id": ["w", "w", "w", "x"],
+            "probability": [0.31, 0.39, 0.95, 1.0],
+            "true": [True, False, True, False],
+        }
+    )
+    binned = sum_bins(pairs, "any")
+    assert set(binned.columns) == {"window_id", *list_columns("any")}
+    sums = binned.select(pl.col(list_columns("any")).sum()).row(0, named=True)
+    error = measure_calibration_error("any")
+    assert error(sums) == pytest.approx((abs(0.7 - 1) + abs(1.95 - 1)) / 4)
+    assert error(dict.fromkeys(sums, 0.0)) is None
 
 
 def test_a_file_of_small_talk_must_hold_messages(tmp_path: Path) -> None:
