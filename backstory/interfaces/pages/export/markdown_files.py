@@ -45,7 +45,7 @@ def write_markdown_files(
             "slug": name_file(post.slug),
             "description": describe_post(post),
             "language": window.language,
-            "conversation": window.conversation_id,
+            "conversation": library.conversation_names[window.conversation_id],
             "window": window.window_id,
             "writer": post.writer,
             "address": settings.base_url and f"{settings.base_url}/{address_post(post.slug)}",

@@ -14,6 +14,7 @@ from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.text.conversation_names import name_conversation
 from backstory.text.prompts.entries import cut_line
 
 PICTURE_BYTES = 14_000
@@ -113,7 +114,7 @@ def _draw_panel(report: WindowReport, top: int) -> _Panel:
     runs = _merge_messages(report)
     return _Panel(
         top=top,
-        caption=f"{cut_line(window['conversation_id'], _CAPTION_CHARACTERS)}, "
+        caption=f"{cut_line(name_conversation(window['conversation_id']), _CAPTION_CHARACTERS)}, "
         + write_span(window["started_at"], window["ended_at"]),
         about=f"{len(report.messages)} messages, {len(kept)} documents, "
         f"{report.summary['coverage']:.0%} of the parts served",

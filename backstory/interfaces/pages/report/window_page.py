@@ -19,6 +19,7 @@ from backstory.interfaces.pages.report.wording import STATUS_WORDS, describe_mom
 from backstory.pipeline.chats.copies import record_copy
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import REPORTS_FOLDER
+from backstory.text.conversation_names import name_conversation
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -66,7 +67,8 @@ def render_window_page(
     span = write_span(window["started_at"], window["ended_at"])
     return render_page(
         "window.html",
-        title=f"{window['conversation_id']}, {span}",
+        title=f"{name_conversation(window['conversation_id'])}, {span}",
+        conversation=name_conversation(window["conversation_id"]),
         trail=trail,
         window=window,
         summary=summary,

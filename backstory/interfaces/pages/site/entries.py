@@ -52,7 +52,7 @@ class Entries:
             "messages": len(window.messages),
             "cites": len(post.cited),
             "later": len(self._library.citing(post.document_id)),
-            "conversation": window.conversation_id if self._several else "",
+            "conversation": self._library.conversation_names[window.conversation_id] if self._several else "",
             "conversation_address": link_pages(here, address_conversation(window.conversation_id)),
             "tags": [(link_pages(here, address_tag(tag)), tag) for tag in post.tags],
         }

@@ -10,6 +10,7 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import Final
 
+from backstory.text.conversation_names import name_conversations
 from backstory.writing.material import WindowMaterial
 
 _RECENT: Final = 12
@@ -177,6 +178,15 @@ class Library:
         """The newest of the twelve latest posts whose cited documents serve most messages; None without posts."""
         recent = self.posts[-_RECENT:]
         return max(reversed(recent), key=lambda post: post.served, default=None)
+
+    @cached_property
+    def conversation_names(self) -> Mapping[str, str]:
+        """Names of the conversations for readers, by their ids."""
+        windows = {post.window.conversation_id: post.window for post in self.posts}
+        named = name_conversations([*windows, *(one.conversation_id for one in self.without_post)])
+        return {
+            key: windows[key].name_people(name) if key in windows else name for key, name in named.items()
+        }
 
     @property
     def shared_documents(self) -> int:

@@ -91,9 +91,12 @@ class _Pages:
         self._frame = frame
         self._tags = _group_by_tag(library.posts)
         self._months = _group_by_month(library.posts)
-        self._conversations = sorted({post.window.conversation_id for post in library.posts})
+        self._conversations = {
+            key: library.conversation_names[key]
+            for key in sorted({post.window.conversation_id for post in library.posts})
+        }
         self._entries = Entries(library, links, several=len(self._conversations) > 1)
-        self._title = frame.title or _name_site(self._conversations)
+        self._title = frame.title or _name_site(list(self._conversations.values()))
 
     def list(self) -> Iterator[tuple[str, Page]]:
         yield from self._reports.items()
@@ -132,9 +135,9 @@ class _Pages:
         for month, posts in self._months.items():
             name = f"{posts[0].window.started_at:%B %Y}"
             yield self._list_posts(address_month(month), "Month", name, posts, most=len(posts))
-        for name in self._conversations:
-            posts = [post for post in self._library.posts if post.window.conversation_id == name]
-            yield self._list_posts(address_conversation(name), "Conversation", name, posts)
+        for key, name in self._conversations.items():
+            posts = [post for post in self._library.posts if post.window.conversation_id == key]
+            yield self._list_posts(address_conversation(key), "Conversation", name, posts)
         for place, post in enumerate(self._library.posts):
             yield address_post(post.slug), self._list_post(post, place)
         for document in self._library.documents.values():
@@ -203,7 +206,7 @@ class _Pages:
         library = self._library
         latest = library.posts[: -_LATEST - 1 : -1]
         conversations = [
-            (link_pages(INDEX, address_conversation(name)), name) for name in self._conversations
+            (link_pages(INDEX, address_conversation(key)), name) for key, name in self._conversations.items()
         ]
         return self._page(
             INDEX,
@@ -280,6 +283,7 @@ class _Pages:
             post=post,
             description=describe_post(post),
             about=entries.describe(here, post),
+            conversation=self._conversations[post.window.conversation_id],
             people=len({message.author for message in post.window.messages if message.author}),
             body=Markdown(post.text, partial(self._links.resolve_citation, here, post), title=post.title),
             used=[entries.describe_use(here, use) for use in post.cited],
@@ -343,6 +347,7 @@ class _Pages:
         return [
             {
                 "window": window,
+                "conversation": self._library.conversation_names[window.conversation_id],
                 "span": write_span(window.started_at, window.ended_at),
                 "report": self._link_report(here, window.window_id),
             }

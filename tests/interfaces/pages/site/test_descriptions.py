@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.interfaces.pages.site.descriptions import describe_post
-from backstory.interfaces.pages.site.library import SitePost
+from backstory.interfaces.pages.site.library import Library, SitePost
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.writing.material import WindowMaterial
 
@@ -59,3 +59,11 @@ def test_a_description_in_a_language_without_spaces_is_a_sentence() -> None:
         describe("## 庭\n\n- **梅** 08:05: はい。昨日、庭の水道管が凍って割れました。\n")
         == "昨日、庭の水道管が凍って割れました。"
     )
+
+
+def test_a_site_calls_a_conversation_by_its_name_and_its_people_by_theirs() -> None:
+    window = replace(
+        WINDOW, conversation_id="WhatsApp Chat with member-0123456789", people={"member-0123456789": "Alder"}
+    )
+    library = Library((replace(POST, window=window),), {}, ())
+    assert library.conversation_names == {"WhatsApp Chat with member-0123456789": "Alder"}
