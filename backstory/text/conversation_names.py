@@ -8,6 +8,8 @@ from typing import Final
 
 import regex
 
+from backstory.base.ids import PSEUDONYM_PREFIX
+
 _GAP: Final = r"[ _\-\u00a0]+"
 _WITH: Final = "with mit con com avec met med z s se с со з із cu dengan amb με sa"
 _CHAT: Final = (
@@ -28,7 +30,7 @@ _AFTER: Final = regex.compile(
     r"\.(?:txt|json|jsonl|zip|html?|csv|log|mbox)"
     r"|[ _]?\(\d{1,3}\)"  # a further download
     r"| \[\d{6,}\]"  # Discord's id of a channel
-    r"|-(?:\d{6,}|[CGD][A-Z0-9]{8,})"  # the id that tells two chats of one name apart
+    rf"|(?<!{PSEUDONYM_PREFIX[:-1]})-(?:\d{{9,}}|[CGD][A-Z0-9]{{8,}})"  # the id that tells two chats of one name apart
     r"|[ \-]ile[ \-]WhatsApp[ \-]Sohbeti"
     r")\Z",
     regex.IGNORECASE,
