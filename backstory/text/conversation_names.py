@@ -45,7 +45,7 @@ def name_conversation(conversation_id: str) -> str:
     name = _BEFORE.sub("", conversation_id, count=1) if _BEFORE.match(conversation_id) else conversation_id
     while (shorter := _AFTER.sub("", name)) != name:
         name = shorter
-    return name.strip(" _-") or conversation_id
+    return name.rstrip(" _-").lstrip() or conversation_id
 
 
 def name_conversations(conversation_ids: Iterable[str]) -> dict[str, str]:
