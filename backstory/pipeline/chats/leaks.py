@@ -46,7 +46,7 @@ SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
         "window_chunks": {"text": "message"},
         "decisions": {"rerank_note": "message", "uncovered_topics": "message"},
         "contexts": {"serves": "message"},
-        "window_contexts": {"uncovered_topics": "message", "error": "message"},
+        "window_contexts": {"uncovered_topics": "message", "people": "message", "error": "message"},
         "posts": {"title": "message", "tags": "message", "text": "message", "reason": "message"},
     }
 )

@@ -208,6 +208,44 @@ def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: Peop
     )
 
 
+def list_people_in_windows(windows: pl.DataFrame, messages: pl.DataFrame, people: People) -> pl.DataFrame:
+    """List who writes or is mentioned in each window, with the names for readers.
+
+    Args:
+        windows: ``window_id``, ``conversation_id`` and ``message_ids``.
+        messages: ``message_id``, ``author`` and ``text`` of their messages, as the tables hold them.
+        people: The names.
+
+    Returns:
+        ``window_id`` and ``people``: a pseudonym, a blank and a name for each, by pseudonym. A window in which nobody
+        has such a name has no row.
+    """
+    pseudonyms = pl.concat_list(
+        pl.concat_list("author"), pl.col("text").fill_null("").str.extract_all(PSEUDONYM)
+    )
+    said = messages.select("message_id", person=pseudonyms).explode("person").drop_nulls("person").unique()
+    named = pl.DataFrame(
+        [
+            (conversation, *one)
+            for conversation in people.seen
+            for one in people.names_in(conversation).items()
+        ],
+        schema={"conversation_id": pl.String, "person": pl.String, "name": pl.String},
+        orient="row",
+    )
+    return (
+        windows.select("window_id", "conversation_id", message_id="message_ids")
+        .explode("message_id")
+        .join(said, on="message_id")
+        .select("window_id", "conversation_id", "person")
+        .unique()
+        .join(named, on=["conversation_id", "person"])
+        .sort("window_id", "person")
+        .group_by("window_id", maintain_order=True)
+        .agg(people=pl.format("{} {}", "person", "name"))
+    )
+
+
 def _read_agreed(workspace: Workspace) -> dict[str, str]:
     agreed: dict[str, str] = json.loads(workspace.ledger.read(_AGREED).get(_SHOWN, _NOBODY).content)
     return agreed

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from backstory.base.ids import digest_json
+from backstory.pipeline.chats.people import list_people_in_windows, read_people
+from backstory.pipeline.chats.stored_messages import read_with_previous
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
@@ -18,8 +20,15 @@ class WindowContextsStage(RetrievalStage):
     """Summarizes each window's context. The verdict is about what people wrote, whatever posts the context holds."""
 
     table = "window_contexts"
-    reads = ("windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
+    reads = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
+    reads_previous = ("messages",)
     contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash the names under which readers see the people of each partition."""
+        grain = self.workspace.settings.partitions.grain
+        known = read_people(self.workspace).fingerprint(self.partitions, grain)
+        return {key: [names] for key, names in known.items()}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Summarize the windows of the partitions."""
@@ -51,6 +60,9 @@ class WindowContextsStage(RetrievalStage):
             index_version=self.version,
             settings_hash=digest_json(read_by_serving(workspace), length=16),
             posts=posts,
+            people=list_people_in_windows(
+                windows, read_with_previous(workspace, partitions), read_people(workspace)
+            ),
         )
         for column in ("status", "verdict", "language"):
             values = summary[column].value_counts()

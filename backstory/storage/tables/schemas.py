@@ -412,6 +412,9 @@ class WindowContexts(Table):
         description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "
         "from 1; null without such judgements.",
     )
+    people: StringList = declare(
+        description="Who writes or is mentioned in the window: pseudonym, blank, and the name that readers see."
+    )
     embedder_id: str = declare(description="Embedding space that was searched.")
     engine: str = declare(description="Engine that searched.")
     index_version: str = declare(description="Snapshot that was searched.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from backstory.base.ids import PSEUDONYM_PREFIX
+
 WRITER_INPUTS: Final = "writer_inputs"
 
 TABLES_READ: Final = ("windows", "messages", "contexts", "window_contexts")
@@ -18,9 +20,11 @@ COLUMNS: Final = MappingProxyType(
         "started_at": "Time of the first message, UTC.",
         "ended_at": "Time of the last message, UTC.",
         "timezone": "Time zone of the conversation, whose clock `messages` shows.",
+        "local_started_at": "Time of the first message by that clock.",
+        "local_ended_at": "Time of the last message by that clock.",
         "language": "Main language, ISO 639-1; null if it cannot be detected.",
         "messages": "Markdown: one list item per message with a text: its number in the window, time by the "
-        "clock of the conversation, author and text on one line.",
+        "clock of the conversation, author and text on one line. People have the names for readers, as in `context`.",
         "message_count": "Number of messages with a text.",
         "message_tokens": "Tokens of the window's messages, by the embedder's tokenizer.",
         "context": "Markdown: each document with its citation number, file, date, tags, why it is here, and its "
@@ -79,13 +83,26 @@ def write_utc(column: str) -> str:
     return f"make_timestamp(epoch_us({column}))"
 
 
+_PSEUDONYM_LENGTH: Final = len(PSEUDONYM_PREFIX) + 10
+
+
+def _name_people(column: str) -> str:
+    """Write the SQL that puts the names of column ``people`` in place of pseudonyms; without any, these stay."""
+    person, name = f"one[:{_PSEUDONYM_LENGTH}]", f"one[{_PSEUDONYM_LENGTH + 2}:]"
+    named = f"list_reduce(x.people, lambda done, one: replace(done, {person}, {name}), {column})"
+    return f"coalesce({named}, {column})"
+
+
+_AUTHOR: Final = _escape(_name_people("coalesce(m.author, 'someone')"))
+_TEXT: Final = _escape(_name_people("m.text"))
+_IS_SAID: Final = "m.kind <> 'system' AND trim(m.text) <> ''"
 _TIME: Final = "strftime(m.local_time, '%Y-%m-%d %H:%M')"
 
 _SELECT: Final = f"""\
 SELECT
     w.window_id, w.conversation_id, w.partition, {write_utc("w.started_at")} AS started_at,
-    {write_utc("w.ended_at")} AS ended_at, w.timezone, x.language,
-    coalesce(said.messages, '') AS messages,
+    {write_utc("w.ended_at")} AS ended_at, w.timezone, said.local_started_at, said.local_ended_at,
+    x.language, coalesce(said.messages, '') AS messages,
     coalesce(said.message_count, 0) AS message_count,
     w.token_count AS message_tokens,
     coalesce(x.cited_text, '') AS context,
@@ -113,16 +130,16 @@ LEFT JOIN (
     SELECT
         listed.window_id,
         string_agg(
-            '- (' || listed.place || ') ' || {_TIME} || ' **' || {_escape("coalesce(m.author, 'someone')")}
-                || '**: ' || {_escape("m.text")},
+            '- (' || listed.place || ') ' || {_TIME} || ' **' || {_AUTHOR} || '**: ' || {_TEXT},
             chr(10) ORDER BY listed.place
-        ) || chr(10) AS messages,
-        count(*) AS message_count
+        ) FILTER (WHERE {_IS_SAID}) || chr(10) AS messages,
+        nullif(count(*) FILTER (WHERE {_IS_SAID}), 0) AS message_count,
+        arg_min(m.local_time, listed.place) AS local_started_at, arg_max(m.local_time, listed.place) AS local_ended_at
     FROM (
         SELECT window_id, unnest(message_ids) AS message_id, generate_subscripts(message_ids, 1) AS place FROM windows
     ) listed
     JOIN messages m USING (message_id)
-    WHERE m.kind <> 'system' AND trim(m.text) <> ''
+    LEFT JOIN window_contexts x ON x.window_id = listed.window_id
     GROUP BY listed.window_id
 ) said USING (window_id)
 LEFT JOIN (

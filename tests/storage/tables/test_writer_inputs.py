@@ -17,7 +17,7 @@ from backstory.storage.tables.views import VIEWS_FILE, connect, read_writer_inpu
 from backstory.storage.tables.writer_inputs import COLUMNS, select_writer_inputs_from
 from tests.injections import INJECTIONS
 from tests.text.prompts.test_prompt_injections import glance, outline, unseen_in
-from tests.workspaces import replace_recorded, write_workspace
+from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -44,8 +44,38 @@ def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Wo
         assert [cited["number"] for cited in row["citations"]] == kept["citation"].to_list()
         assert (row["use"], row["reason"], row["max_tokens"]) == ("write", None, 4000)
     lines = rows["messages"][0].splitlines()
-    assert re.fullmatch(r"- \(1\) 2025-03-13 09:01 \*\*member-\w+\*\*: The drip irrigation line .*", lines[0])
+    assert re.fullmatch(r"- \(1\) 2025-03-13 09:01 \*\*[A-Z]\w+\*\*: The drip irrigation line .*", lines[0])
     assert rows["message_count"][0] == len(lines)
+
+
+def test_messages_and_context_name_people_in_one_way(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    post = workspace.root / "posts" / "drip-irrigation.md"
+    post.write_text(f"{post.read_text(encoding='utf-8')}\nBen Okri cut it, and Ada Lind laid it.\n", "utf-8")
+    run_pipeline(workspace)
+    row = read_writer_inputs(workspace.tables).row(0, named=True)
+    names = re.findall(r"\*\*([^*]+)\*\*: ", row["messages"])
+    ada, ben = names[0], names[1]
+    assert f"@{ben} do you have a spare?" in row["messages"]
+    assert f"{ben} cut it, and {ada} laid it." in row["context"]
+    assert "member-" not in row["messages"] + row["context"]
+    assert read_table(workspace.tables, "messages")["author"].drop_nulls().str.starts_with("member-").all()
+    people = (
+        read_table(workspace.tables, "window_contexts").filter(window_id=row["window_id"])["people"].item()
+    )
+    assert sorted(one.split(" ", 1)[1] for one in people) == sorted(set(names))
+
+
+def test_the_times_of_a_window_are_also_those_of_its_clock(tmp_path: Path) -> None:
+    zone = (
+        "conversations: {folder: chats, timezone: Europe/Lisbon, overrides: {garden: {timezone: Asia/Tokyo}}}"
+    )
+    settings = SETTINGS.replace("conversations: {folder: chats}", zone)
+    workspace = write_workspace(tmp_path / "workspace", settings)
+    run_pipeline(workspace)
+    row = read_writer_inputs(workspace.tables).row(0, named=True)
+    assert (row["started_at"].hour, row["local_started_at"].hour) == (0, 9)
+    assert f"{row['local_started_at']:%Y-%m-%d}" in row["messages"].splitlines()[0]
 
 
 def test_files_and_ibis_give_the_same_rows(made: Workspace) -> None:
