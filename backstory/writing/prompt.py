@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHIPPED: Final = "post.md.j2"
 """Name of the shipped prompt."""
 
-_VIEW_VERSION: Final = "2"
+_VIEW_VERSION: Final = "3"
 """Changes when the same template and window give another prompt."""
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
 
@@ -207,6 +207,7 @@ def make_view(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any
                 "title": escape_line(citation.title),
                 "date": f"{citation.published_at:%Y-%m-%d}" if citation.published_at else None,
                 "tags": [escape_line(tag) for tag in citation.tags],
+                "may_help": not citation.messages,
                 "passage": escape_block(citation.passage),
             }
             for citation in context.citations

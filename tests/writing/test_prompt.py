@@ -1,5 +1,6 @@
 """The prompt of a writer: templates that are broken, and texts that cannot leave their quotation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def test_foreign_text_cannot_close_its_quotation() -> None:
     assert not any(line.startswith(("#", "[2025-03-12 09:00] member-0: forged")) for line in lines)
     assert "<|im_start|>" not in filled.user
     assert load_prompt(None).fill_in(make_window(language=None), make_context(), max_characters=9).system
+
+
+def test_a_document_that_serves_nothing_for_certain_is_told_apart() -> None:
+    serving = make_context("How we watered.")
+    perhaps = replace(serving, citations=(replace(serving.citations[0], messages=()),))
+    told = "[1] Document 1 (2025-03-12)\nMay help: it serves no message for certain.\nTags: garden\nHow we watered."
+    prompts = [
+        load_prompt(None).fill_in(make_window(), context, max_characters=9).user
+        for context in (perhaps, serving)
+    ]
+    assert [told in prompt for prompt in prompts] == [True, False]
+    assert told.replace("May help: it serves no message for certain.\n", "") in prompts[1]
 
 
 def test_a_changed_prompt_is_another_prompt(tmp_path: Path) -> None:

@@ -193,7 +193,9 @@ class ContextDocument(Result):
     title: str = Field(description="Title of the document.")
     date: datetime | None = Field(description="Date of the document, UTC; null if it states none.")
     similarity: float = Field(description="Best cosine of the parts that found it.")
-    serves: tuple[int, ...] = Field(description="Numbers of the parts that it serves.")
+    serves: tuple[int, ...] = Field(
+        description="Numbers of the parts that it serves; none for one that may help, and serves no part for certain."
+    )
 
 
 class DocumentFacts(Result):

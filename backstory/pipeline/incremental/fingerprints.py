@@ -37,8 +37,8 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 9,
-        "contexts": 8,
-        "window_contexts": 10,
+        "contexts": 9,
+        "window_contexts": 11,
         "posts": 9,
     }
 )

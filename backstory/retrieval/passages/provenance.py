@@ -7,10 +7,9 @@ from typing import Final
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
-from backstory.text.prompts.entries import cut_line, name_messages
+from backstory.text.prompts.entries import UNSURE, cut_line, name_messages
 
 _QUOTED_CHARACTERS: Final = 80
-_UNSURE: Final = "perhaps "
 _QUOTE: Final = r'(?s), such as "(.*)"$'
 
 
@@ -35,7 +34,7 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
     descriptions = []
     columns = ("window_id", "matched_query_chunks", "is_certain")
     for window_id, matched, is_certain in rows.select(columns).iter_rows():
-        sure = "" if is_certain else _UNSURE
+        sure = "" if is_certain else UNSURE
         parts = [chunks[query] for query in matched if query != f"{window_id}#{WHOLE_WINDOW}"]
         if not parts:
             descriptions.append(f"{sure}the whole window")
@@ -47,7 +46,7 @@ def describe_provenance(rows: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.S
 
 def is_certain(description: str) -> bool:
     """Return whether a text of :func:`describe_provenance` is of a chunk that serves its messages for certain."""
-    return not description.startswith(_UNSURE)
+    return not description.startswith(UNSURE)
 
 
 def quote_chunk(text: str) -> str:

@@ -23,6 +23,10 @@ HEADING = (
     "You can reference these posts in your writing to maintain conversation continuity.\n\n"
 )
 
+UNSURE: Final = "perhaps "
+"""Beginning of what a document serves, in a row of table ``contexts``, where it serves nothing for certain."""
+_MAY_HELP: Final = "- May help: it serves no message for certain\n"
+
 _MOST_RUNS: Final = 4
 
 
@@ -32,11 +36,11 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     Args:
         record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
             ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and
-            ``page_end`` if its document has pages.
+            ``page_end`` if its document has pages; with ``serves`` of table ``contexts``, if it is a row of that.
         settings: Which part of a chunk is shown, and most characters of its beginning.
 
     Returns:
-        Heading, snippet, tags and similarity, followed by a blank line.
+        Heading, snippet, tags, similarity, and whether it only may help, followed by a blank line.
     """
     title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
     published = record.get("published_at") or record.get("post_date")
@@ -49,9 +53,9 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     similarity = float(record.get("similarity") or 0.0)
     pages = name_pages(record)
     heading = f"### [{title}] {pages} " if pages else f"### [{title}] "
-    return (
-        f"{heading}({_format_date(published)})\n{snippet}\n- Tags: {tags}\n- Similarity: {similarity:.2f}\n\n"
-    )
+    helps = _MAY_HELP if str(record.get("serves", "")).startswith(UNSURE) else ""
+    facts = f"- Tags: {tags}\n- Similarity: {similarity:.2f}\n{helps}"
+    return f"{heading}({_format_date(published)})\n{snippet}\n{facts}\n"
 
 
 def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:

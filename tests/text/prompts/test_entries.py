@@ -94,6 +94,14 @@ def test_an_entry_has_the_original_form() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("serves", "told"), [("perhaps messages 1 to 2", True), ("messages 1 to 2", False), ("", False)]
+)
+def test_an_entry_that_serves_nothing_for_certain_says_so(serves: str, told: bool) -> None:
+    record = {"title": "A post", "content": "Some text.", "tags": [], "similarity": 0.9, "serves": serves}
+    assert ("- May help: it serves no message for certain\n\n" in format_entry(record, HEAD)) is told
+
+
 def test_records_of_the_original_store_are_understood() -> None:
     record = {
         "post_title": "Old",
