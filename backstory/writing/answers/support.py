@@ -24,7 +24,9 @@ Fault: TypeAlias = Literal["address", "number", "name", "negation", "words"]
 """What of a claim its evidence lacks: a web address, a number, a name, the same yes or no, or too many of its words."""
 
 LEAST_SHARE: Final = 0.6
-"""Least share of the content words of a claim that its evidence must hold."""
+"""Least share of the content words of a claim that its evidence must hold, the titles of its documents included."""
+_LEAST_QUOTED: Final = 0.4
+"""Least share of the content words of a claim that the quoted sentences must hold themselves."""
 _LEAST_PART: Final = 5
 """Letters from which a word also stands for a longer one that holds it: ``Beitrag`` and ``Jahresbeitrag``."""
 
@@ -75,9 +77,12 @@ def find_fault(claim: str, evidence: Sequence[Evidence]) -> Fault | None:
         return "number"
     if _has_strange_name(claim, evidence, forms):
         return "name"
-    wanted, held = forms.list_content(claim), forms.list_stems(said)
-    if not wanted or sum(_is_held(stems, held) for stems in wanted) < LEAST_SHARE * len(wanted):
-        return "words"
+    quoted = "\n".join(each.said for each in evidence)
+    wanted = forms.list_content(claim)
+    for text, least in ((said, LEAST_SHARE), (quoted, _LEAST_QUOTED)):
+        held = forms.list_stems(text)
+        if not wanted or sum(_is_held(stems, held) for stems in wanted) < least * len(wanted):
+            return "words"
     return _find_contradiction(claim, [each.said for each in evidence], forms)
 
 
@@ -128,7 +133,7 @@ class _Forms:
 
 
 def _unmark(text: str) -> str:
-    return text.replace("\\", "").replace("*", "").replace("`", "")
+    return unicodedata.normalize("NFKC", text).replace("\\", "").replace("*", "").replace("`", "")
 
 
 def _fold(text: str) -> str:
