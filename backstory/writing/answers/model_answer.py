@@ -90,7 +90,7 @@ class ModelAnswerer:
         for number, group in enumerate(groups):
             shown += group
             so_far = [each.claim.text for each in checked if each.fault is None]
-            announce("answering", number, len(groups))
+            announce("answering", 2 * number + 1, 2 * len(groups) + 1)
             try:
                 stated = self._ask(
                     model, write_answer_prompt(question, parts, group, kind=kind, claims=so_far)
@@ -105,7 +105,7 @@ class ModelAnswerer:
                     raise
                 notes.append(_name_unread(groups[number:], len(passages), str(error)))
                 break
-            announce("checking citations", number, len(groups))
+            announce("checking citations", 2 * number + 2, 2 * len(groups) + 1)
             checked += check_claims(stated, shown)
         return self._conclude(_drop_repeated(checked), parts, notes, model)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from backstory.base.errors import AnswerError, AuthenticationError, BudgetExhaustedError, QuotaExhaustedError
+from backstory.base.progress import listening
 from backstory.writing.answers.answer import Kind, MadeAnswer
 from tests.errors import raises
 from tests.injections import INJECTIONS
@@ -43,6 +44,19 @@ INVENTED: Stated = ("The cellar holds 12 barrels.", [("p1", "The cellar holds 12
 
 def answer(models: Models, *, parts: Sequence[str] = ("How often?",), kind: Kind = "lookup") -> MadeAnswer:
     return models.answerer.answer("How often, and at what price?", parts, PASSAGES, kind=kind)
+
+
+def test_each_step_is_announced(chat: ChatServer, connect: Connect) -> None:
+    chat.always = state(GOOD)
+    told: list[tuple[str, int, int]] = []
+    with listening(lambda *step: told.append(step)):
+        answer(connect(passage_tokens=1))
+    assert told == [
+        ("answering", 1, 5),
+        ("checking citations", 2, 5),
+        ("answering", 3, 5),
+        ("checking citations", 4, 5),
+    ]
 
 
 def test_a_good_answer_has_its_citations_tokens_and_price(chat: ChatServer, connect: Connect) -> None:
