@@ -46,6 +46,7 @@ _PLACE: Final = (
     r"\b(?i:in|at|on|behind|beside|under|near|inside|opposite|above|below|from|to|into|next to) "
     r"(?:(?:the|a|an|our|your|their|its) (?:\p{L}+)|\p{Lu}\p{L}+)"
 )
+_CONTRACTED: Final = regex.compile(r"^(what|who|where|when|how)[’']?s ")
 _STEP: Final = (
     r"(?:^|[.:;,] |\b(?i:then|and|first|please|to) )(?i:press|hold|push|pull|turn|switch|open|close|click|tap|select|"
     r"choose|pick|go|run|type|enter|fill|pour|put|place|take|remove|add|mix|stir|cut|trim|prune|dig|plant|water|"
@@ -155,6 +156,38 @@ def judge_answer(question: str, texts: Sequence[str], stemmer: str) -> Finding:
     share = max(len(wanted & find_terms([each], stemmer)) for each in around) / max(1, len(wanted))
     is_plain = share >= _NEAR_SHARE if kind else share == 1 and (is_closed or asked.startswith(_NAMING))
     return "holds" if is_plain and not absent else "unclear"
+
+
+_COSTING: Final = "cost costs pay paid price priced charge charged fee spend spent expensive"
+
+
+def list_wanted(question: str, stemmer: str) -> set[str]:
+    """List the terms of what a question is about, without those that only say what is asked for."""
+    kind = _find_kind(question)
+    asking = _ASKING if kind is None or "cost" not in kind.asked.pattern else f"{_ASKING} {_COSTING}"
+    wanted = find_terms([question], stemmer)
+    return (wanted - find_terms([asking], stemmer)) or wanted
+
+
+def holds_asked(question: str, sentence: str) -> bool | None:
+    """Tell whether a sentence holds a thing of the kind that an English question asks for; None if form does not tell.
+
+    Args:
+        question: The question.
+        sentence: The sentence.
+    """
+    kind = _find_kind(question)
+    return None if kind is None else _holds(kind, sentence, set(find_words(question)))
+
+
+def list_numbers(question: str) -> set[str]:
+    """List the numbers of a question, and its identifiers with a digit."""
+    return {word for word in find_words(question) if _DIGIT.search(word)}
+
+
+def _find_kind(question: str) -> _Kind | None:
+    asked = _CONTRACTED.sub(r"\1 is ", " ".join(find_words(question)))
+    return next((kind for kind in _KINDS if kind.asked.search(asked)), None)
 
 
 def _list_passages(texts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,98 @@
+"""A question that goes on from the one before it, completed so that it stands alone, without a model."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from backstory.text.content_words import find_terms, list_content_words, terms_of
+from backstory.text.words import find_words
+from backstory.writing.answers.answer import Turn
+from backstory.writing.answers.routing import find_asked
+
+_WORDS_FILE: Final = Path(__file__).with_name("followups.toml")
+_FEW_WORDS: Final = 3
+"""A question with as few content words, and "and" before them or "it" among them, goes on from the last one."""
+_MOST_CARRIED: Final = 8
+_NUMBER: Final = re.compile(r"\d[\d.,:]*")
+_ENDS: Final = " \t\n?!.,;:…"
+
+
+@dataclass(frozen=True)
+class _Forms:
+    going_on: re.Pattern[str]
+    standing_for: re.Pattern[str]
+    placing: re.Pattern[str]
+
+
+def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> str | None:
+    """Complete a question that goes on from the last one of a conversation.
+
+    The content words of the last question that the new one lacks are carried over, without those that it replaces:
+    what follows the same word that places something ("in june", "in december"), and a number by a number.
+
+    Args:
+        question: The question.
+        history: The conversation so far, the last turn last.
+        stemmer: Stemmer of most of the documents.
+
+    Returns:
+        The completed question; None if the question stands alone.
+    """
+    asked = find_asked(question)
+    if not history or not asked:
+        return None
+    forms = _read_forms()
+    opening = forms.going_on.match(_lower(question)) or forms.going_on.match(asked)
+    rest = forms.going_on.sub("", asked, count=1).strip(_ENDS)
+    own = list_content_words(rest, stemmer)
+    is_open = bool(opening) and len(own) <= _FEW_WORDS
+    points_back = len(own) <= _FEW_WORDS and forms.standing_for.search(rest)
+    if not (is_open or len(own) <= 1 or points_back):
+        return None
+    carried = _carry(history[-1].question, rest, stemmer, forms)
+    if not carried:
+        return None
+    new = question.strip()
+    begun = forms.going_on.match(_lower(new))
+    new = new[begun.end() :].strip(_ENDS) if begun and is_open else new
+    joined = " ".join(carried)
+    is_phrase = bool(forms.placing.match(_lower(new))) or len(find_words(new)) <= 1
+    return f"{joined} {new}" if is_phrase else f"{new} ({joined})"
+
+
+def _carry(last: str, rest: str, stemmer: str, forms: _Forms) -> list[str]:
+    """List the content words of the last question that the new one neither has nor replaces."""
+    kept = _lower(last)
+    if placed := forms.placing.match(rest):
+        word = re.escape(placed[0].strip())
+        kept = re.sub(rf"\b{word}\b(?: (?!(?:{forms.placing.pattern[1:]}))\S+)+", " ", kept, count=1)
+    if _NUMBER.search(rest):
+        kept = _NUMBER.sub(" ", kept)
+    had = find_terms([rest], stemmer)
+    words = list_content_words(kept, stemmer)
+    return [word for word in words if not terms_of(word, stemmer) & had][:_MOST_CARRIED]
+
+
+def _lower(text: str) -> str:
+    return " ".join(text.casefold().replace("'", " ").replace("’", " ").split())
+
+
+@cache
+def _read_forms() -> _Forms:
+    record = tomllib.loads(_WORDS_FILE.read_text(encoding="utf-8"))
+    return _Forms(
+        going_on=re.compile(rf"^(?:(?:{_join(record['going_on'])})\b[ ,!.]*)+"),
+        standing_for=re.compile(rf"\b(?:{_join(record['standing_for'])})\b"),
+        placing=re.compile(rf"^(?:{_join(record['placing'])}) "),
+    )
+
+
+def _join(languages: Mapping[str, Sequence[str]]) -> str:
+    words = {word for some in languages.values() for word in some}
+    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
