@@ -44,7 +44,7 @@ _NO_PERSON: Final = regex.compile(rf"{_DATES}|\b(?:I|A|The|Mr|Mrs|Ms|Dr)\b")
 _NAME: Final = r"\b\p{Lu}[\p{L}’'-]+(?: (?:\p{Lu}[\p{L}’'.-]*|(?:d[aeiu]|van|von|of|the)(?= \p{Lu})))*"
 _PLACE: Final = (
     r"\b(?i:in|at|on|behind|beside|under|near|inside|opposite|above|below|from|to|into|next to) "
-    r"(?:(?:the|a|an|our|your|their|its) (?:\p{L}+)|\p{Lu}\p{L}+)"
+    r"(?:(?:the|a|an|our|your|their|its|number) (?:\p{L}+|\d+)|\p{Lu}\p{L}+)"
 )
 _CONTRACTED: Final = regex.compile(r"^(what|who|where|when|how)[’']?s ")
 _STEP: Final = (
@@ -96,7 +96,7 @@ _KINDS: Final = (
         rf"\b(?i:every|each|per|once|twice|daily|weekly|monthly|yearly|annually)\b|{_NUMBER} times",
     ),
     _kind(
-        r"^how much .*\b(?:costs?|pay|paid|charged?)\b|^what .*\b(?:price|cost|fee|salary)\b",
+        r"^how much .*\b(?:costs?|pay|paid|charged?)\b|^what .*\b(?:price|cost|fee|salary|rent|pay|paid)\b",
         rf"[£$€¥] ?\d|{_NUMBER} ?(?i:[£$€¥]|euros?|dollars?|pounds?|pence|cents?|francs?|yen|(?:USD|EUR|GBP|CHF)\b)",
     ),
     _kind(
@@ -119,8 +119,8 @@ _YES_OR_NO: Final = regex.compile(r"^(?:is|are|were|do|does|did|can|could|may|sh
 _NAMING: Final = ("what ", "which ")
 """What asks for a thing, and not for a manner that no form shows."""
 _ASKING: Final = (
-    "how what when where which who whom whose why many much often long far tall high old wide deep big time year date "
-    "mean does question asks want know customer people tell read section please"
+    "how what whats when where which who whom whose why many much often long far tall high old wide deep big time year "
+    "date mean does question asks want know customer people tell read section please"
 )
 """Words that say what is asked for, or that something is asked, and nothing of the subject."""
 

@@ -1,8 +1,14 @@
-"""An answer without a model: the sentences of the passages that answer each part, word for word."""
+"""An answer without a model: the sentences of the passages that answer each part, word for word.
+
+A sentence counts by the words of the part that it and its surroundings hold, by its cosine, and by whether it holds
+what an English question asks for, such as a price. The weights and thresholds were set on
+``tests/data/answers/examples_tune.jsonl``; docs/quality.md has the figures of the half that was held back.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +17,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from backstory.base.ids import is_written
 from backstory.text.chunking.division import divide_text
 from backstory.text.content_words import find_terms
 from backstory.text.words import find_words
@@ -20,12 +27,45 @@ from backstory.writing.answers.answer_kinds import holds_asked, list_numbers, li
 Compare: TypeAlias = Callable[[str, Sequence[str]], NDArray[np.float64]]
 """Returns the cosine of a question and each of some texts, shape ``(texts,)``."""
 
+_FORMS: Final = ("sentence", "item", "row")
 _MOST_COMPARED: Final = 48
 """Sentences of a part that are compared by their vectors: those that share most of its words."""
 
+_OWN, _NEAR, _AROUND, _COSINE, _PROBABILITY, _HOLDS, _ASKS, _WRITTEN = (
+    0.3,
+    0.3,
+    0.2,
+    1.0,
+    0.2,
+    0.35,
+    0.3,
+    0.15,
+)
+"""Weights of what is measured; those of a question, and of a written post, count against a sentence."""
+_CLOSE: Final = 0.1
+"""A further sentence scores at most so much below the best one."""
+_CLOSE_IN_LIST: Final = 0.25
+
+_LEAST_NEAR: Final = 0.4
+"""Least share of the part's words, by rarity, in a sentence that answers it and those beside it."""
+_NEAR_ALONE: Final = 0.9
+"""The same for a sentence that holds no such word itself, only those beside it do."""
+_UNLIKELY, _LEAST_NEAR_UNLIKELY = 0.1, 0.75
+"""Least share where the passage is probably about something else."""
+_SURE_NEAR, _SURE_PROBABILITY = 0.6, 0.5
+
+_MOST: Final = {"list": 12, "summarize": 6, "compare": 2}
+_MOST_OF_LOOKUP: Final = 2
+_LEAST_ITEMS: Final = 3
+
+_REFERENCE: Final = re.compile(r"^> |\]\(")
+"""A line of a written post that only names other posts."""
+_ITEM: Final = re.compile(r"^(?:[-+*•]|\d{1,9}[.)])\s+")
+_ENDS: Final = "\"'”’»)*_ "
+
 
 @dataclass(frozen=True)
-class Sentence:
+class _Sentence:
     """A sentence of a passage.
 
     Attributes:
@@ -36,7 +76,7 @@ class Sentence:
         own: Its terms.
         near: Its terms and those of the sentences beside it.
         around: Its terms, and those of the headings and the title above it.
-        asks: Whether it is a question.
+        is_item: Whether it is an item of a list, or a row of a table.
     """
 
     passage: Passage
@@ -46,59 +86,180 @@ class Sentence:
     own: frozenset[str]
     near: frozenset[str]
     around: frozenset[str]
-    asks: bool
+    is_item: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question, which answers none."""
+        return self.text.rstrip(_ENDS).endswith(("?", "？"))
 
 
-def list_sentences(passages: Sequence[Passage], stemmer: str) -> list[Sentence]:
-    """List the sentences, items and rows of passages, each once."""
-    found: dict[str, Sentence] = {}
+@dataclass(frozen=True)
+class _Judged:
+    """How well a sentence answers a part.
+
+    Attributes:
+        sentence: The sentence.
+        score: The higher, the better.
+        own: Share of the part's words, by rarity, in the sentence.
+        near: The same with the sentences beside it.
+        holds: Whether it holds a thing of the kind that is asked for; None if form does not tell.
+        lacks_number: Whether its passage lacks a number of the part.
+    """
+
+    sentence: _Sentence
+    score: float
+    own: float
+    near: float
+    holds: bool | None
+    lacks_number: bool
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers the part, as far as form and words tell."""
+        if self.lacks_number or self.holds is False:
+            return False
+        if self.sentence.passage.probability < _UNLIKELY and self.near < _LEAST_NEAR_UNLIKELY:
+            return False
+        return self.near >= (_LEAST_NEAR if self.own else _NEAR_ALONE)
+
+
+class ExtractiveAnswerer:
+    """Chooses sentences; the same passages and question always give the same ones."""
+
+    id = "extractive:1"
+
+    def __init__(self, compare: Compare, stemmer: str) -> None:
+        """Set what compares texts.
+
+        Args:
+            compare: Compares a question with texts.
+            stemmer: Stemmer of most of the documents.
+        """
+        self._compare = compare
+        self._stemmer = stemmer
+
+    def answer(
+        self,
+        question: str,  # noqa: ARG002 - the parts say all that it asks
+        parts: Sequence[str],
+        passages: Sequence[Passage],
+        *,
+        kind: Kind,
+    ) -> MadeAnswer:
+        """Choose the sentences that answer each part; see :class:`backstory.writing.answers.answer.Answerer`."""
+        sentences = _list_sentences(passages, self._stemmer)
+        chosen = [self._choose(part, sentences, kind) for part in parts]
+        found = {
+            (each.sentence.passage.id, each.sentence.start): each.sentence for some in chosen for each in some
+        }
+        made = tuple(Part(part, bool(some)) for part, some in zip(parts, chosen, strict=True))
+        claims = tuple(_claim(sentence) for sentence in found.values())
+        return MadeAnswer(claims, made, refused=None if claims else "not_in_documents")
+
+    def _choose(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
+        """Choose the sentences that answer a part, in reading order; none if none does."""
+        judged = sorted(
+            self._judge(part, sentences),
+            key=lambda each: (-each.score, each.sentence.passage.id, each.sentence.start),
+        )
+        answering = [each for each in judged if each.answers]
+        if not answering or (kind != "list" and answering[0].score < judged[0].score - _CLOSE_IN_LIST):
+            return []
+        best = answering[0]
+        if kind == "list" and (items := _list_items(best, judged)):
+            return items
+        most = _MOST.get(kind, 1 if best.holds else _MOST_OF_LOOKUP)
+        close = _CLOSE_IN_LIST if kind in ("list", "summarize") else _CLOSE
+        taken = [each for each in answering if each.score >= best.score - close][:most]
+        place = {each.sentence.passage.id: rank for rank, each in reversed(list(enumerate(taken)))}
+        return sorted(taken, key=lambda each: (place[each.sentence.passage.id], each.sentence.start))
+
+    def _judge(self, part: str, sentences: Sequence[_Sentence]) -> list[_Judged]:
+        wanted = list_wanted(part, self._stemmer)
+        counts = Counter(term for sentence in sentences for term in sentence.around)
+        weights = {term: math.log(1 + len(sentences) / max(counts[term], 0.5)) for term in wanted}
+        total = sum(weights[term] for term in sorted(weights)) or 1.0
+
+        def share(terms: frozenset[str]) -> float:
+            return sum(weights[term] for term in sorted(wanted & terms)) / total
+
+        own = [share(sentence.own) for sentence in sentences]
+        near = [share(sentence.near) for sentence in sentences]
+        around = [share(sentence.near | sentence.around) for sentence in sentences]
+        order = sorted(range(len(sentences)), key=lambda place: (-own[place] - around[place], place))
+        compared = order[:_MOST_COMPARED]
+        cosines = np.zeros(len(sentences))
+        if compared:
+            texts = [f"{sentences[place].passage.title}: {sentences[place].text}" for place in compared]
+            cosines[compared] = self._compare(part, texts)
+        numbers = list_numbers(part)
+        found = []
+        for place, sentence in enumerate(sentences):
+            holds = holds_asked(part, sentence.text)
+            score = (
+                _OWN * own[place]
+                + _NEAR * near[place]
+                + _AROUND * around[place]
+                + _COSINE * float(cosines[place])
+                + _PROBABILITY * sentence.passage.probability
+                + _HOLDS * (0.5 if holds is None else holds)
+                - _ASKS * sentence.asks
+                - _WRITTEN * is_written(sentence.passage.uri)
+            )
+            lacks = bool(numbers) and bool(numbers - _find_numbers(sentence.passage))
+            found.append(_Judged(sentence, score, own[place], near[place], holds, lacks))
+        return found
+
+
+def tell_confidence(made: MadeAnswer, probability: float) -> float:
+    """Return the share of the parts that are found, times the probability of the best passage."""
+    return probability * sum(part.is_found for part in made.parts) / max(1, len(made.parts))
+
+
+def _list_sentences(passages: Sequence[Passage], stemmer: str) -> list[_Sentence]:
+    """List the sentences, items and rows of passages, each text once."""
+    found: dict[str, _Sentence] = {}
     for passage in passages:
         above = find_terms([passage.title, passage.heading], stemmer)
-        pieces = [
-            piece for piece in divide_text(passage.text, passage.title) if piece.form in ("sentence", "item", "row")
-        ]
+        pieces = [piece for piece in divide_text(passage.text, passage.title) if piece.form in _FORMS]
         lines = [" ".join(passage.text[piece.start : piece.end].split()) for piece in pieces]
         terms = [frozenset(find_terms([line], stemmer)) for line in lines]
         for place, (piece, line) in enumerate(zip(pieces, lines, strict=True)):
-            beside = terms[max(0, place - 1) : place + 2]
-            near = frozenset().union(*beside)
-            found.setdefault(
+            if is_written(passage.uri) and _REFERENCE.search(line):
+                continue
+            near: frozenset[str] = frozenset().union(*terms[max(0, place - 1) : place + 2])
+            sentence = _Sentence(
+                passage,
+                piece.start,
+                piece.end,
                 line,
-                Sentence(
-                    passage,
-                    piece.start,
-                    piece.end,
-                    line,
-                    own=terms[place],
-                    near=near,
-                    around=terms[place] | above,
-                    asks=line.rstrip("\"'”’»)*_ ").endswith(("?", "？")),
-                ),
+                own=terms[place],
+                near=near,
+                around=terms[place] | above,
+                is_item=piece.form in ("item", "row"),
             )
+            found.setdefault(line, sentence)
     return list(found.values())
 
 
-def measure(part: str, sentences: Sequence[Sentence], compare: Compare, stemmer: str) -> NDArray[np.float64]:
-    """Measure how well sentences answer a part, shape ``(sentences, features)``."""
-    wanted = list_wanted(part, stemmer)
-    counts = Counter(term for sentence in sentences for term in sentence.own | sentence.around)
-    weights = {term: math.log(1 + len(sentences) / max(counts[term], 0.5)) for term in wanted}
-    total = sum(weights.values()) or 1.0
+def _list_items(best: _Judged, judged: Sequence[_Judged]) -> list[_Judged]:
+    """List all items of the passage that answers best, if it holds a list."""
+    items = [
+        each
+        for each in judged
+        if each.sentence.passage.id == best.sentence.passage.id and each.sentence.is_item
+    ]
+    return sorted(items, key=lambda each: each.sentence.start) if len(items) >= _LEAST_ITEMS else []
 
-    def share(terms: frozenset[str]) -> float:
-        return sum(weights[term] for term in sorted(wanted & terms)) / total
 
-    own = [share(sentence.own) for sentence in sentences]
-    near = [share(sentence.near) for sentence in sentences]
-    around = [share(sentence.near | sentence.around) for sentence in sentences]
-    order = sorted(range(len(sentences)), key=lambda place: (-(own[place] + around[place]), place))[:_MOST_COMPARED]
-    cosines = np.zeros(len(sentences))
-    cosines[order] = compare(part, [f"{sentences[place].passage.title}: {sentences[place].text}" for place in order])
-    numbers = list_numbers(part)
-    held = {id(p): set(find_words(f"{p.title} {p.heading} {p.uri} {p.text}")) for p in {id(s.passage): s.passage for s in sentences}.values()}
-    rows = []
-    for place, sentence in enumerate(sentences):
-        holds = holds_asked(part, sentence.text)
-        rows.append([own[place], near[place], around[place], cosines[place], sentence.passage.probability,
-            0.5 if holds is None else float(holds), float(bool(numbers - held[id(sentence.passage)])), float(sentence.asks)])
-    return np.array(rows)
+def _find_numbers(passage: Passage) -> set[str]:
+    return set(find_words(f"{passage.title} {passage.heading} {passage.uri} {passage.text}"))
+
+
+def _claim(sentence: _Sentence) -> Claim:
+    passage = sentence.passage
+    quote = passage.text[sentence.start : sentence.end]
+    start = passage.char_start + sentence.start
+    text = _ITEM.sub("", sentence.text)
+    return Claim(text, (Citation(passage, quote, start, start + len(quote)),), is_supported=True)

@@ -19,6 +19,7 @@ from backstory.writing.answers.answer import Kind, Route
 
 _ROUTES_FILE: Final = Path(__file__).with_name("routes.toml")
 _ACCENTED: Final = regex.compile(r"(\p{Latin})\p{Mn}+")
+_PLAIN: Final = str.maketrans(PLAIN_LETTERS)
 _QUOTES: Final = str.maketrans(dict.fromkeys("'’‘`´\"“”„«»", " "))
 _ASK: Final = "<ASK>"
 _DOCUMENTS: Final = "<DOCUMENTS>"
@@ -45,12 +46,14 @@ class _Routes:
         talk: Finds a stretch of talk.
         asking: Matches the beginning of a question of three words or more, or of a sum.
         opening: Matches the talk and the polite words at the beginning of a question.
+        documents: Finds names of documents.
         rules: All other rules, in the order in which they decide.
     """
 
     talk: _Rule
     asking: re.Pattern[str]
     opening: re.Pattern[str]
+    documents: re.Pattern[str]
     rules: tuple[_Rule, ...]
 
 
@@ -74,10 +77,15 @@ def route_question(question: str) -> Route:
     return Route("lookup", "it asks for one thing")
 
 
+def names_documents(question: str) -> bool:
+    """Tell whether a question names documents, such as "letters"."""
+    return bool(_read_routes().documents.search(fold(question)))
+
+
 def find_asked(question: str) -> str:
     """Return what a question asks, in lower case without accents, and without talk; empty if all of it is talk."""
     routes = _read_routes()
-    stretches = [stretch for each in _MARK.split(question[:_LONGEST]) if (stretch := _fold(each))]
+    stretches = [stretch for each in _MARK.split(question[:_LONGEST]) if (stretch := fold(each))]
     small = find_small_talk(stretches)
     kept = [
         stretch
@@ -90,13 +98,11 @@ def find_asked(question: str) -> str:
     return asked
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """Return a text in lower case, without accents, quotes, apostrophes, and hyphens between letters."""
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     plain = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", folded))
     return _SPACES.sub(" ", unicodedata.normalize("NFC", plain).translate(_PLAIN)).strip()
-
-
-_PLAIN: Final = str.maketrans(PLAIN_LETTERS)
 
 
 @cache
@@ -114,6 +120,7 @@ def _read_routes() -> _Routes:
         talk=talk,
         asking=re.compile(rf"(?:{asking}) \S+ \S|\S*\d ?[-+*/x×÷^] ?\d"),
         opening=re.compile(rf"(?:{openers})(?:,? +|,)"),
+        documents=re.compile(rf"\b{marks[_DOCUMENTS]}\b"),
         rules=tuple(others),
     )
 

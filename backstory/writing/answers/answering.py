@@ -1,0 +1,218 @@
+"""A question -> an answer, step by step: route it, complete it, search, answer from what was found, or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Protocol
+
+from backstory.writing.answers.answer import (
+    Answerer,
+    Claim,
+    Kind,
+    MadeAnswer,
+    Passage,
+    Refusal,
+    Route,
+    Turn,
+)
+from backstory.writing.answers.catalog import CatalogQuery, Listed, read_catalog_query, select_documents
+from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
+from backstory.writing.answers.followups import complete_question
+from backstory.writing.answers.parts import split_question
+from backstory.writing.answers.routing import route_question
+
+if TYPE_CHECKING:  # the packages of models load slowly
+    from backstory.writing.answers.choice import AnswerModels
+
+MOST_LISTED: Final = 100
+"""Documents of a list that are named; of more, the list says how many there are."""
+SERVES: Final = 0.5
+"""A passage tells something about the topic of a list of documents from this probability on."""
+
+
+class Sources(Protocol):
+    """The documents, as an answer reads them."""
+
+    stemmer: str
+
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+        """Search for the parts of a question.
+
+        Args:
+            parts: The parts, at least one.
+            depth: How many passages are wanted.
+
+        Returns:
+            The passages, best first, with the ids ``p1``, ``p2`` and so on.
+        """
+
+    def list_documents(self) -> list[Listed]:
+        """List the documents that the filters admit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredQuestion:
+    """What became of a question.
+
+    Attributes:
+        route: What is asked for.
+        rewritten: The question as a follow-up was completed; None if it stands alone.
+        made: The answer.
+        passages: What was found, best first.
+        listed: The documents of the catalog that a list asks for, all of them; None for no such list.
+        query: What a list says of these documents.
+        seconds: Seconds of the clock: to route and complete, to search, and to answer.
+        model: What answered; None if nothing did.
+    """
+
+    route: Route
+    rewritten: str | None = None
+    made: MadeAnswer
+    passages: tuple[Passage, ...] = ()
+    listed: tuple[Listed, ...] | None = None
+    query: CatalogQuery | None = None
+    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class _Understood:
+    """A question before the search, and what understanding it used."""
+
+    route: Route
+    question: str
+    rewritten: str | None
+    tokens: int = 0
+    cost: float | None = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+
+def answer_question(
+    question: str,
+    history: Sequence[Turn],
+    sources: Sources,
+    answerer: Answerer,
+    models: AnswerModels | None = None,
+) -> AnsweredQuestion:
+    """Answer a question from the documents alone.
+
+    Args:
+        question: The question, not blank.
+        history: The conversation so far, the last turn last.
+        sources: The documents.
+        answerer: Answers from passages.
+        models: Complete and route questions where the settings want a model; None for rules.
+
+    Returns:
+        The answer; refused, with a reason, if the documents do not tell.
+
+    Raises:
+        ModelError: The model could not be used.
+        BudgetExhaustedError: A call would exceed a budget.
+    """
+    started = perf_counter()
+    understood = _understand(question, history, sources.stemmer, models)
+    routed = perf_counter()
+    kind = understood.route.kind
+    if kind in ("casual", "outside"):
+        refused: Refusal | None = "outside" if kind == "outside" else None
+        nothing = _add_use(MadeAnswer((), (), refused), understood)
+        return AnsweredQuestion(route=understood.route, made=nothing, seconds=(routed - started, 0.0, 0.0))
+    parts = split_question(understood.question, kind, sources.stemmer)
+    depth = _choose_depth(kind, parts)
+    passages = sources.search(parts, depth)
+    query, listed = _list(understood, sources, passages)
+    searched = perf_counter()
+    made = _answer(understood, parts, passages, answerer, kind, query, listed)
+    done = perf_counter()
+    return AnsweredQuestion(
+        route=understood.route,
+        rewritten=understood.rewritten,
+        made=_add_use(made, understood),
+        passages=tuple(passages),
+        listed=listed,
+        query=query,
+        seconds=(routed - started, searched - routed, done - searched),
+        model=answerer.id if made.claims else None,
+    )
+
+
+def _understand(
+    question: str, history: Sequence[Turn], stemmer: str, models: AnswerModels | None
+) -> _Understood:
+    """Tell what is asked for, and complete a follow-up."""
+    tokens, notes = 0, []
+    cost: float | None = 0.0
+    route = route_question(question)
+    if models is not None and models.routes:
+        asked = models.questions.route(question, route_question)
+        route, tokens, cost = asked.route, asked.tokens, asked.cost
+    if route.kind in ("casual", "outside"):
+        return _Understood(route, question, None, tokens, cost)
+    rewritten = complete_question(question, history, stemmer)
+    if rewritten is not None and models is not None:
+        condensed = models.questions.condense(question, history)
+        rewritten = condensed.question or rewritten
+        tokens += condensed.tokens
+        cost = None if cost is None or condensed.cost is None else cost + condensed.cost
+        notes += [condensed.note] if condensed.note else []
+    return _Understood(route, rewritten or question, rewritten, tokens, cost, tuple(notes))
+
+
+def _choose_depth(kind: Kind, parts: Sequence[str]) -> AnswerDepth:
+    depth = DEPTHS[kind]
+    return COMPARE if len(parts) > 1 and depth.kept < COMPARE.kept else depth
+
+
+def _list(
+    understood: _Understood, sources: Sources, passages: Sequence[Passage]
+) -> tuple[CatalogQuery | None, tuple[Listed, ...] | None]:
+    """Find the documents of the catalog, if a list asks for documents."""
+    if understood.route.kind != "list":
+        return None, None
+    documents = sources.list_documents()
+    query = read_catalog_query(understood.question, documents, sources.stemmer)
+    if query is None:
+        return None, None
+    serving = {passage.document_id for passage in passages if passage.probability >= SERVES}
+    return query, tuple(select_documents(query, documents, serving, sources.stemmer))
+
+
+def _answer(
+    understood: _Understood,
+    parts: Sequence[str],
+    passages: Sequence[Passage],
+    answerer: Answerer,
+    kind: Kind,
+    query: CatalogQuery | None,
+    listed: Sequence[Listed] | None,
+) -> MadeAnswer:
+    """Answer from the passages; the catalog alone answers a list that only names a kind, a time or a tag."""
+    if query is not None and listed and not query.topic:
+        return MadeAnswer((), ())
+    if not passages:
+        return MadeAnswer((), (), "not_in_documents")
+    made = answerer.answer(understood.question, parts, passages, kind=kind)
+    if listed and made.refused == "not_in_documents":
+        return replace(made, refused=None)
+    return made
+
+
+def _add_use(made: MadeAnswer, understood: _Understood) -> MadeAnswer:
+    """Add what understanding the question used."""
+    cost = None if made.cost is None or understood.cost is None else made.cost + understood.cost
+    return replace(
+        made, tokens=made.tokens + understood.tokens, cost=cost, notes=(*understood.notes, *made.notes)
+    )
+
+
+def list_places(claims: Sequence[Claim]) -> dict[tuple[str, int, int], int]:
+    """Number the cited places in the order in which they are first cited, from 1."""
+    places: dict[tuple[str, int, int], int] = {}
+    for claim in claims:
+        for citation in claim.citations:
+            place = (citation.passage.document_id, citation.char_start, citation.char_end)
+            places.setdefault(place, len(places) + 1)
+    return places

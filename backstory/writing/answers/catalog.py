@@ -1,0 +1,286 @@
+"""Questions about the documents themselves: what of the catalog they describe, by date, kind, folder, tag and words."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from calendar import monthrange
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from backstory.text.content_words import find_terms, list_content_words, terms_of
+from backstory.writing.answers.routing import fold, names_documents
+
+_WORDS_FILE: Final = Path(__file__).with_name("catalog.toml")
+_DAY: Final = re.compile(r"\b(?P<y>(?:19|20)\d\d)-(?P<m>[01]\d)(?:-(?P<d>[0-3]\d))?\b")
+_YEAR: Final = r"(?:19|20)\d\d"
+_FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A document of the catalog.
+
+    Attributes:
+        document_id: Id of the document.
+        uri: Path of the document.
+        title: Title.
+        kind: Kind, such as post.
+        tags: Tags.
+        date: Day that it states; None if it states none.
+    """
+
+    document_id: str
+    uri: str
+    title: str
+    kind: str
+    tags: tuple[str, ...]
+    date: date | None
+
+
+@dataclass(frozen=True)
+class CatalogQuery:
+    """What a question says of the documents that it asks for.
+
+    Attributes:
+        first: First day.
+        last: Last day, inclusive.
+        is_dated: Whether the question names a time.
+        extensions: Endings of file names.
+        kinds: Kinds.
+        tags: Tags, each of which a document must have.
+        folders: Folders, one of which must hold a document.
+        topic: Content words that describe the documents otherwise.
+        most: Number of documents that are asked for; None for all.
+        newest_first: Whether the newest come first; None if the question does not say.
+    """
+
+    first: date = _FIRST
+    last: date = _LAST
+    is_dated: bool = False
+    extensions: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    topic: tuple[str, ...] = ()
+    most: int | None = None
+    newest_first: bool | None = None
+
+
+def read_catalog_query(question: str, documents: Sequence[Listed], stemmer: str) -> CatalogQuery | None:
+    """Read what a question says of the documents that it asks for.
+
+    Args:
+        question: A question for a list, self-contained.
+        documents: The catalog, whose kinds, tags and folders are known words.
+        stemmer: Stemmer of most of the documents.
+
+    Returns:
+        The query; None if the question does not ask for documents, but for something that they tell.
+    """
+    words = _read_words()
+    text = fold(question)
+    tags = {tag: fold(tag) for document in documents for tag in document.tags}
+    kinds = {document.kind: fold(document.kind) for document in documents if document.kind}
+    folders = {
+        str(parent): fold(parent.name) for each in documents for parent in PurePosixPath(each.uri).parents
+    }
+    rest = text
+    first, last, rest = _take_dates(rest, words)
+    extensions, rest = _take_named(rest, words.extensions)
+    named_tags, rest = _take_after(rest, words.tags, tags)
+    named_folders, rest = _take_after(rest, words.folders, folders)
+    named_kinds = tuple(
+        kind for kind, folded in kinds.items() if re.search(rf"\b{re.escape(folded)}(?:s|e|n|en)?\b", rest)
+    )
+    if not (names_documents(text) or extensions or named_tags or named_folders or named_kinds):
+        return None
+    most, newest_first, rest = _take_order(rest, words)
+    rest = words.generic.sub(" ", rest)
+    for kind in named_kinds:
+        rest = re.sub(rf"\b{re.escape(kinds[kind])}(?:s|e|n|en)?\b", " ", rest)
+    topic = [word for word in list_content_words(words.asking.sub(" ", rest), stemmer) if len(word) > 1]
+    by_stem = {term: tag for tag, folded in tags.items() for term in terms_of(folded, stemmer)}
+    found_tags = [tag for word in topic if (tag := _find_tag(word, by_stem, stemmer))]
+    topic = [word for word in topic if not _find_tag(word, by_stem, stemmer)]
+    return CatalogQuery(
+        first=first or _FIRST,
+        last=last or _LAST,
+        is_dated=first is not None or last is not None,
+        extensions=extensions,
+        kinds=named_kinds,
+        tags=tuple(dict.fromkeys([*named_tags, *found_tags])),
+        folders=named_folders,
+        topic=tuple(topic),
+        most=most,
+        newest_first=newest_first,
+    )
+
+
+def select_documents(
+    query: CatalogQuery, documents: Sequence[Listed], serving: Collection[str], stemmer: str
+) -> list[Listed]:
+    """Select the documents that a query describes, all of them, in the order that it asks for.
+
+    Args:
+        query: The query.
+        documents: The catalog.
+        serving: Ids of the documents with a passage on the topic of the question.
+        stemmer: Stemmer of most of the documents.
+    """
+    topic = [terms_of(word, stemmer) for word in query.topic]
+
+    def is_on_topic(document: Listed) -> bool:
+        if document.document_id in serving:
+            return True
+        path = document.uri.replace("/", " ").replace("-", " ").replace("_", " ")
+        held = find_terms([document.title, path, document.kind, *document.tags], stemmer)
+        return all(terms & held for terms in topic)
+
+    found = [
+        document
+        for document in documents
+        if (not query.is_dated or (document.date is not None and query.first <= document.date <= query.last))
+        and (not query.extensions or document.uri.lower().endswith(query.extensions))
+        and (not query.kinds or document.kind in query.kinds)
+        and set(query.tags) <= set(document.tags)
+        and (not query.folders or any(document.uri.startswith(f"{folder}/") for folder in query.folders))
+        and (not topic or is_on_topic(document))
+    ]
+    newest = bool(query.newest_first)
+    found.sort(key=lambda each: (each.date or (_FIRST if newest else _LAST), each.uri), reverse=newest)
+    return found
+
+
+def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None:
+    return next((by_stem[term] for term in sorted(terms_of(word, stemmer)) if term in by_stem), None)
+
+
+@dataclass(frozen=True)
+class _Words:
+    generic: re.Pattern[str]
+    asking: re.Pattern[str]
+    extensions: Mapping[str, re.Pattern[str]]
+    moments: re.Pattern[str]
+    before: re.Pattern[str]
+    after: re.Pattern[str]
+    since: re.Pattern[str]
+    newest: re.Pattern[str]
+    oldest: re.Pattern[str]
+    numbers: Mapping[int, re.Pattern[str]]
+    tags: re.Pattern[str]
+    folders: re.Pattern[str]
+
+
+@cache
+def _read_words() -> _Words:
+    record: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text(encoding="utf-8"))
+    months = record["months"]
+    named = "|".join(f"(?P<m{number}>{'|'.join(names)})" for number, names in months.items())
+    moment = rf"\b(?:(?:{named})\.?(?: (?:de|del|do|di) | )?(?P<my>{_YEAR})|(?P<y>{_YEAR}))\b"
+    dates = record["dates"]
+
+    def before_a_date(names: Sequence[str]) -> re.Pattern[str]:
+        return re.compile(rf"\b(?:{'|'.join(names)})(?: the| le| el| il| o)? $")
+
+    return _Words(
+        generic=_words(record["generic"]["words"]),
+        asking=_words(record["asking"]["words"]),
+        extensions={f".{name}": _words(names) for name, names in record["extensions"].items()},
+        moments=re.compile(moment),
+        before=before_a_date(dates["before"]),
+        after=before_a_date(dates["after"]),
+        since=before_a_date(dates["since"]),
+        newest=_words(record["order"]["newest"]),
+        oldest=_words(record["order"]["oldest"]),
+        numbers={int(number): _words(names) for number, names in record["numbers"].items()},
+        tags=_words(record["tags"]["named"]),
+        folders=_words(record["folders"]["named"]),
+    )
+
+
+def _words(names: Sequence[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(sorted(names, key=len, reverse=True))})\b")
+
+
+def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str]:
+    """Find the time that a text names, and cut it out."""
+    if found := _DAY.search(text):
+        year, month = int(found["y"]), min(12, max(1, int(found["m"])))
+        days = monthrange(year, month)[1]
+        first = date(year, month, min(days, max(1, int(found["d"] or 1))))
+        last = first if found["d"] else date(year, month, days)
+        return first, last, text[: found.start()] + text[found.end() :]
+    moments = [(each, *_bound(each)) for each in words.moments.finditer(text)]
+    if not moments:
+        return None, None, text
+    rest = words.moments.sub(" ", text)
+    whole, first, last = moments[0]
+    if len(moments) > 1:
+        return min(each[1] for each in moments), max(each[2] for each in moments), rest
+    head = text[: whole.start()]
+    if words.before.search(head):
+        return None, first - timedelta(days=1), rest
+    if words.after.search(head):
+        return last + timedelta(days=1), None, rest
+    if words.since.search(head) and not head.endswith(("from ", "de ", "del ", "dal ")):
+        return first, None, rest
+    return first, last, rest
+
+
+def _bound(found: re.Match[str]) -> tuple[date, date]:
+    year = int(found["my"] or found["y"])
+    month = next((number for number in range(1, 13) if found[f"m{number}"]), None)
+    if month is None:
+        return date(year, 1, 1), date(year, 12, 31)
+    return date(year, month, 1), date(year, month, monthrange(year, month)[1])
+
+
+def _take_named(text: str, named: Mapping[str, re.Pattern[str]]) -> tuple[tuple[str, ...], str]:
+    found = tuple(name for name, pattern in named.items() if pattern.search(text))
+    for name in found:
+        text = named[name].sub(" ", text)
+    return found, text
+
+
+def _take_after(text: str, marks: re.Pattern[str], known: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Find the known names that stand next to a word such as "tag" or "folder"; an unknown one fits no document."""
+    mark = marks.search(text)
+    if mark is None:
+        return (), text
+    rest = f"{text[: mark.start()]} {text[mark.end() :]}"
+    after, before = text[mark.end() :].strip(), text[: mark.start()].strip()
+    ordered = sorted(known.items(), key=lambda each: -len(each[1]))
+    for name, folded in ordered:
+        if folded and (
+            re.match(rf"(?:\w+ )?{re.escape(folded)}\b", after)
+            or re.search(rf"\b{re.escape(folded)}$", before)
+        ):
+            return (name,), re.sub(rf"\b{re.escape(folded)}\b", " ", rest)
+    unknown = after.split(" ", 1)[0].strip(" ?!.,") if after else ""
+    return ((unknown,), rest.replace(unknown, " ", 1)) if unknown else ((), rest)
+
+
+def _take_order(text: str, words: _Words) -> tuple[int | None, bool | None, str]:
+    """Find how many documents are asked for, and whether the newest or the oldest."""
+    newest, oldest = words.newest.search(text), words.oldest.search(text)
+    found = newest or oldest
+    if found is None:
+        return None, None, text
+    around = text[max(0, found.start() - 12) : found.end() + 12]
+    stated = re.search(r"\b\d{1,3}\b", around)
+    number = (
+        int(stated[0])
+        if stated
+        else next((number for number, pattern in words.numbers.items() if pattern.search(around)), None)
+    )
+    rest = f"{text[: found.start()]} {text[found.end() :]}"
+    if stated:
+        rest = rest.replace(stated[0], " ", 1)
+    for pattern in words.numbers.values():
+        rest = pattern.sub(" ", rest)
+    return number, newest is not None, rest
