@@ -13,6 +13,7 @@ from typer.models import CommandInfo
 
 from backstory.base.errors import InputError
 from backstory.base.version import VERSION
+from backstory.interfaces.cli.ask import ask
 from backstory.interfaces.cli.backup import backup, restore
 from backstory.interfaces.cli.check import check
 from backstory.interfaces.cli.dagster import dagster
@@ -35,7 +36,7 @@ from backstory.interfaces.cli.workspace import doctor, status
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Make": (init, check, run, add, remove, summarize, dagster),
     "Look": (status, windows, context, explain, documents, report, site, export),
-    "Search": (search, grep, show, dump, prompt, mcp),
+    "Search": (ask, search, grep, show, dump, prompt, mcp),
     "Keep": (doctor, forget, backup, restore),
     "Measure": (evaluate, learn),
 }

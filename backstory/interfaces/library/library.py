@@ -11,6 +11,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from backstory.base.errors import NoIndexError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import Depth, SearchFilters
@@ -49,9 +50,11 @@ from backstory.text.prompts.formats import ContextFormat
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
+    from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
+    from backstory.writing.answers.answer import Turn
 
 _NO_FILTERS = SearchFilters()
 _DEPTH = Depth()
@@ -309,6 +312,41 @@ class Library:
 
         with self._snapshots.reading() as snapshot:
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
+
+    def answer(
+        self, question: str, *, history: Sequence[Turn] = (), filters: SearchFilters = _NO_FILTERS
+    ) -> Answer:
+        """Answer a question from the documents alone, each statement with the places that say it.
+
+        Talk searches nothing, and a list of documents comes from the catalog. Without a model in the settings, the
+        answer consists of sentences of the documents.
+
+        Args:
+            question: The question; a follow-up is completed by the last question of the history.
+            history: The conversation so far, the last turn last.
+            filters: Which documents may be read.
+
+        Returns:
+            The answer. It is refused, with a reason, where the documents do not say, or nothing is indexed.
+
+        Raises:
+            InputError: The question is blank, or a name in the filters fits no document or several.
+            ModelError: A model could not be used.
+            BudgetExhaustedError: A call would exceed a budget.
+        """
+        from backstory.interfaces.library.answering import (
+            answer_from,
+            answer_without_index,
+            require_question,
+        )
+
+        require_question(question)
+        try:
+            with self._snapshots.reading() as snapshot:
+                notes = self._tell_stale(snapshot)
+                return answer_from(snapshot, self._read_corpus, question, history, filters, notes)
+        except NoIndexError as error:
+            return answer_without_index(question, str(error))
 
     def grep(
         self,

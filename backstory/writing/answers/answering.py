@@ -26,8 +26,6 @@ from backstory.writing.answers.routing import route_question
 if TYPE_CHECKING:  # the packages of models load slowly
     from backstory.writing.answers.choice import AnswerModels
 
-MOST_LISTED: Final = 100
-"""Documents of a list that are named; of more, the list says how many there are."""
 SERVES: Final = 0.5
 """A passage tells something about the topic of a list of documents from this probability on."""
 
@@ -35,7 +33,9 @@ SERVES: Final = 0.5
 class Sources(Protocol):
     """The documents, as an answer reads them."""
 
-    stemmer: str
+    @property
+    def stemmer(self) -> str:
+        """Stemmer of most of the documents."""
 
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
         """Search for the parts of a question.

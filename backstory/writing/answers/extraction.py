@@ -160,7 +160,7 @@ class ExtractiveAnswerer:
     def _choose(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
         """Choose the sentences that answer a part, in reading order; none if none does."""
         judged = sorted(
-            self._judge(part, sentences),
+            self._judge(part, sentences, kind),
             key=lambda each: (-each.score, each.sentence.passage.id, each.sentence.start),
         )
         answering = [each for each in judged if each.answers]
@@ -175,7 +175,7 @@ class ExtractiveAnswerer:
         place = {each.sentence.passage.id: rank for rank, each in reversed(list(enumerate(taken)))}
         return sorted(taken, key=lambda each: (place[each.sentence.passage.id], each.sentence.start))
 
-    def _judge(self, part: str, sentences: Sequence[_Sentence]) -> list[_Judged]:
+    def _judge(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
         wanted = list_wanted(part, self._stemmer)
         counts = Counter(term for sentence in sentences for term in sentence.around)
         weights = {term: math.log(1 + len(sentences) / max(counts[term], 0.5)) for term in wanted}
@@ -187,6 +187,8 @@ class ExtractiveAnswerer:
         own = [share(sentence.own) for sentence in sentences]
         near = [share(sentence.near) for sentence in sentences]
         around = [share(sentence.near | sentence.around) for sentence in sentences]
+        if kind == "list":  # the heading says what the items are
+            near = around
         order = sorted(range(len(sentences)), key=lambda place: (-own[place] - around[place], place))
         compared = order[:_MOST_COMPARED]
         cosines = np.zeros(len(sentences))
@@ -210,11 +212,6 @@ class ExtractiveAnswerer:
             lacks = bool(numbers) and bool(numbers - _find_numbers(sentence.passage))
             found.append(_Judged(sentence, score, own[place], near[place], holds, lacks))
         return found
-
-
-def tell_confidence(made: MadeAnswer, probability: float) -> float:
-    """Return the share of the parts that are found, times the probability of the best passage."""
-    return probability * sum(part.is_found for part in made.parts) / max(1, len(made.parts))
 
 
 def _list_sentences(passages: Sequence[Passage], stemmer: str) -> list[_Sentence]:

@@ -1,0 +1,126 @@
+"""The command ``backstory ask``: a question, or a conversation, answered from the documents."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Annotated, Final
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.console import Console
+
+from backstory.interfaces.cli.loading import loading
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, read_day
+from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_json, print_notes
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.answer import Answer
+    from backstory.interfaces.library.filters import SearchFilters
+    from backstory.interfaces.library.library import Library
+
+_PROMPT: Final = "> "
+
+
+def ask(
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION]", help="The question. Without one: a conversation, until Ctrl-D."),
+    ] = None,
+    document: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."
+        ),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."
+        ),
+    ] = None,
+    as_of: Annotated[
+        date | None,
+        typer.Option(
+            "--as-of",
+            parser=read_day,
+            metavar="DATE",
+            help="Only documents published on or before this day, and those without a date.",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from the documents alone, each statement with the place that says it.
+
+    The model of `answers` in backstory.yaml answers, else sentences of the documents do. Without a question, the
+    command reads one from each line, and later ones may go on from earlier ones.
+
+    Exit codes: 0 done, also if the documents do not say; 1 the index or a model cannot be used; 2 bad usage or
+    settings; 4 a budget is used up.
+    """
+    with loading():
+        from backstory.interfaces.library.filters import SearchFilters
+        from backstory.interfaces.library.library import Library
+
+    filters = SearchFilters(documents=document or (), paths=path or (), kinds=kind or (), tags=tag or ())
+    with Library.open(workspace) as library:
+        if as_of is not None:
+            zone = ZoneInfo(library.workspace.settings.conversations.timezone)
+            filters = replace(filters, as_of=datetime.combine(as_of, time.max, zone))
+        if question is None:
+            _converse(library, filters, as_json=as_json)
+        else:
+            _show(library.answer(question, filters=filters), as_json=as_json)
+
+
+def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
+    """Answer a question from each line, until the end of the input."""
+    from backstory.writing.answers.answer import Turn
+
+    history: list[Turn] = []
+    while (line := _read_line()) is not None:
+        if not line.strip():
+            continue
+        answer = library.answer(line, history=history, filters=filters)
+        _show(answer, as_json=as_json)
+        if answer.kind not in ("casual", "outside"):
+            history.append(Turn(answer.rewritten or answer.question, answer.markdown))
+
+
+def _read_line() -> str | None:
+    """Read a line; None at the end of the input."""
+    try:
+        return input(_PROMPT if sys.stdin.isatty() else "")
+    except EOFError:
+        return None
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        print_question_answer(open_console(), answer)
+    print_notes(answer.notes)
+
+
+def print_question_answer(console: Console, answer: Answer) -> None:
+    """Print an answer; a completed question stands above it."""
+    if answer.rewritten is not None:
+        console.print(plain_line(f"Understood as: {answer.rewritten}", "dim"), soft_wrap=True)
+    console.print(plain(answer.markdown), soft_wrap=not console.is_terminal)
+    if answer.claims and answer.confidence == "low":
+        console.print(plain("Not sure: read the passages before you rely on it.", "dim"))

@@ -1,0 +1,321 @@
+"""Answer a question from one snapshot of the index and the tables of the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.base.errors import InputError
+from backstory.index.request import Filters
+from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
+from backstory.interfaces.library.expansion import main_stemmer
+from backstory.interfaces.library.filters import Depth, SearchFilters, admit
+from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
+from backstory.interfaces.library.search import SearchPlan, search
+from backstory.interfaces.library.snapshots import OpenSnapshot
+from backstory.interfaces.library.text_positions import cite
+from backstory.models.embeddings.embed import embed_texts
+from backstory.retrieval.selection.strategies import cover_evidence
+from backstory.text.stemmers import NO_LANGUAGE
+from backstory.writing.answers.answer import Answerer, Citation, Claim, MadeAnswer, Passage, Refusal, Turn
+from backstory.writing.answers.answering import AnsweredQuestion, answer_question
+from backstory.writing.answers.catalog import Listed
+from backstory.writing.answers.depth import AnswerDepth
+from backstory.writing.answers.extraction import ExtractiveAnswerer
+from backstory.writing.answers.markdown import shown_documents, write_markdown
+from backstory.writing.answers.routing import route_question
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.corpus import Corpus
+
+_SURE: Final = 0.75
+_LIKELY: Final = 0.3
+"""Probabilities of the best cited passage from which an answer has high and medium confidence."""
+
+
+def require_question(question: str) -> str:
+    """Return a question that is not blank.
+
+    Raises:
+        InputError: It is blank.
+    """
+    if not question.strip():
+        raise InputError("the question is blank; ask in words", code="blank_text", name="question")
+    return question
+
+
+def answer_from(
+    snapshot: OpenSnapshot,
+    read_corpus: Callable[[], Corpus],
+    question: str,
+    history: Sequence[Turn],
+    filters: SearchFilters,
+    notes: Sequence[str],
+) -> Answer:
+    """Answer a question from a snapshot.
+
+    Args:
+        snapshot: The open snapshot.
+        read_corpus: Reads the tables of the documents; called for a list.
+        question: The question, not blank.
+        history: The conversation so far, the last turn last.
+        filters: Which documents may be read.
+        notes: Notes to add to those of the answer.
+
+    Raises:
+        InputError: A name in the filters fits no document or several.
+        ModelError: A model could not be used.
+        BudgetExhaustedError: A call would exceed a budget.
+    """
+    workspace = snapshot.workspace
+    sources = _SnapshotSources(snapshot, read_corpus, filters)
+    models = workspace.answer_models
+    answerer: Answerer = (
+        models.answerer if models else ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
+    )
+    answered = answer_question(question, history, sources, answerer, models)
+    if answered.made.refused == "not_in_documents" and not snapshot.index.rows:
+        return answer_without_index(question, "the index holds no chunk")
+    # A list reads the documents of the tables, even if the index is older than they are.
+    return _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
+
+
+def answer_without_index(question: str, reason: str) -> Answer:
+    """Answer small talk, or refuse, where nothing is indexed."""
+    route = route_question(question)
+    refused: Refusal | None = (
+        None if route.kind == "casual" else "outside" if route.kind == "outside" else "no_index"
+    )
+    answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
+    return Answer(
+        question=question,
+        rewritten=None,
+        kind=route.kind,
+        reason=route.reason,
+        markdown=write_markdown(answered, _cite),
+        claims=(),
+        not_found=(),
+        confidence="high" if refused is None else "low",
+        refused=refused,
+        documents=(),
+        document_count=None,
+        hits=(),
+        model=None,
+        timings=AnswerTimings(routing=0.0, searching=0.0, answering=0.0),
+        tokens=0,
+        cost=0.0,
+        index_version=None,
+        notes=(reason,) if refused == "no_index" else (),
+    )
+
+
+@dataclass
+class _SnapshotSources:
+    """Documents of a snapshot, and what was read of them."""
+
+    snapshot: OpenSnapshot
+    read_corpus: Callable[[], Corpus]
+    filters: SearchFilters
+    hits: dict[str, Hit] = field(default_factory=dict, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
+    entries: dict[str, DocumentEntry] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def stemmer(self) -> str:
+        """Stemmer of most of the documents."""
+        return main_stemmer(self.snapshot.index) if self.snapshot.index.rows else NO_LANGUAGE
+
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+        """Search for the parts; those of several are chosen together, as the documents of a window are."""
+        rerank = self.snapshot.workspace.reranker is not None
+        plan = SearchPlan(
+            top_k=depth.merged if len(parts) == 1 else depth.of_part,
+            filters=self.filters,
+            mode=None,
+            expand=False,
+            rerank=rerank,
+            depth=Depth(),
+        )
+        answers = search(self.snapshot, parts, plan)
+        self.notes += dict.fromkeys(note for answer in answers for note in answer.notes)
+        best: dict[str, Hit] = {}
+        for hit in (hit for answer in answers for hit in answer.hits):
+            if hit.chunk_id not in best or hit.probability > best[hit.chunk_id].probability:
+                best[hit.chunk_id] = hit
+        chosen = list(best)
+        if len(parts) > 1 and chosen:
+            evidence = np.zeros((len(parts), len(chosen)))
+            place = {chunk_id: column for column, chunk_id in enumerate(chosen)}
+            for row, answer in enumerate(answers):
+                for hit in answer.hits:
+                    evidence[row, place[hit.chunk_id]] = hit.probability
+            order = cover_evidence(evidence, min(depth.merged, len(chosen)))
+            chosen = [chosen[column] for column in order.tolist()]
+        if rerank:
+            chosen = chosen[: depth.kept]
+        self.hits = {
+            chunk_id: best[chunk_id].model_copy(update={"rank": rank})
+            for rank, chunk_id in enumerate(chosen, start=1)
+        }
+        return [_show(hit, f"p{rank}") for rank, hit in enumerate(self.hits.values(), start=1)]
+
+    def list_documents(self) -> list[Listed]:
+        """List the documents of the tables that the filters admit."""
+        settings = self.snapshot.workspace.settings.rag
+        filters = self.filters
+        named = self.snapshot.name_documents(filters.tenant) if filters.names_documents else ()
+        admitted = admit(filters, settings, named, 1)
+        if admitted is None:
+            return []
+        entries = [entry for entry in self.read_corpus().list_all().documents if _admits(admitted, entry)]
+        self.entries = {entry.document_id: entry for entry in entries}
+        return [
+            Listed(
+                entry.document_id,
+                entry.uri,
+                entry.title,
+                entry.kind,
+                entry.tags,
+                entry.date.date() if entry.date else None,
+            )
+            for entry in entries
+        ]
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Compares a question with sentences by the embedder of a snapshot."""
+
+    snapshot: OpenSnapshot
+
+    def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        workspace = self.snapshot.workspace
+        query = embed_texts(workspace.embedder, [question], task="query", cache=workspace.embeddings).vectors[
+            0
+        ]
+        found = embed_texts(
+            workspace.embedder, list(texts), task="document", cache=workspace.embeddings
+        ).vectors
+        compared: NDArray[np.float64] = (found @ query).astype(np.float64)
+        return compared
+
+
+def _admits(filters: Filters, entry: DocumentEntry) -> bool:
+    as_of = filters.as_of[0] if filters.as_of else None
+    is_in_time = as_of is None or (filters.undated if entry.date is None else entry.date <= as_of)
+    return (
+        is_in_time
+        and (not filters.kinds or entry.kind in filters.kinds)
+        and (not filters.tags or bool(set(entry.tags) & set(filters.tags)))
+        and (not filters.document_ids or entry.document_id in filters.document_ids)
+        and (filters.tenant is None or entry.tenant == filters.tenant)
+    )
+
+
+def _show(hit: Hit, short_id: str) -> Passage:
+    names = ("chunk_id", "document_id", "uri", "title", "heading", "text", "probability", "cite")
+    places = ("page_start", "page_end", "line_start", "line_end", "char_start", "char_end")
+    return Passage(id=short_id, **{name: getattr(hit, name) for name in (*names, *places)})
+
+
+def _describe(
+    snapshot: OpenSnapshot,
+    answered: AnsweredQuestion,
+    sources: _SnapshotSources,
+    question: str,
+    notes: Sequence[str],
+) -> Answer:
+    made, query, listed = answered.made, answered.query, answered.listed
+    shown = shown_documents(query, listed) if query is not None and listed is not None else []
+    undated = sum(entry.date is None for entry in sources.entries.values())
+    if query is not None and query.is_dated and undated:
+        notes = [*notes, f"{undated} documents state no date, and are not in the list"]
+    routing, searching, answering = answered.seconds
+    return Answer(
+        question=question,
+        rewritten=answered.rewritten,
+        kind=answered.route.kind,
+        reason=answered.route.reason,
+        markdown=write_markdown(answered, _cite),
+        claims=tuple(_describe_claim(claim) for claim in made.claims),
+        not_found=tuple(part.text for part in made.parts if not part.is_found),
+        confidence=_tell_confidence(answered),
+        refused=made.refused,
+        documents=tuple(sources.entries[each.document_id] for each in shown),
+        document_count=None if listed is None else len(listed),
+        hits=tuple(sources.hits.values()),
+        model=answered.model,
+        timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
+        tokens=made.tokens,
+        cost=made.cost,
+        index_version=snapshot.index.version if answered.route.kind not in ("casual", "outside") else None,
+        degraded=snapshot.served.degraded,
+        notes=tuple(dict.fromkeys([*notes, *made.notes])),
+    )
+
+
+def _describe_claim(claim: Claim) -> AnsweredClaim:
+    return AnsweredClaim(
+        text=claim.text,
+        citations=tuple(_describe_place(citation) for citation in claim.citations),
+        supported=claim.is_supported,
+    )
+
+
+def _describe_place(citation: Citation) -> CitedPlace:
+    passage, lines = citation.passage, _find_lines(citation)
+    return CitedPlace(
+        chunk_id=passage.chunk_id,
+        document_id=passage.document_id,
+        uri=passage.uri,
+        title=passage.title,
+        page_start=passage.page_start,
+        page_end=passage.page_end,
+        line_start=lines[0] if lines else None,
+        line_end=lines[1] if lines else None,
+        quote=citation.quote,
+        char_start=citation.char_start,
+        char_end=citation.char_end,
+        cite=_cite(citation),
+    )
+
+
+def _cite(citation: Citation) -> str:
+    passage = citation.passage
+    is_paged = passage.page_start is not None and passage.page_end is not None
+    return cite(
+        passage.uri,
+        pages=(passage.page_start or 1, passage.page_end or 1) if is_paged else None,
+        lines=_find_lines(citation),
+        characters=(citation.char_start, citation.char_end),
+    )
+
+
+def _find_lines(citation: Citation) -> tuple[int, int] | None:
+    """Find the first and the last line of a quote in the document's text."""
+    passage = citation.passage
+    if passage.line_start is None:
+        return None
+    first = passage.line_start + passage.text[: citation.char_start - passage.char_start].count("\n")
+    return first, first + citation.quote.count("\n")
+
+
+def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
+    if answered.route.kind == "casual":
+        return "high"
+    made = answered.made
+    if made.refused is not None:
+        return "low"
+    if answered.listed and answered.query is not None and not made.claims:
+        return "high"
+    best = max(
+        (citation.passage.probability for claim in made.claims for citation in claim.citations), default=0.0
+    )
+    if best >= _SURE and all(part.is_found for part in made.parts):
+        return "high"
+    return "medium" if best >= _LIKELY else "low"

@@ -1,0 +1,104 @@
+"""An answer as Markdown: its statements with numbered places, its list of documents, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from backstory.base.wording import count, inflect
+from backstory.writing.answers.answer import Citation, Claim, MadeAnswer, Refusal
+from backstory.writing.answers.answering import AnsweredQuestion, list_places
+from backstory.writing.answers.catalog import CatalogQuery, Listed
+
+MOST_LISTED: Final = 100
+"""Documents of a list that are named; of more, the list says how many there are."""
+_TALK: Final = "Ask a question, and I answer it from the documents alone, with the places that say so."
+_REFUSALS: Final[Mapping[Refusal, str]] = {
+    "not_in_documents": "The documents do not say.",
+    "outside": "No document can say this: it asks for something that changes by the hour, or that is to be computed, "
+    "written or done. Ask for what the documents say.",
+    "unsafe": "This cannot be answered safely.",
+    "no_index": "Nothing is indexed yet, so there is nothing to answer from.",
+}
+_NEAREST: Final = 3
+_UNSUPPORTED: Final = " (not supported by the documents)"
+
+
+def write_markdown(answered: AnsweredQuestion, cite: Callable[[Citation], str]) -> str:
+    """Write an answer as Markdown.
+
+    Args:
+        answered: The answer.
+        cite: Names the place of a citation.
+    """
+    made = answered.made
+    if answered.route.kind == "casual":
+        return _TALK
+    if made.refused is not None:
+        return _write_refusal(answered, made.refused)
+    written = []
+    if answered.query is not None and answered.listed is not None:
+        written.append(write_list(answered.query, answered.listed))
+    if made.claims:
+        written.append(_write_claims(made, as_list=answered.route.kind == "list"))
+    missing = [part.text for part in made.parts if not part.is_found]
+    if made.claims and missing:
+        written.append("\n".join(f"The documents do not say: {part}" for part in missing))
+    if made.claims:
+        written.append(_write_places(made.claims, cite))
+    return "\n\n".join(filter(None, written))
+
+
+def shown_documents(query: CatalogQuery, listed: Sequence[Listed]) -> list[Listed]:
+    """Return the documents of a list that are named: as many as were asked for, up to :data:`MOST_LISTED`."""
+    return list(listed[: min(query.most or MOST_LISTED, MOST_LISTED)])
+
+
+def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
+    """Write the documents of a list, and whether these are all."""
+    shown = shown_documents(query, listed)
+    if not shown:
+        return ""
+    if len(shown) == len(listed):
+        head = f"{count(len(listed), 'document')}, which {inflect(len(listed), 'is', 'are')} all:"
+    else:
+        head = f"{len(shown)} of {count(len(listed), 'document')}:"
+    lines = [
+        f"- {' '.join(each.title.split())} ({f'{each.date:%Y-%m-%d}, ' if each.date else ''}{each.uri})"
+        for each in shown
+    ]
+    return "\n".join([head, "", *lines])
+
+
+def _write_refusal(answered: AnsweredQuestion, refused: Refusal) -> str:
+    said = _REFUSALS[refused]
+    nearest = answered.passages[:_NEAREST] if refused == "not_in_documents" else ()
+    if not nearest:
+        return said
+    lines = [f"- {' '.join(passage.title.split())} ({passage.cite})" for passage in nearest]
+    return "\n".join([f"{said} The nearest passages:", "", *lines])
+
+
+def _write_claims(made: MadeAnswer, *, as_list: bool) -> str:
+    places = list_places(made.claims)
+    lines = [_write_claim(claim, places) for claim in made.claims]
+    return "\n".join(f"- {line}" for line in lines) if as_list else "\n\n".join(lines)
+
+
+def _write_claim(claim: Claim, places: Mapping[tuple[str, int, int], int]) -> str:
+    numbers = dict.fromkeys(
+        places[(each.passage.document_id, each.char_start, each.char_end)] for each in claim.citations
+    )
+    marks = "".join(f"[{number}]" for number in numbers)
+    mark = f" {marks}" if marks else ""
+    return f"{claim.text}{mark}{'' if claim.is_supported else _UNSUPPORTED}"
+
+
+def _write_places(claims: Sequence[Claim], cite: Callable[[Citation], str]) -> str:
+    places = list_places(claims)
+    cited = {
+        (each.passage.document_id, each.char_start, each.char_end): cite(each)
+        for claim in claims
+        for each in claim.citations
+    }
+    return "\n".join(f"[{number}] {cited[place]}" for place, number in places.items())

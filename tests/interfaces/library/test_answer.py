@@ -1,0 +1,72 @@
+"""``Library.answer``: what is asked, what is found, and what is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.library import Library
+from backstory.writing.answers.answer import Turn
+from tests.errors import raises
+
+
+def test_a_claim_leads_to_its_words_in_the_document(library: Library) -> None:
+    answer = library.answer("which night train needs a seat reservation?")
+    assert (answer.kind, answer.refused) == ("lookup", None)
+    place = answer.claims[0].citations[0]
+    text = library.text(place.document_id).text
+    assert text[place.char_start : place.char_end] == place.quote
+    assert text.splitlines()[(place.line_start or 0) - 1] == place.quote
+    assert f"[1] {place.cite}" in answer.markdown
+
+
+def test_talk_searches_nothing(library: Library) -> None:
+    answer = library.answer("thanks!")
+    assert (answer.kind, answer.refused, answer.hits, answer.index_version) == ("casual", None, (), None)
+
+
+def test_a_list_of_documents_says_whether_it_is_complete(library: Library) -> None:
+    every = library.answer("list all posts of 2024")
+    assert len(every.documents) == every.document_count == 4
+    assert "which are all" in every.markdown
+    some = library.answer("the two newest posts")
+    assert (len(some.documents), some.document_count) == (2, 6)
+    assert "2 of 6" in some.markdown
+
+
+def test_filters_hold_for_the_catalog_and_the_search(library: Library) -> None:
+    only = SearchFilters(documents=("backup-disk.md",))
+    assert [each.uri for each in library.answer("list all posts", filters=only).documents] == [
+        "backup-disk.md"
+    ]
+    answer = library.answer("what do we feed the sourdough starter?", filters=only)
+    assert {hit.uri for hit in answer.hits} <= {"backup-disk.md"}
+
+
+def test_a_follow_up_is_completed(library: Library) -> None:
+    history = [Turn("where did the photos of the backup disk go?", "Somewhere.")]
+    assert library.answer("and the drip irrigation?", history=history).rewritten is not None
+    assert library.answer("how long is the drip irrigation line?", history=history).rewritten is None
+
+
+def test_what_no_document_says_is_refused(library: Library) -> None:
+    answer = library.answer("who painted the harbour mural of Zanzibar?")
+    assert (answer.refused, answer.claims, answer.confidence) == ("not_in_documents", (), "low")
+
+
+def test_without_an_index_only_talk_is_answered(make_library: Callable[..., Library]) -> None:
+    library = make_library()
+    assert library.answer("how are the photos kept?").refused == "no_index"
+    assert library.answer("how are the photos kept?").notes
+    assert library.answer("hello!").refused is None
+
+
+def test_a_blank_question_is_an_error(library: Library) -> None:
+    with raises(InputError, "blank_text", name="question"):
+        library.answer("  ")
+
+
+@pytest.mark.parametrize("question", ["what is the weather today", "tell me a joke"])
+def test_what_no_document_can_say_is_outside(library: Library, question: str) -> None:
+    assert library.answer(question).refused == "outside"
