@@ -4,6 +4,7 @@ import ast
 import inspect
 import shutil
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage import tags as dagster_tags
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster_webserver.webserver import DagsterWebserver
 
@@ -98,6 +100,26 @@ def test_every_method_replaces_one_of_the_release(ours: type, theirs: type) -> N
             assert list(inspect.signature(method).parameters) == list(
                 inspect.signature(replaced).parameters
             ), name
+
+
+def test_a_statement_is_compiled_for_the_first_of_many_connections(told: Workspace) -> None:
+    with open_instance(told) as instance:
+        storage = instance.event_log_storage
+        assert isinstance(storage, BatchedEventLog)
+        assert isinstance(instance.run_storage, SqlRunStorage)
+        run, *_ = instance.get_run_ids()
+        for connect in (
+            instance.run_storage.connect,
+            storage.index_connection,
+            partial(storage.run_connection, run),
+        ):
+            with connect() as first:
+                pass
+            with connect() as second:
+                assert second.engine is first.engine
+                assert second is not first
+            assert first.closed
+            assert second.closed
 
 
 def what_dagster_knows(workspace: Workspace) -> dict[str, dict[str, tuple[str | None, object]]]:
