@@ -1,4 +1,4 @@
-"""Frames are exchanged with DuckDB as they are, also where PyArrow is not installed."""
+"""Frames are exchanged with DuckDB as they are, and PyArrow is not loaded for it, whether it is installed or not."""
 
 import subprocess
 import sys
@@ -30,26 +30,29 @@ def test_a_registered_frame_is_fetched_as_it_was() -> None:
     with closing(duckdb.connect(":memory:")) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         register_frame(connection, "rows_of_frame", FRAME)
-        for _ in range(2):
-            fetched = fetch_frame(connection, "FROM rows_of_frame")
-            assert_frame_equal(fetched, FRAME)
+        assert_frame_equal(fetch_frame(connection, "FROM rows_of_frame"), FRAME)
+        with pytest.raises(duckdb.Error, match="already been consumed"):
+            fetch_frame(connection, "FROM rows_of_frame")
         register_frame(connection, "nothing", FRAME.clear())
         assert fetch_frame(connection, "FROM nothing").schema == FRAME.schema
 
 
 EXCHANGE = """
 import sys
-sys.modules["pyarrow"] = None
+if sys.argv[1] == "absent":
+    sys.modules["pyarrow"] = None
 import duckdb, polars
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 connection = duckdb.connect(":memory:")
 register_frame(connection, "numbers", polars.DataFrame({"number": [1, None]}))
 assert fetch_frame(connection, "FROM numbers").rows() == [(1,), (None,)]
+assert not {"pyarrow.lib", "pandas"} & set(sys.modules)
 """
 
 
-def test_frames_are_exchanged_without_pyarrow() -> None:
-    subprocess.run([sys.executable, "-c", EXCHANGE], check=True)
+@pytest.mark.parametrize("pyarrow", ["absent", "installed"])
+def test_frames_are_exchanged_without_pyarrow(pyarrow: str) -> None:
+    subprocess.run([sys.executable, "-c", EXCHANGE, pyarrow], check=True)
 
 
 def test_an_error_while_rows_are_fetched_is_one_of_duckdb(tmp_path: Path) -> None:
