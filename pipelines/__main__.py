@@ -11,6 +11,7 @@ import typer
 from backstory.base.errors import MissingExtraError
 from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.cli.failure import run_command
+from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
@@ -61,8 +62,9 @@ def materialize_command(
 @app.command("init")
 def init_command(workspace: WorkspaceOption = None) -> None:
     """Write the files with which Dagster's own commands find a workspace: workspace.yaml and .dagster/dagster.yaml."""
-    from backstory.pipeline.workspace import open_workspace
-    from pipelines.dagster_internals.instance import write_code_location
+    with loading():
+        from backstory.pipeline.workspace import open_workspace
+        from pipelines.dagster_internals.instance import write_code_location
 
     print(write_code_location(open_workspace(workspace)))
 
@@ -103,9 +105,10 @@ def prune_command(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
-    from backstory.pipeline.workspace import open_workspace
-    from pipelines.dagster_internals.instance import open_instance
-    from pipelines.pruning import describe_pruned, prune_history
+    with loading():
+        from backstory.pipeline.workspace import open_workspace
+        from pipelines.dagster_internals.instance import open_instance
+        from pipelines.pruning import describe_pruned, prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
@@ -115,7 +118,8 @@ def execute_when_needed(
     workspace: "Workspace", request: "RunRequest", on_progress: "OnProgress"
 ) -> "RunState":
     """Execute the stages of a run as a Dagster job, and load Dagster only now, which takes a second or more."""
-    from pipelines.materialization import execute_job
+    with loading():
+        from pipelines.materialization import execute_job
 
     return execute_job(workspace, request, on_progress)
 
