@@ -21,11 +21,12 @@ from backstory.models.rerankers.protocol import Reranker
 from backstory.models.rerankers.reranking import Reranking
 from backstory.retrieval.contexts import make_contexts
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
-from backstory.retrieval.evidence.document_fit import DocumentFit, compare_documents
+from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.document_prior import weigh_documents
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
+from backstory.retrieval.evidence.probability_map import ProbabilityMap
 from backstory.retrieval.hits import FoundHits, PostsOf, Queries, find_hits, plan_queries
 from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
@@ -91,6 +92,7 @@ class Retrieval:
             places of their own, so that nothing of what people wrote gives way to them.
         posts_of: Which posts the windows of a conversation may find; None for all.
         document_fit: What was learned about the documents that people wrote; None for nothing.
+        probability_map: What was learned about probabilities; None for those of the model of pairs.
     """
 
     index: SearchIndex
@@ -104,6 +106,7 @@ class Retrieval:
     separate_posts: bool = False
     posts_of: PostsOf | None = None
     document_fit: DocumentFit | None = None
+    probability_map: ProbabilityMap | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, index: SearchIndex) -> Self:
@@ -260,29 +263,32 @@ class Retrieval:
         if not weighed:
             return hits.with_columns(probability=pl.lit(0.0), prior=pl.lit(1.0))
         keys = ["query_chunk_id", "chunk_id"]
+        measured = pl.concat(group.select(*keys, "probability", "prior") for group in weighed)
+        if self.probability_map is not None:
+            mapped = self.probability_map.apply(measured["probability"].to_numpy())
+            measured = measured.with_columns(probability=pl.Series(mapped, dtype=pl.Float64).round(_DECIMALS))
         return hits.join(
-            pl.concat(group.select(*keys, "probability", "prior") for group in weighed),
+            measured,
             on=keys,
             how="left",
             maintain_order="left",
         )
 
-    def compare_documents(
+    def measure(
         self, hits: pl.DataFrame, window_chunks: pl.DataFrame, query_vectors: FindVectors
     ) -> pl.DataFrame:
-        """Compare each document that a window found with the others, for a fit.
+        """Measure hits without what was learned, for a fit.
 
         Args:
-            hits: Table ``hits``, of documents that people wrote.
+            hits: Table ``hits``.
             window_chunks: Table ``window_chunks`` of the same windows.
             query_vectors: Gives the unit vectors of query chunks by id, shape ``(len(ids), dimension)``.
 
         Returns:
-            See :func:`backstory.retrieval.evidence.document_fit.compare_documents`.
+            The hits with ``probability`` and the features of :mod:`backstory.retrieval.evidence.pair_features`.
         """
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
-        parts = _list_asking(hits, window_chunks)
-        return compare_documents(self._measure(hits, found, parts, query_vectors))
+        return self._measure(hits, found, _list_asking(hits, window_chunks), query_vectors)
 
     def _measure(
         self, hits: pl.DataFrame, found: pl.DataFrame, parts: pl.DataFrame, query_vectors: FindVectors

@@ -18,7 +18,8 @@ from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
-from backstory.retrieval.evidence.document_fit import FEATURES, FORMAT
+from backstory.retrieval.evidence.document_fit import FEATURES
+from backstory.retrieval.evidence.learned import FORMAT
 from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
@@ -151,18 +152,22 @@ def put_settings_back(inputs: Inputs, _: random.Random) -> None:
 
 def learn(inputs: Inputs, rng: random.Random) -> None:
     weights = {name: round(rng.uniform(-1, 1), 3) for name in FEATURES}
-    learned = {
-        "format": FORMAT,
-        "fit": {"weights": weights, "intercept": -3.0, "strength": 1.0},
+    of_both = {
         "embedder": HashingEmbedder().id,
-        "source": "workspace",
-        "windows": 20,
-        "links": 60,
+        "source": "set",
         "gain": 0.1,
         "gain_low": 0.05,
         "gain_high": 0.15,
     }
-    inputs[LEARNED] = json.dumps(learned)
+    fit = {"weights": weights, "intercept": -3.0, "strength": 1.0}
+    mapped = {name: round(rng.uniform(0.5, 1.5), 3) for name in ("small", "large", "intercept")}
+    documents = {**of_both, "fit": fit, "windows": 20, "links": 60}
+    probabilities = {**of_both, "map": mapped, "pairs": 200}
+    learned = {
+        "documents": rng.choice([documents, None]),
+        "probabilities": rng.choice([probabilities, None]),
+    }
+    inputs[LEARNED] = json.dumps({"format": FORMAT, **learned})
 
 
 def unlearn(inputs: Inputs, _: random.Random) -> None:

@@ -1,7 +1,8 @@
-"""The command ``backstory learn``: fit the prior of documents on the links that people have set, or undo it."""
+"""The command ``backstory learn``: fit choice and probabilities of documents on labels, or undo it."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ from backstory.interfaces.cli.terminal import open_console, plain, print_json
 if TYPE_CHECKING:
     from backstory.operations.learning.labels import Labels
     from backstory.operations.learning.learn import Lesson
+    from backstory.operations.learning.map_trial import MapTrial
+    from backstory.operations.learning.trial import Trial
 
 
 def learn(
@@ -31,11 +34,11 @@ def learn(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn from links which documents a window is about, and keep it only if that gains on the later half of the days.
+    """Learn from labels which documents a window is about, and keep it only if it gains on the later half of the days.
 
     A dated document labels the windows of its day with the earlier documents that it links to. The file of a post that
     a person has edited labels the post's window with what it cites. `backstory explain --should-be` labels a window,
-    too. `backstory run` makes again what a fit changes.
+    too. A set whose messages have topics also maps the probabilities. `backstory run` makes again what a fit changes.
     """
     from backstory.operations.learning.learn import learn as learn_links
     from backstory.operations.learning.learn import unlearn
@@ -64,7 +67,8 @@ def learn(
     if as_json:
         print_json({"labels": gathered, **_record_lesson(lesson)})
     else:
-        console.print(plain(describe_lesson(lesson)), soft_wrap=True)
+        for line in describe_lesson(lesson):
+            console.print(plain(line), soft_wrap=True)
 
 
 def describe_labels(labels: Labels) -> list[str]:
@@ -83,24 +87,53 @@ def describe_labels(labels: Labels) -> list[str]:
     return lines
 
 
-def describe_lesson(lesson: Lesson) -> str:
-    """Describe what the trial gained, and what has changed."""
+def describe_lesson(lesson: Lesson) -> list[str]:
+    """Describe what the trials gained, and what has changed."""
+    is_adopted = lesson.adopted is not None or lesson.adopted_map is not None
+    return [
+        f"Choice of documents: {_describe_trial(lesson)}",
+        f"Probabilities: {_describe_map_trial(lesson)}",
+        "`backstory run` makes again what has changed, and `backstory learn --undo` removes all that was learned."
+        if is_adopted
+        else "Nothing has changed.",
+    ]
+
+
+def _describe_trial(lesson: Lesson) -> str:
     from backstory.operations.learning.trial import LEAST_DAYS
 
     trial = lesson.trial
     if trial is None:
         return (
-            f"Nothing has changed: a trial takes links on {LEAST_DAYS} days, each to a window of ten parts or more. A "
+            f"as before, since a trial takes labels on {LEAST_DAYS} days, each of a window of ten parts or more. A "
             "part is a message, or a few short ones."
         )
-    measured = (
-        f"Fitted on {count(trial.fitted, 'window')} before {trial.since}, and tested on {trial.tested:,} from then on: "
+    return (
+        f"fitted on {count(trial.fitted, 'window')} before {trial.since}, and tested on {trial.tested:,} from then on: "
         f"ncov@5 {trial.before:.3f} without the fit, {trial.after:.3f} with it, a gain of {trial.gain:+.3f} "
-        f"[{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]."
+        f"[{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]. {_describe_adoption(adopted=lesson.adopted is not None)}"
     )
-    if lesson.adopted is None:
-        return f"{measured} Nothing has changed, since the interval does not lie above 0."
-    return f"{measured} Adopted; `backstory run` makes again what it changes, and `backstory learn --undo` removes it."
+
+
+def _describe_map_trial(lesson: Lesson) -> str:
+    trial = lesson.map_trial
+    if not lesson.tells_of_parts:
+        return (
+            "as before, since these labels tell which documents a window is about, and not which of its messages each "
+            "serves. Only a set whose messages have the topics of its labels (msg_topics.parquet) tells that."
+        )
+    if trial is None:
+        return "as before, for the same reason."
+    return (
+        f"fitted on {count(trial.fitted, 'pair')} of a part and a document before {trial.since}, and tested on "
+        f"{trial.tested:,} from then on: log loss {trial.before:.3f} without the map, {trial.after:.3f} with it, a "
+        f"gain of {trial.gain:+.3f} [{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]. "
+        f"{_describe_adoption(adopted=lesson.adopted_map is not None)}"
+    )
+
+
+def _describe_adoption(*, adopted: bool) -> str:
+    return "Adopted." if adopted else "Not adopted, since the interval does not lie above 0."
 
 
 def _describe_removal(*, removed: bool) -> str:
@@ -122,9 +155,22 @@ def _record_labels(labels: Labels) -> dict[str, Any]:
 
 
 def _record_lesson(lesson: Lesson) -> dict[str, Any]:
-    trial = lesson.trial
+    trial, mapped = _record_trial(lesson.trial), _record_trial(lesson.map_trial)
+    if trial is not None and lesson.trial is not None:
+        trial["strength"] = lesson.trial.fit.strength
+    if mapped is not None and lesson.map_trial is not None:
+        mapped |= asdict(lesson.map_trial.map)
+    return {
+        "trial": trial,
+        "adopted": lesson.adopted is not None,
+        "tells_of_parts": lesson.tells_of_parts,
+        "map_trial": mapped,
+        "map_adopted": lesson.adopted_map is not None,
+    }
+
+
+def _record_trial(trial: Trial | MapTrial | None) -> dict[str, Any] | None:
+    if trial is None:
+        return None
     names = ("fitted", "tested", "before", "after", "gain", "gain_low", "gain_high")
-    measured = None if trial is None else {name: getattr(trial, name) for name in names}
-    if trial is not None and measured is not None:
-        measured |= {"since": trial.since.isoformat(), "strength": trial.fit.strength}
-    return {"trial": measured, "adopted": lesson.adopted is not None}
+    return {name: getattr(trial, name) for name in names} | {"since": trial.since.isoformat()}

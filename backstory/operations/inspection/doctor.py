@@ -44,7 +44,7 @@ from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.retrieval.evidence.document_fit import read_learned_fit
+from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.schemas import TABLES
@@ -212,15 +212,16 @@ def _describe_calibration(workspace: Workspace) -> str:
 
 
 def _describe_learned(workspace: Workspace) -> str:
-    learned = read_learned_fit(workspace.learned)
-    if learned is None:
-        return "nothing; documents are weighed without labels"
-    if learned.embedder != workspace.embedder.id:
-        return (
-            f"the {learned.describe()}, is not used, since it is of {learned.embedder}: `backstory learn` fits again, "
-            "and `backstory learn --undo` removes it"
-        )
-    return f"documents are weighed by the {learned.describe()}"
+    learned = read_learned(workspace.learned)
+    used = learned.of_embedder(workspace.embedder.id)
+    told = [used.describe() or "nothing; documents and probabilities are those without labels"]
+    told += [
+        f"the {each.describe()}, is not used, since it is of {each.embedder}: `backstory learn` fits again, and "
+        "`backstory learn --undo` removes it"
+        for each in (learned.documents, learned.probabilities)
+        if each is not None and each.embedder != workspace.embedder.id
+    ]
+    return "; ".join(told)
 
 
 def _describe_snapshots(workspace: Workspace) -> str:

@@ -20,12 +20,13 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.evaluation.library_path import OWN, embed_windows, index_documents, rank_documents
+from backstory.operations.evaluation.part_labels import PartLabels, label_parts
 from backstory.operations.evaluation.scoring import score_runs
 from backstory.operations.learning.labels import Labels
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.evidence.document_fit import DocumentFit
+from backstory.retrieval.evidence.document_fit import DocumentFit, compare_documents
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS
 from backstory.retrieval.hits import Queries, plan_queries
 from backstory.storage.tables.local_times import read_clocks
@@ -42,7 +43,9 @@ class Examples:
         chunks: Table ``window_chunks`` of these windows.
         queries: Their queries.
         hits: Their hits, table ``hits``.
-        retrieval: The search, without a fit.
+        retrieval: The search, without what was learned.
+        serving: The set whose labels tell which documents serve which part, and the topics of the parts; None if the
+            labels tell of whole windows only.
     """
 
     labels: Labels
@@ -51,6 +54,7 @@ class Examples:
     queries: Queries
     hits: pl.DataFrame
     retrieval: Retrieval
+    serving: tuple[LabelledSet, PartLabels] | None = None
 
     def compare_documents(self) -> pl.DataFrame:
         """Compare the found documents of each window.
@@ -63,12 +67,35 @@ class Examples:
         if self.retrieval.separate_posts:
             posts = self.retrieval.index.list_posts(self.hits["chunk_id"].unique(maintain_order=True))
             of_people = self.hits.filter(~pl.col("chunk_id").is_in(posts))
-        compared = self.retrieval.compare_documents(of_people, self.chunks, self.queries.vectors_of)
+        measured = self.retrieval.measure(of_people, self.chunks, self.queries.vectors_of)
+        compared = compare_documents(measured)
         named = self.labels.frame.select("window_id", document_id="doc_id", named=pl.lit(1.0)).unique()
         return (
             compared.join(self.windows, on="window_id", maintain_order="left")
             .join(named, on=["window_id", "document_id"], how="left", maintain_order="left")
             .with_columns(pl.col("named").fill_null(0.0))
+        )
+
+    def list_pairs(self) -> pl.DataFrame | None:
+        """List the labelled pairs of a part and a document that it found.
+
+        Returns:
+            ``window_id``, ``day``, the highest ``probability`` of the pair, and ``true``, whether the document serves
+            the part. Parts of small talk and parts without a labelled topic are left out. None if the labels tell of
+            whole windows only.
+        """
+        if self.serving is None:
+            return None
+        labelled, labels = self.serving
+        measured = self.retrieval.measure(self.hits, self.chunks, self.queries.vectors_of)
+        pairs = (
+            measured.filter(pl.col("probability") > 0)
+            .join(labels.topics, on="query_chunk_id", how="semi", maintain_order="left")
+            .group_by("window_id", "query_chunk_id", "document_id", maintain_order=True)
+            .agg(pl.col("probability").max())
+        )
+        return pairs.with_columns(true=labels.serves(labelled, pairs)).join(
+            self.windows, on="window_id", maintain_order="left"
         )
 
     def list_days(self) -> list[date]:
@@ -145,7 +172,9 @@ def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> I
         index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
         with index:
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
-            yield _search(labels, labelled.windows, chunks, vectors, index, workspace)
+            examples = _search(labels, labelled.windows, chunks, vectors, index, workspace)
+            parts = label_parts(labelled, chunks)
+            yield replace(examples, serving=(labelled, parts)) if parts.by_message else examples
 
 
 def _search(

@@ -23,7 +23,7 @@ _FOLDS: Final = 4
 _STRENGTHS: Final = (0.25, 0.5, 1.0)
 _RIDGE: Final = 0.01
 """The features of documents are many and alike, and the documents of a window are no independent examples."""
-_INTERVAL: Final = (0.025, 0.975)
+INTERVAL: Final = (0.025, 0.975)
 _DECIMALS: Final = 6
 
 
@@ -77,7 +77,7 @@ def try_fit(examples: Examples) -> Trial | None:
     fit = _fit(documents.filter(pl.col("day").is_in(earlier)), strength)
     before, after = examples.score(later, None), examples.score(later, fit)
     gains = after - before
-    low, high = np.quantile(gains[resample_windows(len(gains))].mean(axis=1), _INTERVAL)
+    low, high = np.quantile(gains[resample_windows(len(gains))].mean(axis=1), INTERVAL)
     tested = len(examples.windows.filter(pl.col("day").is_in(later)))
     return Trial(
         fitted=len(examples.windows) - tested,

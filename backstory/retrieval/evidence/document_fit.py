@@ -8,23 +8,16 @@ of the ids. ``backstory learn`` fits it on the labels of a workspace; docs/studi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest_json
 from backstory.base.wording import count
-
-FORMAT: Final = 1
-"""Version of the file of a fit."""
 
 _MOST: Final = (
     "score",
@@ -77,6 +70,14 @@ class DocumentFit:
         """Hash of all values: two fits with the same digest give the same priors."""
         return digest_json(asdict(self), length=16)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is a finite number for each feature."""
+        values = [*self.weights.values(), self.intercept, self.strength]
+        return tuple(self.weights) == FEATURES and all(
+            isinstance(value, int | float) and isfinite(value) for value in values
+        )
+
     def weigh(self, documents: pl.DataFrame) -> pl.Series:
         """Weigh documents.
 
@@ -115,14 +116,6 @@ class LearnedFit:
     gain_low: float
     gain_high: float
 
-    def write(self, path: Path) -> None:
-        """Write the fit as JSON, atomically."""
-        content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
-        with exclusive_temporary(path) as file:
-            file.write(f"{content}\n".encode())
-            file.flush()
-            publish(temporary_path(path), path)
-
     def describe(self) -> str:
         """Describe the fit in a line."""
         of = "the workspace" if self.source == "workspace" else f"the set {self.source}"
@@ -130,53 +123,6 @@ class LearnedFit:
             f"fit {self.fit.digest} of {count(self.links, 'link')} of {count(self.windows, 'window')} of {of}, "
             f"which gained {self.gain:+.3f} [{self.gain_low:+.3f}, {self.gain_high:+.3f}] in ncov@5"
         )
-
-
-def read_learned_fit(path: Path) -> LearnedFit | None:
-    """Read the fit of a workspace; None if there is no file.
-
-    Raises:
-        WorkspaceError: The file is damaged, or of another release.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError as error:
-        raise _damaged(path) from error
-    try:
-        record = json.loads(text)
-        is_readable = record.pop("format") == FORMAT
-        learned = LearnedFit(**{**record, "fit": DocumentFit(**record["fit"])}) if is_readable else None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path) from error
-    if learned is None:
-        raise WorkspaceError(
-            f"{path} is of another release of Backstory; run `backstory learn --undo` to go on without it, and "
-            "`backstory learn` to fit again",
-            code="other_format",
-            path=path,
-        )
-    if not _is_sound(learned.fit):
-        raise _damaged(path)
-    return learned
-
-
-def _damaged(path: Path) -> WorkspaceError:
-    return WorkspaceError(
-        f"{path} is damaged, and it weighs documents. Restore it from a backup; or run `backstory learn --undo` to go "
-        "on without it, and `backstory learn` to fit again",
-        code="damaged_record",
-        path=path,
-    )
-
-
-def _is_sound(fit: DocumentFit) -> bool:
-    """Return whether there is a finite number for each feature."""
-    values = [*fit.weights.values(), fit.intercept, fit.strength]
-    return tuple(fit.weights) == FEATURES and all(
-        isinstance(value, int | float) and isfinite(value) for value in values
-    )
 
 
 def compare_documents(hits: pl.DataFrame) -> pl.DataFrame:

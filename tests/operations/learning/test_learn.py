@@ -18,7 +18,7 @@ from backstory.operations.learning.learn import learn, unlearn
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.retrieval.evidence.document_fit import read_learned_fit
+from backstory.retrieval.evidence.learned import read_learned
 from backstory.storage.tables.parquet import read_table
 from tests.builders.communities import DAYS, FIRST, SETTINGS, write_community
 from tests.errors import raises
@@ -53,14 +53,14 @@ def write_set(workspace: Workspace, folder: Path) -> Path:
 
 
 def test_a_fit_that_gains_is_adopted_whatever_was_learned_before(learned: Workspace) -> None:
-    before = read_learned_fit(learned.learned)
+    before = read_learned(learned.learned).documents
     seen: list[Labels] = []
     lesson = learn(learned, on_labels=seen.append)
     assert [(labels.windows, labels.links) for labels in seen] == [(DAYS, 3 * DAYS)]
     assert lesson.trial is not None
     assert lesson.trial.gain_low > 0
     assert (lesson.trial.fitted, lesson.trial.tested) == (DAYS // 2, DAYS // 2)
-    assert lesson.adopted == before == read_learned_fit(learned.learned)
+    assert lesson.adopted == before == read_learned(learned.learned).documents
     assert lesson.adopted is not None
     assert lesson.adopted.fit.digest in examine_learned(learned.root).detail
 
@@ -140,7 +140,7 @@ def test_a_set_takes_the_place_of_the_workspace(
     assert other.adopted is not None
     assert (own.adopted.source, other.adopted.source) == ("workspace", "friends")
     assert (other.adopted.windows, other.adopted.links) == (own.adopted.windows, own.adopted.links)
-    assert read_learned_fit(community.learned) == other.adopted
+    assert read_learned(community.learned).documents == other.adopted
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_set_takes_the_place_of_the_workspace(
         (lambda text: text[: len(text) // 2], "damaged_record"),
         (lambda text: text.replace('"score"', '"scores"'), "damaged_record"),
         (lambda text: text.replace('"strength": ', '"strength": 1e999, "unknown": '), "damaged_record"),
-        (lambda text: text.replace('"format": 1', '"format": 2'), "other_format"),
+        (lambda text: text.replace('"format": 2', '"format": 1'), "other_format"),
         (lambda _: "[]", "damaged_record"),
     ],
 )
@@ -168,7 +168,9 @@ def test_a_damaged_fit_is_an_error_until_it_is_removed(
 def test_a_fit_of_another_embedder_is_not_used_and_the_doctor_says_so(learned: Workspace) -> None:
     with_fit = hash_dependencies(learned, "decisions")
     record = json.loads(learned.learned.read_text("utf-8"))
-    learned.learned.write_text(json.dumps({**record, "embedder": "another"}), "utf-8")
+    learned.learned.write_text(
+        json.dumps({**record, "documents": {**record["documents"], "embedder": "another"}}), "utf-8"
+    )
     assert learned.document_fit is None
     assert "another" in examine_learned(learned.root).detail
     without = hash_dependencies(learned, "decisions")

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,9 +10,7 @@ from backstory.retrieval.evidence.document_fit import (
     FEATURES,
     VALUES,
     DocumentFit,
-    LearnedFit,
     compare_documents,
-    read_learned_fit,
 )
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS, weigh_documents
 from backstory.retrieval.evidence.pair_model import read_pair_model
@@ -74,12 +71,3 @@ def test_the_prior_of_a_window_does_not_depend_on_the_windows_beside_it() -> Non
     hits, beside = make_measured([2.0, 1.0, 0.0]), make_measured([9.0, 1.0, 0.0, 5.0], window="v")
     alone = weigh_documents(hits, FIT).to_list()
     assert weigh_documents(pl.concat([beside, hits]), FIT).to_list()[len(beside) :] == alone
-
-
-def test_a_fit_is_the_same_after_it_was_written(tmp_path: Path) -> None:
-    learned = LearnedFit(
-        fit=FIT, embedder="e", source="set", windows=9, links=20, gain=0.1, gain_low=0.02, gain_high=0.2
-    )
-    learned.write(tmp_path / "deep" / "learned.json")
-    assert read_learned_fit(tmp_path / "deep" / "learned.json") == learned
-    assert read_learned_fit(tmp_path / "absent.json") is None

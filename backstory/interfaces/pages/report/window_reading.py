@@ -16,7 +16,7 @@ from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
-from backstory.retrieval.evidence.document_fit import read_learned_fit
+from backstory.retrieval.evidence.learned import read_learned
 from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
 from backstory.text.people import name_people
 
@@ -71,7 +71,7 @@ def read_report(workspace: Workspace, window: Mapping[str, Any]) -> WindowReport
             ),
         )
     )
-    return replace(report, learned=_describe_fit(workspace, report.summary))
+    return replace(report, learned=_describe_learned(workspace, report.summary))
 
 
 def _name_people(rows: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
@@ -83,13 +83,13 @@ def _name_people(rows: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     )
 
 
-def _describe_fit(workspace: Workspace, summary: Mapping[str, Any]) -> str:
-    """Describe the fit that weighed the documents, if the context was made by the settings and the fit of today."""
+def _describe_learned(workspace: Workspace, summary: Mapping[str, Any]) -> str:
+    """Describe what was learned, if the context was made by the settings and by what is learned today."""
     read = read_by_serving(workspace)
-    if "rag.document_fit" not in read or digest_json(read, length=16) != summary["settings_hash"]:
+    if digest_json(read, length=16) != summary["settings_hash"]:
         return ""
-    learned = read_learned_fit(workspace.learned)
-    return "" if learned is None else learned.describe()
+    learned = read_learned(workspace.learned).of_embedder(workspace.embedder.id)
+    return (learned if "rag.document_fit" in read else replace(learned, documents=None)).describe()
 
 
 def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFrame:

@@ -131,7 +131,7 @@ class WindowReport:
         documents: Kept documents by rank, then dropped ones by falling score.
         cells: One for each query and each document that it found.
         candidates: Kept chunks by rank, then dropped ones by falling score.
-        learned: Which fit of `backstory learn` weighed the documents; empty for none, or if the settings have changed.
+        learned: What `backstory learn` fitted of the context; empty for nothing, or if the settings have changed.
     """
 
     window: Mapping[str, Any]
