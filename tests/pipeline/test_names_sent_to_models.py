@@ -34,8 +34,10 @@ PARTS = {"first": "Cleo", "last": "Marshall", "FIRST": "CLEO", "LAST": "MARSHALL
 WRITTEN = [form.format(**PARTS) for form in FORMS]
 MARK = "zebrawood"
 """A word of the document that names members, and of nothing else."""
+SPARE = "boxwood"
+"""Another one, which nobody asks for."""
 TEXT = "\n\n".join(
-    f"The {MARK} elbow of the drip irrigation line {name} ok" for name in [*WRITTEN, "of Marshall"]
+    f"The {MARK} elbow of the drip irrigation line {name} {SPARE}" for name in [*WRITTEN, "of Marshall"]
 )
 QUESTION = f"What did {NAME} say of the {MARK} elbow of the drip irrigation line?"
 SERVICES = """\
@@ -68,16 +70,20 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def unsent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace whose document names a member in every form, after a run that asked no model."""
-    workspace = open_with(tmp_path_factory.mktemp("unsent") / "workspace", MEMBERS, SETTINGS)
+def make_naming(root: Path, settings: str = SETTINGS) -> Workspace:
+    """Make a workspace whose document names a member in every form, by a run that asks no model."""
+    workspace = open_with(root, MEMBERS, settings)
     for path in workspace.root.glob("posts/drip*.md"):
         path.unlink()
     front = FRONT.format(title=f"The drip of {NAME}")
     (workspace.root / "posts" / "drip.md").write_text(f"{front}{TEXT}\n", encoding="utf-8")
     run_pipeline(workspace)
-    return workspace.root
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def unsent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_naming(tmp_path_factory.mktemp("unsent") / "workspace").root
 
 
 @pytest.fixture
@@ -101,7 +107,9 @@ def take(chat: ChatServer) -> list[str]:
 
 
 def list_naming(texts: list[str]) -> list[str]:
-    return [text for text in texts if find_naming_texts([text], [NAME]) or f" {PARTS['last']} ok" in text]
+    return [
+        text for text in texts if find_naming_texts([text], [NAME]) or f" {PARTS['last']} {SPARE}" in text
+    ]
 
 
 def test_no_request_holds_a_name_in_any_form_where_names_are_replaced(
@@ -149,8 +157,7 @@ def test_no_request_is_of_a_document_with_a_name_where_names_are_rejected(
     assert "drip.md" in str(context.notes)
     asked = take(chat)
     assert asked
-    shown = [text for text in asked if f"{MARK} elbow of the drip irrigation line" in text]
-    assert not [text for text in shown if not text.startswith('{"parts": [{"id": 1, "text": "The ')]
+    assert not [text for text in asked if SPARE in text]
     assert not list_naming(asked)
     named = library.search(QUESTION, rerank=True)
     assert (named.reranked, take(chat)) == (False, [])

@@ -16,6 +16,7 @@ from backstory.interfaces.agents import document_answers
 from backstory.interfaces.agents.document_filters import DocumentFilters
 from backstory.interfaces.agents.failures import describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.model_library import ModelLibrary
 from backstory.interfaces.library.results import Result, Style
 from backstory.settings.writers import MAX_WORDS
 
@@ -52,13 +53,19 @@ class DocumentTools:
 
     Every method returns a dictionary that JSON can hold. An error is a dictionary, too: ``status`` is ``error``, and
     ``code``, ``message`` and ``hint`` say what is wrong and what to do. New files are read, and texts written, in the
-    folders of the workspace and in those of the setting ``agents.roots`` only.
+    folders of the workspace and in those of the setting ``agents.roots`` only. Documents are shown by the setting
+    ``privacy.documents``, since a model reads the results.
 
     Attributes:
         library: The library, which the class that inherits must set.
     """
 
     library: Library
+
+    @property
+    def _shown(self) -> Library:
+        """The library, for answers that go to a model."""
+        return ModelLibrary(self.library)
 
     @_answering
     def query_documents(
@@ -73,7 +80,7 @@ class DocumentTools:
     ) -> Result:
         """Search all documents; ``debug`` adds what each search key found, ``max_chunks`` is ``top_k``."""
         return document_answers.query(
-            self.library, query, debug=debug, top_k=top_k, max_chunks=max_chunks, filters=filters, as_of=as_of
+            self._shown, query, debug=debug, top_k=top_k, max_chunks=max_chunks, filters=filters, as_of=as_of
         )
 
     @_answering
@@ -89,7 +96,7 @@ class DocumentTools:
     ) -> Result:
         """Search one document, named by its path, title, slug or id; a part of a name is none."""
         return document_answers.query(
-            self.library,
+            self._shown,
             query,
             document=file_path,
             top_k=top_k,
@@ -101,44 +108,44 @@ class DocumentTools:
     @_answering
     def search_indexed_chunks(self, pattern: str, regex: bool = False, offset: int = 0) -> Result:
         """Find every place that a text or a regular expression matches, a hundred at a time."""
-        return document_answers.search_pattern(self.library, pattern, regex=regex, offset=offset)
+        return document_answers.search_pattern(self._shown, pattern, regex=regex, offset=offset)
 
     @_answering
     def evaluate_retrieval(self, question: str, retrieved_info: str) -> Result:
         """Judge without a language model whether a text answers a question."""
-        return document_answers.judge_retrieval(self.library, question, retrieved_info)
+        return document_answers.judge_retrieval(self._shown, question, retrieved_info)
 
     @_answering
     def index_document(self, file_path: str | Path) -> Result:
         """Index one file; a file that has changed is indexed again."""
-        return document_answers.index_file(self.library, file_path)
+        return document_answers.index_file(self._shown, file_path)
 
     @_answering
     def index_directory(self, directory_path: str | Path, recursive: bool = False) -> Result:
         """Index the files of a folder."""
-        return document_answers.index_folder(self.library, directory_path, recursive=recursive)
+        return document_answers.index_folder(self._shown, directory_path, recursive=recursive)
 
     @_answering
     def list_indexed_documents(self) -> Result:
         """List the documents."""
-        return document_answers.list_indexed(self.library)
+        return document_answers.list_indexed(self._shown)
 
     @_answering
     def summarize_document(
         self, file_path: str, summary_type: Style = "detailed", max_words_per_section: int = MAX_WORDS
     ) -> Result:
         """Summarize a document: ``brief``, ``detailed`` or ``bullets``."""
-        return document_answers.summarize(self.library, file_path, summary_type, max_words_per_section)
+        return document_answers.summarize(self._shown, file_path, summary_type, max_words_per_section)
 
     @_answering
     def dump_document(self, file_name: str, output_path: str | Path | None = None) -> Result:
         """Write the text of a document into a file that does not exist yet, or into the folder of dumped texts."""
-        return document_answers.dump(self.library, file_name, output_path)
+        return document_answers.dump(self._shown, file_name, output_path)
 
     @_answering
     def rag_status(self) -> Result:
         """Describe the state of the index."""
-        return document_answers.tell_status(self.library)
+        return document_answers.tell_status(self._shown)
 
 
 def register_rag_tools(agent: Any, library: Library | None = None) -> None:

@@ -28,7 +28,7 @@ class UnservedPart(Result):
     """A part of a text that no document of the context serves; its text is shortened if it is long."""
 
 
-@view(ContextAnswer, "documents", "parts")
+@view(ContextAnswer, "documents", "parts", "notes")
 class Coverage(Verdict):
     """What the documents hold on a text or a window, part by part, and what nothing serves."""
 

@@ -18,6 +18,7 @@ from backstory.base.errors import BackstoryError
 from backstory.base.version import VERSION
 from backstory.interfaces.agents.failures import Failure, describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.model_library import ModelLibrary
 from backstory.interfaces.mcp.conversation_tools import add_conversation_tools
 from backstory.interfaces.mcp.document_tools import add_document_tools, add_writing_tools
 from backstory.interfaces.mcp.prompts import add_prompts
@@ -112,7 +113,8 @@ def make_server(
     """Make the server of a library.
 
     Args:
-        library: The library, which is used from several threads.
+        library: The library, which is used from several threads. Its answers go to a model, and show documents by the
+            setting ``privacy.documents``.
         allow_write: Whether tools that index files or write texts are offered.
         tools: ``default``, ``original`` for the names of the original design, or names of tools.
 
@@ -122,6 +124,7 @@ def make_server(
     Raises:
         InputError: There is no such tool, or a tool that is named needs ``allow_write``.
     """
+    library = ModelLibrary(library)
     registry = Registry()
     add_conversation_tools(registry, library)
     add_reading_tools(registry, library)

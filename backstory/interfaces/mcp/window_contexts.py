@@ -6,6 +6,7 @@ from typing import Any
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
+from backstory.pipeline.chats.model_view import ModelView
 
 
 def read_own_context(library: Library, reference: str) -> dict[str, Any]:
@@ -20,12 +21,21 @@ def read_own_context(library: Library, reference: str) -> dict[str, Any]:
 
     Raises:
         InputError: There is no such window, it has no context yet, or its context holds a document that is not of the
-            tenant.
+            tenant, or that no model is sent.
     """
     # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
     from backstory.operations.inspection.windows import read_window_context
 
     context = read_window_context(library.workspace, reference)
+    view = ModelView(library.workspace, None)
+    if view.list_withheld([row["document_id"] for row in context["documents"]]):
+        raise InputError(
+            f"the context of window {context['window_id']} is not given to a model: {view.list_notes()[0]}; "
+            "cover_conversation leaves such documents out",
+            code="withheld_document",
+            window_id=context["window_id"],
+            setting="privacy.documents",
+        )
     if library.workspace.settings.rag.tenant is None:
         return context
     own = {entry.document_id for entry in library.documents().documents}

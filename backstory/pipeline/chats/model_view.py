@@ -40,6 +40,7 @@ class ModelView:
         self, workspace: Workspace, model: ServiceSettings | None, conversation: str | None = None
     ) -> None:
         self._workspace = workspace
+        self._model = model
         self._conversation = conversation
         self._rule = workspace.settings.privacy.documents
         is_ours = model is not None and model.paid_model is None
@@ -48,6 +49,14 @@ class ModelView:
         self._withheld: dict[str, str] = {}
         self._replaced: dict[str, str] = {}
         self._lock = threading.Lock()
+
+    def renew(self) -> ModelView:
+        """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
+        view = ModelView(self._workspace, self._model, self._conversation)
+        if not view._is_open and view._state == self._state:
+            kept = ("_searched", "_recorded", "_names", "_shown")
+            view.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
+        return view
 
     def send(self, document_id: str | None, text: str) -> str | None:
         """Return a text as it is sent; None if it is withheld. See :data:`backstory.text.people.SendText`."""
@@ -80,10 +89,13 @@ class ModelView:
         """Return a text that is not withheld as it is sent; nothing of one that is."""
         return self.send(document_id, text) or ""
 
-    def list_notes(self) -> list[str]:
-        """Say what became of the documents that name members and were asked for so far; empty if none was."""
+    def list_notes(self, document_id: str | None = None) -> list[str]:
+        """Say what became of the documents that name members and were asked for so far, or of one of them."""
         with self._lock:
-            withheld, replaced = sorted(self._withheld.values()), sorted(self._replaced.values())
+            withheld, replaced = (
+                sorted(uri for key, uri in uris.items() if document_id in (None, key))
+                for uris in (self._withheld, self._replaced)
+            )
         rule = f"(privacy.documents is {self._rule})"
         notes = []
         if withheld:
@@ -126,6 +138,12 @@ class ModelView:
 
         named = self._recorded or read_named_documents(self._workspace)
         return name_everybody(read_people(self._workspace), self._conversation, named)
+
+    @cached_property
+    def _state(self) -> object:
+        from backstory.pipeline.chats.named_documents import describe_names
+
+        return describe_names(self._workspace)
 
     @cached_property
     def _recorded(self) -> Mapping[str, NamedDocument] | None:

@@ -100,8 +100,8 @@ def record_named_documents(workspace: Workspace) -> None:
         for table in (_NAMED, _SEARCHED):
             workspace.ledger.forget(table, workspace.ledger.read(table))
         return
-    made_by = _describe_search(workspace)
-    all_of_them = Entry(made_by, content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
+    all_of_them = describe_names(workspace)
+    made_by = all_of_them.inputs
     if workspace.ledger.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
     documents = _scan_texts(workspace)
@@ -158,11 +158,15 @@ def _scan_texts(workspace: Workspace) -> pl.LazyFrame:
     )
 
 
+def describe_names(workspace: Workspace) -> Entry:
+    """Describe the present documents and names as the ledger does after a search of all of them."""
+    return Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
+
+
 def read_present_names(workspace: Workspace) -> dict[str, NamedDocument] | None:
     """Read the documents that name members, by id; None if documents or names have changed since the last run."""
-    now = Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
     known = workspace.ledger.read(_SEARCHED).get(WHOLE)
-    return read_named_documents(workspace) if known == now else None
+    return read_named_documents(workspace) if known == describe_names(workspace) else None
 
 
 def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dict[str, NamedDocument]:
