@@ -62,6 +62,43 @@ HOLLOW: Final = frozenset(_HOLLOW.split())
 """Words that stand where nouns stand, and name nothing."""
 
 
+POINTERS: Final = {
+    "en": (
+        "it it's its this that that's these those he he's she she's they they're them him his her hers their there "
+        "there's then so and or but because yes yeah no well also too either same such ok okay oh ah wow haha lol "
+        "maybe probably exactly true both"
+    ),
+    "de": (
+        "es das dies diese dieser dieses er sie ihn ihm ihr sein seine da dann so und oder aber weil ja nein doch auch "
+        "also genau stimmt vielleicht dort davon dazu damit"
+    ),
+    "nl": (
+        "het dit dat deze die hij zij ze hem haar hun er dan dus en of maar want ja nee ook precies misschien daar"
+    ),
+    "fr": (
+        "il elle ils elles ça c'est ce cela ceci lui leur y en et ou mais car parce oui non si aussi alors donc là "
+        "peut-être exactement"
+    ),
+    "es": (
+        "él ella ellos ellas eso esto esa ese le les lo y o pero porque sí no también entonces así allí quizás exacto "
+        "igual"
+    ),
+    "it": (
+        "lui lei loro ciò questo quello questa quella ci e o ma perché sì no anche allora così lì forse esatto"
+    ),
+    "pt": "ele ela eles elas isso isto aquilo lhe e ou mas porque sim não também então assim lá talvez exato",
+    "sv": "det den de han hon dem honom henne dess och eller men för ja nej också så då där kanske precis",
+    "da": "det den de han hun dem ham hende dens og eller men for ja nej også så da der måske præcis",
+    "no": "det den de han hun dem ham henne dens og eller men for ja nei også så da der kanskje akkurat",
+}
+"""By language: words by which a sentence points at what was said before, so that it says little by itself."""
+
+
 def list_introducers(language: str | None) -> frozenset[str]:
     """List the words that stand before a noun, in small letters; none for a language without a list."""
     return frozenset(INTRODUCERS.get(language or "", "").split())
+
+
+def list_pointers(language: str | None) -> frozenset[str]:
+    """List the words that point at what was said before, in small letters; none for a language without a list."""
+    return frozenset(POINTERS.get(language or "", "").split())

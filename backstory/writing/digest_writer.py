@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from backstory.base.ids import PSEUDONYM_PREFIX
 from backstory.base.local_times import choose_clock, name_zone
 from backstory.base.wording import inflect
 from backstory.text.prompts.escaping import escape_line
-from backstory.text.small_talk import find_small_talk
-from backstory.writing.determiners import list_introducers
+from backstory.writing.determiners import list_introducers, list_pointers
 from backstory.writing.draft import Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
 from backstory.writing.material import (
@@ -36,9 +34,10 @@ from backstory.writing.sentences import (
     sum_weights,
     weigh_terms,
 )
+from backstory.writing.topic_names import TopicNames
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-12"
+_VERSION: Final = "digest-13"
 _SENTENCES: Final = 4
 """Most sentences quoted of a short topic, without answers."""
 _MESSAGES_PER_SENTENCE: Final = 30
@@ -49,21 +48,12 @@ _EXCHANGE: Final = 2
 _TOPICS: Final = 15
 """Most topics of a digest."""
 _TAGS: Final = 5
-_LONGEST_HEADING: Final = 60
-"""Most characters of a sentence that stands for the name of a topic."""
-_LEAST_TERMS: Final = 2
-"""Fewest terms of such a sentence."""
-_SAID_OF_TITLE: Final = 3
-"""Terms of a long title that make it the name of a topic."""
-_INTRODUCTION: Final = re.compile(r"\bI[’']m [A-Z]|\b[Mm]y name is\b")
-_CLAUSE: Final = re.compile(r"[,.!?:;–—]")
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
 _ANSWER_WITHIN: Final = timedelta(minutes=20)
 _EARLIER: Final = "Earlier"
 # What an earlier digest quotes is quoted without its author and time: neither belongs to the sentence.
 _QUOTED_BY: Final = re.compile(r"^- \*\*[^*\n]+\*\* (?:\d\d? \w+ \d{4} )?\d\d:\d\d: ", re.MULTILINE)
-_LIST_MARK: Final = re.compile(r"\A[-*•]\s+")
 _ACTIVE: Final = re.compile(r"(\\*)([*`<]|(?<![^\W_])_|_(?![^\W_]))")
 
 
@@ -129,6 +119,7 @@ class _Digest:
         self._introducers = list_introducers(window.language)
         self._name_people = window.name_people
         self._sentences = split_messages(window.messages, self._words)
+        self._names = TopicNames(self._sentences, self._words, list_pointers(window.language))
         self._passages = {
             citation.number: split_passage(
                 _QUOTED_BY.sub("- ", citation.passage) if citation.is_post else citation.passage, self._words
@@ -237,7 +228,7 @@ class _Digest:
         main = min(
             sections,
             key=lambda section: (
-                self._name_by_document(section) is None,
+                self._names.find_title(section.topic, section.phrase, section.weights) is None,
                 -len(section.topic.places),
                 section.topic.places,
             ),
@@ -265,54 +256,8 @@ class _Digest:
         return "\n".join(lines)
 
     def _name(self, section: _Section) -> str:
-        """Name a topic by its document, by a phrase of its messages, by a short sentence of them, or by a word."""
-        word = section.phrase.text if section.phrase is not None else "In short"
-        name = (
-            self._name_by_document(section)
-            or self._name_by_phrase(section)
-            or self._name_by_sentence(section)
-            or word
-        )
-        return capitalize(self._name_people(name))
-
-    def _name_by_document(self, section: _Section) -> str | None:
-        """Return the title of the first document of a topic if its messages hold half of its words, or three of them.
-
-        A word alone, such as "draft", does not make a title their subject. The title of an earlier post names the main
-        topic of another window.
-        """
-        of_people = [citation for citation in section.topic.citations if not citation.is_post]
-        for citation in of_people[:1]:
-            terms = set(self._words.split(citation.title))
-            said = sum(1 for term in terms if section.weights.get(term))
-            if said and said >= min(_SAID_OF_TITLE, len(terms) / 2):
-                return citation.title
-        return None
-
-    def _name_by_phrase(self, section: _Section) -> str | None:
-        """Return the phrase of a topic if it has several words: one word alone says too little."""
-        phrase = section.phrase
-        return phrase.text if phrase is not None and " " in phrase.text else None
-
-    def _name_by_sentence(self, section: _Section) -> str | None:
-        """Quote the short sentence of a topic that says most, and addresses nobody by a pseudonym.
-
-        A sentence with the word that names the topic best goes before all others.
-        """
-        candidates = [
-            one
-            for place in section.topic.places
-            for one in self._sentences[place]
-            if len(one.text) <= _LONGEST_HEADING
-            and len(one.terms) >= _LEAST_TERMS
-            and PSEUDONYM_PREFIX not in one.text
-            and not _greets(one.text)
-        ]
-        main = section.phrase.terms if section.phrase is not None else frozenset[str]()
-        candidates = [one for one in candidates if one.terms & main] or candidates
-        best = choose_sentences(candidates, section.weights, 1)
-        # A quote ends as a name does, and a list's mark is none of its words.
-        return f"“{capitalize(_LIST_MARK.sub('', candidates[best[0]].text).rstrip('.'))}”" if best else None
+        """Name a topic as a reader sees it."""
+        return capitalize(self._name_people(self._names.name(section.topic, section.phrase, section.weights)))
 
     def _write_quotes(self, section: _Section) -> list[str]:
         candidates = [one for place in section.topic.places for one in self._sentences[place]]
@@ -396,11 +341,6 @@ def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:
         for tag in dict.fromkeys(citation.tags):
             served[tag] += len(citation.messages)
     return tuple(tag for tag, count in served.most_common(_TAGS) if count)
-
-
-def _greets(text: str) -> bool:
-    """Return whether the first clause of a sentence is a greeting, thanks, or the like, or somebody says a name."""
-    return bool(_INTRODUCTION.search(text)) or find_small_talk([_CLAUSE.split(text, maxsplit=1)[0]])[0]
 
 
 def _is_substantial(topic: Topic, terms: Sequence[frozenset[str]]) -> bool:

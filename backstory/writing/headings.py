@@ -31,6 +31,8 @@ _NOUN_SHARE: Final = 0.3
 """Share of a word's places that are those of nouns, from which on it is taken for one."""
 _LESS_LONELY: Final = 2
 """Sentences of a topic that hold a word, from which on it may describe another word in a name."""
+_SAID_OFTEN: Final = 3
+"""Times that several words are written together, from which on they name a thing."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,19 @@ class Phrase:
         text: As most messages write it.
         terms: Its terms.
         weight: How well it names its topic.
+        count: How often it is written.
     """
 
     text: str
     terms: frozenset[str]
     weight: float
+    count: int
+
+    @property
+    def tells(self) -> bool:
+        """Whether it has several words that are a name with its capital letters, or that are said again and again."""
+        words = self.text.split(" ")
+        return len(words) > 1 and (self.count >= _SAID_OFTEN or all(word[0].isupper() for word in words))
 
 
 @dataclass(frozen=True)
@@ -211,4 +221,4 @@ def _choose_phrase(
     best = max(fitting, key=lambda run: (len(run), runs[run].total(), [sorted(terms) for terms in run]))
     written = runs[best]
     text = max(written, key=lambda surface: (written[surface], surface.islower(), surface))
-    return Phrase(text, frozenset[str]().union(*best), weight)
+    return Phrase(text, frozenset[str]().union(*best), weight, written.total())

@@ -263,3 +263,43 @@ def test_a_greeting_is_no_heading() -> None:
         (1, BEN, "Hi Ben, the watering is round one"),
     )
     assert not any("Hello" in heading or "Hi" in heading for heading in headings(write(window).text))
+
+
+def test_a_sentence_that_only_points_at_another_is_no_heading() -> None:
+    window = make_window(
+        (
+            0,
+            ADA,
+            "The manager of passwords needs a password of its own, and that lies in it. It's a full circle",
+        ),
+        (1, BEN, "Five friends of the group could keep two of the envelopes"),
+    )
+    assert headings(write(window).text)[-1] == "“Five friends of the group could keep two of the envelopes”"
+
+
+def test_a_title_names_a_topic_whose_main_word_it_holds() -> None:
+    starter = cite(1, "Reviving a starter with patience and rye", "Feed the starter rye.", 3, 4, 5)
+    assert headings(write(TWO_TOPICS, starter).text)[-1] == "Reviving a starter with patience and rye"
+
+
+def test_a_phrase_that_is_no_name_loses_against_a_sentence_that_holds_it() -> None:
+    window = make_window(
+        (0, ADA, "We have the extra data from the tent on the hill, which came by the post on Monday"),
+        (1, BEN, "Is the extra data from the rain gauge?"),
+    )
+    assert headings(write(window).text)[-1] == "“Is the extra data from the rain gauge?”"
+
+
+def test_a_phrase_with_its_own_capital_letters_is_a_heading() -> None:
+    window = make_window(
+        (0, ADA, "We walked up the Mill Hill on Monday"),
+        (1, BEN, "The way down the Mill Hill is icy"),
+    )
+    assert headings(write(window).text)[-1] == "Mill Hill"
+
+
+def test_a_long_sentence_is_cut_where_there_is_no_short_one() -> None:
+    said = "The tasting of the cakes by the blind judges of the county takes place behind the curtain of the hall"
+    [heading] = headings(write(make_window((0, ADA, said))).text)
+    assert heading.endswith("…”")
+    assert said.startswith(heading.strip("“…”").rstrip())
