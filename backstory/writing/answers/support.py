@@ -32,7 +32,6 @@ _LEAST_PART: Final = 5
 
 _FORMS_FILE: Final = Path(__file__).with_name("claim_words.json")
 _WORD: Final = regex.compile(r"[\p{L}\p{M}]+(?:['’][\p{L}\p{M}]+)*")
-_CAPITAL: Final = regex.compile(r"\p{Lu}[\p{L}\p{M}\p{N}]*")
 _NAME: Final = regex.compile(r"(?<![\p{L}\p{N}])\p{Lu}[\p{L}\p{M}\p{N}]*(?:[-'’]\p{L}[\p{L}\p{M}\p{N}]*)*")
 _BEGINNING: Final = regex.compile(r"(?:\A|[.!?…:;。！？]\s|\n)[\s\p{P}]*\Z")
 _NUMBER: Final = re.compile(r"(?<![\d.,:])(?:(?<![\w)])[-−–])?\d+(?:[.,:'\u00a0\u202f]\d+)*")
@@ -99,8 +98,9 @@ class _Forms:
     has_capitalised_nouns: bool
 
     def list_content(self, text: str) -> list[frozenset[str]]:
-        """List the stems of each content word of a text, each word once; numbers and negations are none."""
-        words = dict.fromkeys(part for word in find_words(_unmark(text)) for part in list_parts(word)[-3:])
+        """List the stems of each content word of a text, each part of it once; numbers and negations are none."""
+        split = map(list_parts, find_words(_unmark(text)))
+        words = dict.fromkeys(part for parts in split for part in parts[1:] or parts)
         content = [
             self._stem(word)
             for word in words
