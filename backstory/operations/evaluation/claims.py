@@ -18,11 +18,16 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
-from backstory.base.ids import digest
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder, Vectors
+from backstory.operations.evaluation.hidden_topics import (
+    NOTHING_HIDDEN,
+    choose_half,
+    find_hits_without,
+    list_hidden,
+)
 from backstory.operations.evaluation.labelled_set import (
     LabelledSet,
     make_windows,
@@ -36,7 +41,6 @@ from backstory.operations.evaluation.scoring import resample_windows
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.evidence.pair_model import is_served_by_chosen
-from backstory.retrieval.hits import plan_queries
 from backstory.settings.models import Settings
 
 ALL_DOCUMENTS: Final = "all documents"
@@ -44,11 +48,8 @@ HALF_OF_TOPICS: Final = "without the documents of half of the topics"
 OTHER_DOCUMENTS: Final = "documents of another set"
 SMALL_TALK: Final = "windows of small talk"
 
-_DEEPER: Final = 6
-"""So many times as many hits are searched for where some documents are removed afterwards."""
 _SMALL_TALK_MESSAGES: Final = 5
 """Messages of a window of small talk."""
-_NOTHING_HIDDEN: Final = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
 _SHOWN, _FOUND = "shown", "found"
 """Names of the pairs of a part with a document of its context, and with any document that it found."""
 _SHARE_OF_TOPIC: Final = 0.5
@@ -131,22 +132,11 @@ def measure_claims(
 
 
 def _measure_own(windows: _Windows, index: SearchIndex) -> list[pl.DataFrame]:
-    topics = windows.labelled.qrels.select("window_id", "topic").unique(maintain_order=True)
-    removed = _choose_half(topics)
-    rows = [_measure_condition(windows, index, ALL_DOCUMENTS, topics.clear())]
+    removed = choose_half(windows.labelled)
+    rows = [_measure_condition(windows, index, ALL_DOCUMENTS, removed.clear())]
     if windows.labels.by_message:
         rows.append(_measure_condition(windows, index, HALF_OF_TOPICS, removed))
     return rows
-
-
-def _choose_half(topics: pl.DataFrame) -> pl.DataFrame:
-    """Choose half of the topics of each window by their hashes; of an odd number, the smaller half."""
-    order = pl.Series([digest(["removed", *row]) for row in topics.iter_rows()], dtype=pl.String)
-    place = pl.int_range(pl.len()).over("window_id")
-    count = pl.len().over("window_id")
-    return (
-        topics.with_columns(order=order).sort("window_id", "order").filter(place < count // 2).drop("order")
-    )
 
 
 def _measure_condition(
@@ -154,10 +144,8 @@ def _measure_condition(
 ) -> pl.DataFrame:
     """Measure the windows with all documents, or without those of some topics."""
     labelled = windows.labelled
-    hidden = labelled.qrels.join(removed, on=["window_id", "topic"], how="semi").select(
-        "window_id", document_id="doc_id"
-    )
-    decisions, parts = _find(windows, index, hidden.unique())
+    hidden = list_hidden(labelled, removed)
+    decisions, parts = _find(windows, index, hidden)
     found = _list_pairs(decisions)
     pairs = found.with_columns(true=windows.labels.serves(labelled, found))
     claims, served = pairs.filter("kept"), pl.col("claimed")
@@ -228,7 +216,7 @@ def _count_named(topics: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _measure_unrelated(windows: _Windows, index: SearchIndex) -> pl.DataFrame:
-    _, parts = _find(windows, index, _NOTHING_HIDDEN, as_of=False)
+    _, parts = _find(windows, index, NOTHING_HIDDEN, as_of=False)
     return _join(windows, index, parts, OTHER_DOCUMENTS)
 
 
@@ -248,7 +236,7 @@ def _measure_small_talk(
     labelled = replace(windows.labelled, messages=messages, windows=table)
     chunks, vectors = embed_windows(labelled, windows.settings, windows.embedder, cache)
     small = replace(windows, labelled=labelled, chunks=chunks, vectors=vectors)
-    _, parts = _find(small, index, _NOTHING_HIDDEN, as_of=False)
+    _, parts = _find(small, index, NOTHING_HIDDEN, as_of=False)
     return _join(small, index, parts, SMALL_TALK)
 
 
@@ -276,19 +264,10 @@ def _find(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the decisions and the parts of all windows, without the hidden documents of each."""
     retrieval = Retrieval.from_settings(windows.settings, index)
-    rag = retrieval.rag
-    depth = rag.chunks_per_query
-    wider = rag.model_copy(
-        update={
-            "chunks_per_query": depth * (_DEEPER if len(hidden) else 1),
-            "as_of": rag.as_of if as_of is None else as_of,
-        }
-    )
-    queries = plan_queries(windows.labelled.windows, windows.chunks, windows.vectors, wider)
-    found = Retrieval(index=index, rag=wider, context=retrieval.context).find_hits(queries).frame
-    left = found.join(hidden, on=["window_id", "document_id"], how="anti", maintain_order="left")
-    hits = left.with_columns(rank=pl.int_range(1, pl.len() + 1).over("query_chunk_id")).filter(
-        pl.col("rank") <= depth
+    if as_of is not None:
+        retrieval = replace(retrieval, rag=retrieval.rag.model_copy(update={"as_of": as_of}))
+    queries, hits = find_hits_without(
+        hidden, retrieval, windows.labelled.windows, windows.chunks, windows.vectors
     )
     decisions = retrieval.judge(hits, windows.chunks, queries.vectors_of).frame
     return decisions, judge_parts(windows.chunks, decisions)

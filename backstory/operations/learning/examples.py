@@ -18,6 +18,7 @@ from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
+from backstory.operations.evaluation.hidden_topics import choose_half, find_hits_without, list_hidden
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.evaluation.library_path import OWN, embed_windows, index_documents, rank_documents
 from backstory.operations.evaluation.part_labels import PartLabels, label_parts
@@ -34,6 +35,22 @@ from backstory.storage.tables.parquet import read_table
 
 
 @dataclass(frozen=True)
+class PartExamples:
+    """What a set tells of the parts of windows.
+
+    Attributes:
+        labelled: The set.
+        labels: The topics of the parts.
+        hits_of_half: What a search finds without the documents of half of each window's topics, table ``hits``. A chat
+            touches topics that no document is about, and a set has few of them.
+    """
+
+    labelled: LabelledSet
+    labels: PartLabels
+    hits_of_half: pl.DataFrame
+
+
+@dataclass(frozen=True)
 class Examples:
     """Labelled windows with what a search finds for them.
 
@@ -44,8 +61,7 @@ class Examples:
         queries: Their queries.
         hits: Their hits, table ``hits``.
         retrieval: The search, without what was learned.
-        serving: The set whose labels tell which documents serve which part, and the topics of the parts; None if the
-            labels tell of whole windows only.
+        parts: What the labels tell of parts; None if they tell of whole windows only.
     """
 
     labels: Labels
@@ -54,7 +70,7 @@ class Examples:
     queries: Queries
     hits: pl.DataFrame
     retrieval: Retrieval
-    serving: tuple[LabelledSet, PartLabels] | None = None
+    parts: PartExamples | None = None
 
     def compare_documents(self) -> pl.DataFrame:
         """Compare the found documents of each window.
@@ -77,24 +93,30 @@ class Examples:
         )
 
     def list_pairs(self) -> pl.DataFrame | None:
-        """List the labelled pairs of a part and a document that it found.
+        """List the labelled pairs of a part and a document that it found, with all documents and with half of them.
 
         Returns:
-            ``window_id``, ``day``, the highest ``probability`` of the pair, and ``true``, whether the document serves
-            the part. Parts of small talk and parts without a labelled topic are left out. None if the labels tell of
-            whole windows only.
+            ``condition``, 0 with all documents and 1 with half of them; ``window_id``, ``day``, the highest
+            ``probability`` of the pair, and ``true``, whether the document serves the part. Parts of small talk and
+            parts without a labelled topic are left out. None if the labels tell of whole windows only.
         """
-        if self.serving is None:
+        if self.parts is None:
             return None
-        labelled, labels = self.serving
-        measured = self.retrieval.measure(self.hits, self.chunks, self.queries.vectors_of)
+        labels = self.parts.labels
+        measured = [
+            self.retrieval.measure(hits, self.chunks, self.queries.vectors_of).with_columns(
+                condition=pl.lit(place)
+            )
+            for place, hits in enumerate((self.hits, self.parts.hits_of_half))
+        ]
         pairs = (
-            measured.filter(pl.col("probability") > 0)
+            pl.concat(measured)
+            .filter(pl.col("probability") > 0)
             .join(labels.topics, on="query_chunk_id", how="semi", maintain_order="left")
-            .group_by("window_id", "query_chunk_id", "document_id", maintain_order=True)
+            .group_by("condition", "window_id", "query_chunk_id", "document_id", maintain_order=True)
             .agg(pl.col("probability").max())
         )
-        return pairs.with_columns(true=labels.serves(labelled, pairs)).join(
+        return pairs.with_columns(true=labels.serves(self.parts.labelled, pairs)).join(
             self.windows, on="window_id", maintain_order="left"
         )
 
@@ -174,7 +196,12 @@ def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> I
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
             examples = _search(labels, labelled.windows, chunks, vectors, index, workspace)
             parts = label_parts(labelled, chunks)
-            yield replace(examples, serving=(labelled, parts)) if parts.by_message else examples
+            if parts.by_message:
+                hidden = list_hidden(labelled, choose_half(labelled))
+                _, hits = find_hits_without(hidden, examples.retrieval, labelled.windows, chunks, vectors)
+                weighed = hits.join(examples.windows, on="window_id", how="semi", maintain_order="left")
+                examples = replace(examples, parts=PartExamples(labelled, parts, weighed))
+            yield examples
 
 
 def _search(

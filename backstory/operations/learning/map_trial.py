@@ -57,8 +57,8 @@ def try_map(pairs: pl.DataFrame) -> MapTrial | None:
     """Fit on the earlier half of the days, and test on the later half.
 
     Args:
-        pairs: ``window_id``, ``day``, ``probability`` and ``true`` of the pairs of a part and a document that it found,
-            of parts whose documents are all labelled.
+        pairs: ``window_id``, ``day``, ``probability`` and ``true`` of the pairs of a part and a document that it found;
+            see :meth:`backstory.operations.learning.examples.Examples.list_pairs`.
 
     Returns:
         The trial; None if there are too few labelled days.

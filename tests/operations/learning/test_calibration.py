@@ -10,7 +10,10 @@ import pytest
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import read_window_report
+from backstory.operations.evaluation.labelled_set import read_labelled_set
 from backstory.operations.inspection.doctor import examine
+from backstory.operations.learning.examples import search_set
+from backstory.operations.learning.labels import label_set
 from backstory.operations.learning.learn import learn, unlearn
 from backstory.operations.learning.map_trial import try_map
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
@@ -96,6 +99,13 @@ def test_labels_of_parts_fit_a_map_and_links_do_not(
     assert lesson.map_trial is not None
     assert lesson.adopted_map is not None
     assert lesson.map_trial.after < lesson.map_trial.before
+    labelled = read_labelled_set(folder)
+    with search_set(community, labelled, label_set(labelled)) as examples:
+        pairs = examples.list_pairs()
+    assert pairs is not None
+    assert len(pairs) == lesson.map_trial.fitted + lesson.map_trial.tested
+    true = pairs.filter("true").group_by("condition").len().sort("condition")["len"].to_list()
+    assert 0 < true[1] < true[0], "without the documents of half of the topics, fewer documents serve"
     of_links = learn(community)
     assert not of_links.tells_of_parts
     assert (of_links.map_trial, of_links.adopted_map) == (None, None)
