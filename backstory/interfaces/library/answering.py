@@ -32,6 +32,8 @@ from backstory.writing.answers.routing import route_question
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
+    from backstory.interfaces.library.model_answers import ModelAnswers
+    from backstory.pipeline.workspace import Workspace
 
 _SURE: Final = 0.75
 _LIKELY: Final = 0.3
@@ -74,15 +76,23 @@ def answer_from(
     """
     workspace = snapshot.workspace
     sources = _SnapshotSources(snapshot, read_corpus, filters)
-    models = workspace.answer_models
-    answerer: Answerer = (
-        models.answerer if models else ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
-    )
+    models = _open_model(workspace)
+    answerer: Answerer = models or ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
     answered = answer_question(question, history, sources, answerer, models)
     if answered.made.refused == "not_in_documents" and not snapshot.index.rows:
         return answer_without_index(question, "the index holds no chunk")
     # A list reads the documents of the tables, even if the index is older than they are.
     return _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
+
+
+def _open_model(workspace: Workspace) -> ModelAnswers | None:
+    """Open the model of the settings, which is sent what the settings let it be sent; None without one."""
+    models = workspace.answer_models
+    if models is None:
+        return None
+    from backstory.interfaces.library.model_answers import ModelAnswers
+
+    return ModelAnswers(workspace, models)
 
 
 def answer_without_index(question: str, reason: str) -> Answer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
+from backstory.interfaces.library.answer import Answer, AnsweredClaim
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import (
     Chunk,
@@ -21,7 +23,7 @@ from backstory.pipeline.chats.model_view import ModelView
 
 WITHHELD: Final = "(withheld)"
 """Stands for a text of a document that no model is sent."""
-_TEXTS: Final = ("title", "heading", "text", "match", "summary")
+_TEXTS: Final = ("title", "heading", "text", "match", "summary", "quote")
 """Fields of results that hold words of a document."""
 _VALUES: Final = ("tags", "metadata")
 
@@ -42,6 +44,17 @@ class ModelLibrary(Library):
     def search_many(self, *arguments: Any, **options: Any) -> list[SearchAnswer]:
         """Search; see :meth:`Library.search_many`."""
         return [self._show_noted(answer) for answer in super().search_many(*arguments, **options)]
+
+    def answer(self, *arguments: Any, **options: Any) -> Answer:
+        """Answer a question; see :meth:`Library.answer`. A statement whose document is withheld is withheld, too."""
+        answered = self._show_noted(super().answer(*arguments, **options))
+        view = self._start_view()
+        claims = [
+            claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
+            for claim in answered.claims
+        ]
+        markdown = _send_of(view, _list_cited(claims), answered.markdown)
+        return answered.model_copy(update={"claims": tuple(claims), "markdown": markdown})
 
     def grep(self, *arguments: Any, **options: Any) -> GrepAnswer:
         """Find a pattern; see :meth:`Library.grep`. The pattern is looked for in the documents as they are."""
@@ -126,6 +139,20 @@ def _show_value(view: ModelView, document_id: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_show_value(view, document_id, one) for one in value)
     return value
+
+
+def _list_cited(claims: Sequence[AnsweredClaim]) -> list[str]:
+    """List the documents that claims cite, by id."""
+    return list(dict.fromkeys(place.document_id for claim in claims for place in claim.citations))
+
+
+def _send_of(view: ModelView, document_ids: Sequence[str], text: str) -> str:
+    """Show a text that holds words of several documents."""
+    if view.list_withheld(document_ids):
+        return WITHHELD
+    for document_id in document_ids:
+        text = _send(view, document_id, text)
+    return text
 
 
 def _send(view: ModelView, document_id: str, text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
@@ -24,7 +24,7 @@ from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
 
 if TYPE_CHECKING:  # the packages of models load slowly
-    from backstory.writing.answers.choice import AnswerModels
+    from backstory.writing.answers.model_questions import AskedQuestion, AskedRoute
 
 SERVES: Final = 0.5
 """A passage tells something about the topic of a list of documents from this probability on."""
@@ -50,6 +50,16 @@ class Sources(Protocol):
 
     def list_documents(self) -> list[Listed]:
         """List the documents that the filters admit."""
+
+
+class QuestionModels(Protocol):
+    """A model that is asked about questions before the documents are searched."""
+
+    def route(self, question: str, by_rules: Callable[[str], Route]) -> AskedRoute:
+        """Tell what a question asks for: by the model if the settings want that, else by the rules."""
+
+    def condense(self, question: str, history: Sequence[Turn]) -> AskedQuestion:
+        """Ask for a question that can be understood alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +104,7 @@ def answer_question(
     history: Sequence[Turn],
     sources: Sources,
     answerer: Answerer,
-    models: AnswerModels | None = None,
+    models: QuestionModels | None = None,
 ) -> AnsweredQuestion:
     """Answer a question from the documents alone.
 
@@ -140,20 +150,20 @@ def answer_question(
 
 
 def _understand(
-    question: str, history: Sequence[Turn], stemmer: str, models: AnswerModels | None
+    question: str, history: Sequence[Turn], stemmer: str, models: QuestionModels | None
 ) -> _Understood:
     """Tell what is asked for, and complete a follow-up."""
     tokens, notes = 0, []
     cost: float | None = 0.0
     route = route_question(question)
-    if models is not None and models.routes:
-        asked = models.questions.route(question, route_question)
+    if models is not None:
+        asked = models.route(question, route_question)
         route, tokens, cost = asked.route, asked.tokens, asked.cost
     if route.kind in ("casual", "outside"):
         return _Understood(route, question, None, tokens, cost)
     rewritten = complete_question(question, history, stemmer)
     if rewritten is not None and models is not None:
-        condensed = models.questions.condense(question, history)
+        condensed = models.condense(question, history)
         rewritten = condensed.question or rewritten
         tokens += condensed.tokens
         cost = None if cost is None or condensed.cost is None else cost + condensed.cost

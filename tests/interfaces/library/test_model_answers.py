@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
+from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.model_answers import ModelAnswers
+from backstory.interfaces.library.model_library import ModelLibrary
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
@@ -121,3 +123,28 @@ def test_what_names_members_is_withheld_where_it_must_not_be_sent(
     assert told.refused == "not_in_documents"
     assert "1 document with names of members was withheld" in told.notes[-1]
     assert chat.requests == []
+
+
+@pytest.mark.parametrize("rule", ["replace", "keep"])
+def test_a_library_that_answers_sends_what_the_settings_let_it_send(
+    made: Path, tmp_path: Path, chat: ChatServer, rule: str
+) -> None:
+    connect(made, tmp_path / "workspace", chat, rule)
+    with Library.open(tmp_path / "workspace") as library:
+        library.answer("When did she buy it?", history=[Turn(QUESTION, TEXT)])
+    assert len(chat.requests) == 3
+    assert "The pump was bought by" in chat.requests[-1].user
+    assert (NAME in list_sent(chat)) is (rule == "keep")
+
+
+@pytest.mark.parametrize("rule", ["replace", "keep", "reject"])
+def test_an_agent_gets_an_answer_without_a_model_by_the_rule(made: Path, tmp_path: Path, rule: str) -> None:
+    root = shutil.copytree(made, tmp_path / "workspace")
+    settings = f"{SETTINGS}privacy: {{documents: {rule}}}\n"
+    with Library(open_with(root, CHAT.replace("Cleo Marsh", NAME), settings)) as library:
+        own = library.answer("Who bought the pump?")
+        shown = ModelLibrary(library).answer("Who bought the pump?")
+    assert NAME in own.markdown + str(own.hits)
+    assert (NAME in shown.model_dump_json()) is (rule == "keep")
+    assert ("by member-" in shown.model_dump_json()) is (rule == "replace")
+    assert ("pump.md" in str(shown.notes)) is (rule != "keep")
