@@ -11,10 +11,11 @@ PORT ?= 3000
 
 # Where 6 GB of memory serve as a disk, the folders of the tests lie there: else they wait for SQLite to flush its files for
 # most of the time.
-# The workers share the cores, so each has one thread of Polars, and takes the next file when it is done with one.
+# The workers share the cores, so each has one thread of Polars and of BLAS, whose idle threads would take a core from others,
+# and takes the next file when it is done with one.
 TEMPORARY = $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }')" -gt 6000000 && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 PYTEST = folder=$$(mktemp -d $(TEMPORARY)/bs-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && chmod 755 "$$folder" && \
-	export TMPDIR="$$folder" POLARS_MAX_THREADS=1 && $(BIN)/python -m pytest -p tests.files_in_turn --numprocesses auto --dist load --maxschedchunk 1
+	export TMPDIR="$$folder" POLARS_MAX_THREADS=1 OPENBLAS_NUM_THREADS=1 && $(BIN)/python -m pytest -p tests.files_in_turn --numprocesses auto --dist load --maxschedchunk 1
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long ui check lint audit lock clean

@@ -96,7 +96,11 @@ def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, ro
 
 @pytest.mark.parametrize(
     ("table", "group"),
-    [("messages", 3), pytest.param("hits", 2, marks=pytest.mark.long), ("contexts", 5)],
+    [
+        pytest.param("messages", 3, marks=pytest.mark.long),
+        pytest.param("hits", 2, marks=pytest.mark.long),
+        ("contexts", 5),
+    ],
 )
 def test_a_kill_between_groups_loses_one_group_at_most(
     whole: Whole, tmp_path: Path, table: str, group: int

@@ -10,6 +10,7 @@ import pytest
 
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
+from tests.long_tests import LONG_TESTS
 from tests.pipeline.workspace_states import (
     FreshWorkspaces,
     describe,
@@ -25,6 +26,13 @@ EVENINGS = (
     "2025-03-31T18:30:00Z",
 )  # fmt: skip
 """Times around the ends of days in Berlin (whose 30 March has 23 hours), Los Angeles and Kathmandu."""
+ZONES = (
+    "timezone: UTC",
+    "timezone: Europe/Berlin, overrides: {hill: {timezone: America/Los_Angeles}}",
+    "timezone: Asia/Kathmandu",
+    "timezone: Europe/Berlin",
+    "timezone: UTC",
+)
 TEXTS = ("The drip irrigation line broke", "A clicking backup disk", "Feed the sourdough starter")
 
 
@@ -52,13 +60,8 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
     before: dict[str, str] = {}
     base = first_inputs() if feedback == "off" else feedback_inputs()
     base["backstory.yaml"] = base["backstory.yaml"].replace("'on'", f"'on', feedback_scope: {feedback}")
-    for zones in (
-        "timezone: UTC",
-        "timezone: Europe/Berlin",
-        "timezone: Europe/Berlin, overrides: {hill: {timezone: America/Los_Angeles}}",
-        "timezone: Asia/Kathmandu",
-        "timezone: UTC",
-    ):
+    tried = len(ZONES) if LONG_TESTS else 3 if feedback == "conversation" else 2
+    for zones in ZONES[:tried]:
         inputs = make_inputs(zones, base)
         write_inputs(root, inputs)
         differences = run(root).differences.windows

@@ -148,7 +148,9 @@ def test_a_conversation_is_the_same_messages_in_every_rendering(seed: int) -> No
         assert read(write(conversation)) == texts, name
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize(
+    "seed", [100, 101, *(pytest.param(seed, marks=pytest.mark.long) for seed in (102, 103))]
+)
 def test_every_rendering_has_the_same_parts_and_verdict(indexed_once: Library, seed: int) -> None:
     conversation = make_conversation(seed)
     chance = random.Random(seed)

@@ -233,7 +233,7 @@ def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_sam
         assert call(server, tool, **arguments)
 
 
-@pytest.mark.parametrize("tool", ["grep", "search_indexed_chunks"])
+@pytest.mark.parametrize("tool", ["grep", pytest.param("search_indexed_chunks", marks=pytest.mark.long)])
 def test_an_expression_without_end_is_a_wrong_argument(library: Library, tool: str) -> None:
     library.add(["a quince"], ["fruit"])
     server = make_server(library, tools=READING)

@@ -17,7 +17,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as run_command
-from tests.workspaces import CHAT, SETTINGS
+from tests.workspaces import CHAT, SETTINGS, copy_made
 
 KEY = b"k" * 32
 ROW = tuple[str, str | None, datetime, str]
@@ -88,15 +88,22 @@ def test_what_others_hold_is_not_recognised_in_them() -> None:
     assert find_known_messages(left, unpack(known.messages), known.key).to_list() == [False, True, False]
 
 
-@pytest.fixture
-def garden_forgotten(made_workspace: Workspace) -> Workspace:
-    (made_workspace.chats_dir / "moths.txt").write_text(
+@pytest.fixture(scope="module")
+def garden_forgotten_once(made_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace of which a conversation was forgotten, and which no test changes."""
+    workspace = copy_made(made_once, tmp_path_factory.mktemp("garden-forgotten") / "workspace")
+    (workspace.chats_dir / "moths.txt").write_text(
         "14/03/2025, 09:00 - Dora Quill: Only the moths were awake that night\n", encoding="utf-8"
     )
-    run_pipeline(open_workspace(made_workspace.root))
-    forget(open_workspace(made_workspace.root), "conversation", "garden")
-    (made_workspace.chats_dir / "garden.txt").unlink()
-    return open_workspace(made_workspace.root)
+    run_pipeline(workspace)
+    forget(open_workspace(workspace.root), "conversation", "garden")
+    (workspace.chats_dir / "garden.txt").unlink()
+    return workspace.root
+
+
+@pytest.fixture
+def garden_forgotten(garden_forgotten_once: Path, tmp_path: Path) -> Workspace:
+    return copy_made(garden_forgotten_once, tmp_path / "workspace")
 
 
 def sources_of(workspace: Workspace, source: str) -> dict[str, object]:

@@ -72,8 +72,8 @@ def test_what_a_fit_changes_is_made_again_and_undone(
     done = run(learned.root)
     assert {report.table for report in done.reports if report.computed} == CHANGED
     fresh = tmp_path / "fresh"
-    # One day at a time, which changes no row.
-    write_inputs(fresh, write_community(DAYS, settings=f"{SETTINGS}partitions: {{rows_at_once: 1}}\n"))
+    # Some days at a time, which changes no row.
+    write_inputs(fresh, write_community(DAYS, settings=f"{SETTINGS}partitions: {{rows_at_once: 60}}\n"))
     (fresh / ".backstory" / "learned.json").write_bytes(learned.learned.read_bytes())
     run(fresh)
     after = describe(learned.root)
