@@ -11,7 +11,7 @@ import pytest
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.letters import read_post_material
+from backstory.pipeline.stages.letters import Assignment, read_assignment, read_post_material
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
@@ -51,6 +51,21 @@ def make(root: Path, settings: str = WEEKLY) -> Workspace:
 def read_posts(workspace: Workspace) -> pl.DataFrame:
     windows = read_table(workspace.tables, "windows").select("window_id", "partition", "started_at")
     return read_table(workspace.tables, "posts").join(windows, on="window_id").sort("started_at")
+
+
+def test_without_feedback_the_material_of_a_partition_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def note(workspace: Workspace, partition: str) -> Assignment:
+        asked.append(partition)
+        return read_assignment(workspace, partition)
+
+    monkeypatch.setattr("backstory.pipeline.stages.posts.read_assignment", note)
+    workspace = make(tmp_path, SETTINGS.replace('"on"', '"off"'))
+    assert not workspace.feeds_back
+    assert sorted(asked) == sorted(workspace.ledger.read("posts"))
 
 
 def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.operations.inspection.files import Examination
 from backstory.operations.inspection.probes import SHARED, Probe
-from backstory.pipeline.stages.posts import FILES
+from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import find_damaged_partitions, list_partitions

@@ -9,7 +9,7 @@ from itertools import pairwise
 from backstory.base.ids import digest
 from backstory.pipeline.chats.exports_reading import exports_fingerprint
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files
-from backstory.pipeline.stages.posts import list_files_of_people
+from backstory.pipeline.stages.post_folder import list_files_of_people
 from backstory.pipeline.workspace import Workspace
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from backstory.base.errors import ContractError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize
-from backstory.pipeline.stages.posts import FILES
+from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import scan_table
 

@@ -12,20 +12,25 @@ import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.wording import name_some
-from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.services.meter import Usage
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.prices import estimate_cost, find_price
-from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.documents import DocumentsStage
-from backstory.pipeline.stages.letters import find_neighbours, list_homes, read_assignment
+from backstory.pipeline.stages.letters import Assignment, find_neighbours, read_assignment
 from backstory.pipeline.stages.messages import list_chat_partitions
+from backstory.pipeline.stages.post_folder import (
+    FILES,
+    describe_other_files,
+    place_file,
+    remove_files,
+    remove_leftovers,
+)
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.stages.writer_material import TABLES_READ
 from backstory.pipeline.workspace import Workspace
@@ -38,16 +43,10 @@ from backstory.text.leaks import Discretion
 from backstory.writing.draft import Writer
 from backstory.writing.model_writer import count_requests
 from backstory.writing.post_files import (
-    draft_path,
     hash_file,
-    inspect_file,
-    place_post,
-    read_window_id,
-    remove_post,
 )
 from backstory.writing.posts import (
     PUBLISHED,
-    as_post,
     count_unfinished,
     make_told,
     make_wait,
@@ -58,16 +57,12 @@ from backstory.writing.posts import (
 from backstory.writing.writer_calls import WriterCalls
 
 POSTS: Final = "posts"
-FILES: Final = "post_files"
-"""Name in the ledger of the files of the posts, by slug: partition and hash of the file."""
-
 WAITING: Final = "waiting_for_earlier_posts"
 """Count of the windows that wait until the posts of earlier windows are documents."""
 
 _ASKED_AGAIN: Final = "posts_to_ask_again"
 _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run resumes"
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
-_BEING_WRITTEN: Final = "being written"
 _NAMED: Final = 3
 
 
@@ -139,13 +134,22 @@ class PostsStage(TableStage):
             return dict.fromkeys(partitions, empty(Posts))
         open_discretion = cache(lambda: make_discretion(workspace))
         requests = count_requests(writer)
-        ready = (
-            {}
-            if workspace.feeds_back
-            else _write_at_once(workspace, writer, partitions, open_discretion, calls)
+        # With feedback, the context of a partition is read after the posts of the one before are written.
+        assignments = (
+            {} if workspace.feeds_back else {key: read_assignment(workspace, key) for key in partitions}
         )
+        ready = _write_at_once(workspace, writer, assignments.values(), open_discretion, calls)
         written = {
-            key: _write(workspace, writer, key, open_discretion, ready, self._left, calls)
+            key: _write(
+                workspace,
+                writer,
+                key,
+                assignments[key] if key in assignments else read_assignment(workspace, key),
+                open_discretion,
+                ready,
+                self._left,
+                calls,
+            )
             for key in partitions
         }
         for key, rows in written.items():
@@ -161,9 +165,9 @@ class PostsStage(TableStage):
         """Build the table, after files were removed whose windows are gone."""
         workspace = self.workspace
         workspace.ledger.forget(POSTS, _find_unfinished(workspace, self.partitions))
-        self._left += _remove_leftovers(workspace)
+        self._left += remove_leftovers(workspace)
         self._notes = [
-            *_describe_other_files(workspace),
+            *describe_other_files(workspace),
             *_describe_unknown_grains(workspace),
             *_describe_earlier(workspace, self.partitions),
         ]
@@ -174,55 +178,6 @@ class PostsStage(TableStage):
         """Add what stays in the folder of the posts to the figures, as a sentence."""
         if self._left or self._notes:
             self.counts["notice"] = " ".join([*self._left, *self._notes])
-
-
-def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> None:
-    """Remove the files of posts whose windows are gone, before anything reads them as documents.
-
-    A letter goes, too, if its period has another last window now: no window is given the letter of its own period. A
-    file that a person has edited stays, as a document of that person. The stage of the posts names it.
-
-    Args:
-        workspace: A workspace with the windows of these partitions.
-        partitions: Keys of partitions.
-    """
-    files = workspace.ledger.read(FILES)
-    made = workspace.ledger.read("windows")
-    has_letters = bool(workspace.settings.writers.letter_grains)
-    looked_at = (
-        set(made)
-        if has_letters
-        else {entry.inputs for entry in files.values()}.intersection(partitions, made)
-    )
-    homes = list_homes(workspace, sorted(looked_at))
-
-    def is_old(slug: str) -> bool:
-        """Return whether a letter was written before its period had the windows that it has now."""
-        path = workspace.posts_dir / f"{slug}.md"
-        return has_letters and inspect_file(path) == "ours" and read_window_id(path) != homes[slug]
-
-    gone = [
-        slug
-        for slug, entry in files.items()
-        if entry.inputs not in made or (entry.inputs in looked_at and (slug not in homes or is_old(slug)))
-    ]
-    workspace.ledger.forget(FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")])
-
-
-def list_files_of_people(workspace: Workspace) -> list[str]:
-    """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
-    known = workspace.ledger.read(FILES)
-    removed = [
-        f"{slug} is removed" for slug in sorted(known) if not (workspace.posts_dir / f"{slug}.md").exists()
-    ]
-    changed = [
-        f"{path.relative_to(workspace.posts_dir).as_posix()} {hash_file(path)}"
-        for path in sorted(workspace.posts_dir.rglob("*.md"))
-        if path.is_file()
-        and not path.name.endswith(DRAFT_SUFFIX)
-        and not (path.stem in known and inspect_file(path) == "ours")
-    ]
-    return [*removed, *changed]
 
 
 def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
@@ -249,12 +204,14 @@ def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFram
 def _write_at_once(
     workspace: Workspace,
     writer: Writer,
-    partitions: Sequence[str],
+    assignments: Collection[Assignment],
     open_discretion: Callable[[], Discretion],
     calls: WriterCalls,
 ) -> dict[str, dict[str, Any]]:
     """Make the rows of all windows, which do not wait for each other without feedback."""
-    material = [pair for partition in partitions for pair in read_assignment(workspace, partition).material]
+    if not assignments:
+        return {}
+    material = [pair for assignment in assignments for pair in assignment.material]
     discretion = open_discretion()
     return write_posts(material, writer, workspace.settings.writers, discretion, workspace.drafts, calls)
 
@@ -263,6 +220,7 @@ def _write(
     workspace: Workspace,
     writer: Writer,
     partition: str,
+    assignment: Assignment,
     open_discretion: Callable[[], Discretion],
     ready: Mapping[str, dict[str, Any]],
     left: list[str],
@@ -294,7 +252,6 @@ def _write(
     earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     placed: dict[str, Entry] = {}
     # A window that ended before another began comes before it in this order.
-    assignment = read_assignment(workspace, partition)
     material = sorted(assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id))
     for window, context in material:
         seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
@@ -306,12 +263,12 @@ def _write(
             window, context, writer, settings, open_discretion(), workspace.drafts, calls
         )
         if row["status"] in PUBLISHED:
-            row, placed[row["slug"]] = _place(workspace, partition, window.conversation_id, row)
+            row, placed[row["slug"]] = place_file(workspace, partition, window.conversation_id, row)
         seen.append(row)
         rows.append(row)
     rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
     known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
-    left += _remove_files(
+    left += remove_files(
         workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
     )
     price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
@@ -333,94 +290,10 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
     return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
 
 
-def _place(
-    workspace: Workspace, partition: str, conversation_id: str, row: dict[str, Any]
-) -> tuple[dict[str, Any], Entry]:
-    """Write the file of a post.
-
-    Returns:
-        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the ledger.
-    """
-    path = workspace.posts_dir / f"{row['slug']}.md"
-    # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
-    workspace.ledger.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
-    if not place_post(path, as_post(row, conversation_id)):
-        aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
-        row = row | {
-            "status": "edited",
-            "reason": f"a person has edited {row['path']}, which stays; a later draft is in {aside}",
-        }
-    entry = Entry(partition, hash_file(path), 1)
-    workspace.ledger.record(FILES, {row["slug"]: entry})
-    return row, entry
-
-
 def _count(rows: pl.DataFrame) -> dict[str, int]:
     counts = {f"status_{status}": count for status, count in rows["status"].value_counts().iter_rows()}
     sums = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out", "removed_citations")}
     return counts | sums | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
-
-
-def _remove_leftovers(workspace: Workspace) -> list[str]:
-    """Remove the files of posts whose partition is gone.
-
-    Returns:
-        A sentence that names the posts that stay because a person has edited them.
-    """
-    made = workspace.ledger.read("windows")
-    return _remove_files(
-        workspace,
-        [slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs not in made],
-    )
-
-
-def _remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
-    """Remove the files of posts, but those that a person has edited.
-
-    Returns:
-        A sentence that names those that stay, if there are any.
-    """
-    edited = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
-    workspace.ledger.forget(FILES, slugs)
-    if not edited:
-        return []
-    sentence = (
-        f"{name_some(edited, _NAMED)} in {workspace.settings.writers.folder}/ stays after its window is gone, since a "
-        "person has edited it; remove it, or use it as a document of your own."
-    )
-    return [sentence]
-
-
-def list_post_files(workspace: Workspace) -> list[str]:
-    """List the files of the posts of windows, edited ones too, relative to the workspace."""
-    folder = workspace.settings.writers.folder
-    return [f"{folder}/{slug}.md" for slug in sorted(workspace.ledger.read(FILES))]
-
-
-def _describe_other_files(workspace: Workspace) -> list[str]:
-    """Return which files of posts are not kept in step with the windows any more, and what to do.
-
-    They are those that were written before ``writers.provider`` was set to ``none``, and those in a folder that
-    ``writers.folder`` named before.
-    """
-    folder = workspace.settings.writers.folder
-    if workspace.writer is not None:
-        workspace.ledger.record(POST_FOLDERS, {folder: Entry("", "", 0)})
-    said = []
-    for name in sorted(workspace.ledger.read(POST_FOLDERS)):
-        count = sum(1 for _ in (workspace.root / name).glob("*.md"))
-        if name != folder and count:
-            said.append(
-                f"{count} files in {name}/, the former writers.folder, are no longer posts; move those that a "
-                f"person has edited to {folder}/, and remove the others."
-            )
-    if workspace.writer is None and (files := workspace.ledger.read(FILES)):
-        use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
-        said.append(
-            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "
-            "if you do not need them."
-        )
-    return said
 
 
 def _describe_unknown_grains(workspace: Workspace) -> list[str]:

@@ -12,7 +12,7 @@ from backstory.pipeline.chats.stored_messages import read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, split_by_partition
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.stages.posts import remove_posts_of_gone_windows
+from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
 from backstory.retrieval.windows import cut_windows
 from backstory.storage.tables.partitions import previous_partition
