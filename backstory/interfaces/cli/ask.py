@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +12,8 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.console import Console
 
+from backstory.base.errors import AnswerError
+from backstory.base.progress import listening
 from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, read_day
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_json, print_notes
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.filters import SearchFilters
     from backstory.interfaces.library.library import Library
+    from backstory.writing.answers.answer import Turn
 
 _PROMPT: Final = "> "
 
@@ -84,7 +88,7 @@ def ask(
         if question is None:
             _converse(library, filters, as_json=as_json)
         else:
-            _show(library.answer(question, filters=filters), as_json=as_json)
+            _show(_ask(library, question, (), filters), as_json=as_json)
 
 
 def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
@@ -95,10 +99,29 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
     while (line := _read_line()) is not None:
         if not line.strip():
             continue
-        answer = library.answer(line, history=history, filters=filters)
+        answer = _ask(library, line, history, filters)
         _show(answer, as_json=as_json)
         if answer.kind not in ("casual", "outside"):
             history.append(Turn(answer.rewritten or answer.question, answer.markdown))
+
+
+def _ask(library: Library, question: str, history: Sequence[Turn], filters: SearchFilters) -> Answer:
+    """Ask a question, and show the present step on a terminal. If the model fails, name what was found."""
+    console = open_console(stderr=True)
+    try:
+        if not console.is_terminal:
+            return library.answer(question, history=history, filters=filters)
+        with console.status("routing") as status:
+
+            def follow(step: str, done: int, total: int) -> None:  # noqa: ARG001 - the signature of a listener
+                status.update(step)
+
+            with listening(follow, draws=True):
+                return library.answer(question, history=history, filters=filters)
+    except AnswerError as error:
+        for hit in error.hits:
+            console.print(plain_line(f"Found: {hit.title} ({hit.cite})"), soft_wrap=True)
+        raise
 
 
 def _read_line() -> str | None:

@@ -70,7 +70,7 @@ class Answer(Result):
     timings: AnswerTimings = Field(description="Where the time went.")
     tokens: int = Field(description="Tokens that calls of a model read and wrote; 0 without a model.")
     cost: float | None = Field(
-        description="Price of these calls in US dollars; null if the price of the model is not known."
+        description="Price of these calls, in `costs.currency`; null if the price of the model is not known."
     )
     index_version: str | None = Field(description="Snapshot that was searched; null if none was.")
     degraded: str | None = Degraded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import InputError
+from backstory.base.errors import AnswerError, InputError
 from backstory.index.request import Filters
 from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
 from backstory.interfaces.library.expansion import main_stemmer
@@ -70,15 +70,21 @@ def answer_from(
         notes: Notes to add to those of the answer.
 
     Raises:
-        InputError: A name in the filters fits no document or several.
+        InputError: A name in the filters fits no document or several, or the settings withhold the question from the
+            model.
+        AnswerError: The model gave no answer, or none that can be read; the error has the hits of the search.
         ModelError: A model could not be used.
         BudgetExhaustedError: A call would exceed a budget.
     """
     workspace = snapshot.workspace
     sources = _SnapshotSources(snapshot, read_corpus, filters)
-    models = _open_model(workspace)
-    answerer: Answerer = models or ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
-    answered = answer_question(question, history, sources, answerer, models)
+    model = _open_model(workspace)
+    answerer: Answerer = model or ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
+    try:
+        answered = answer_question(question, history, sources, answerer, model)
+    except AnswerError as error:
+        error.hits = tuple(sources.hits.values())
+        raise
     if answered.made.refused == "not_in_documents" and not snapshot.index.rows:
         return answer_without_index(question, "the index holds no chunk")
     # A list reads the documents of the tables, even if the index is older than they are.

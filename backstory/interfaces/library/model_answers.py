@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backstory.base.errors import InputError
 from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.workspace import Workspace
-from backstory.writing.answers.answer import Citation, Claim, Kind, MadeAnswer, Passage, Route, Turn
-from backstory.writing.answers.choice import AnswerModels
-from backstory.writing.answers.model_questions import AskedQuestion, AskedRoute
+from backstory.writing.answers.answer import (
+    AskedQuestion,
+    AskedRoute,
+    Citation,
+    Claim,
+    Kind,
+    MadeAnswer,
+    Passage,
+    Route,
+    Turn,
+)
+
+# The clients of models load slowly, and answers without a model need none.
+if TYPE_CHECKING:
+    from backstory.writing.answers.choice import AnswerModels
 
 _WITHHELD: Final = "it names a member of a chat, and privacy.documents is reject"
 

@@ -131,7 +131,7 @@ class MadeAnswer:
         parts: The parts of the question, in its order; one for a question of one part.
         refused: Why there is no answer; None if there is one.
         tokens: Tokens that calls of a model read and wrote; 0 without a model.
-        cost: Price of these calls in US dollars; None if the price of the model is not known.
+        cost: Price of these calls, in `costs.currency`; None if the price of the model is not known.
         notes: What a reader must know, a sentence each.
     """
 
@@ -141,6 +141,38 @@ class MadeAnswer:
     tokens: int = 0
     cost: float | None = 0.0
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AskedRoute:
+    """The class of a question, and what asking for it used.
+
+    Attributes:
+        route: The class, with its reason; that of the rules, and why, if the model gave none.
+        tokens: Tokens that the calls read and wrote.
+        cost: Price of these calls; None if the price of the model is not known.
+    """
+
+    route: Route
+    tokens: int
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """A question that can be understood alone, and what asking for it used.
+
+    Attributes:
+        question: The question; None if the model gave none.
+        tokens: Tokens that the calls read and wrote.
+        cost: Price of these calls; None if the price of the model is not known.
+        note: Why the model gave none, a sentence; None if it gave one.
+    """
+
+    question: str | None
+    tokens: int
+    cost: float | None
+    note: str | None = None
 
 
 class Answerer(Protocol):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from backstory.base.progress import announce
 from backstory.writing.answers.answer import (
     Answerer,
+    AskedQuestion,
+    AskedRoute,
     Claim,
     Kind,
     MadeAnswer,
@@ -22,9 +25,6 @@ from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
 from backstory.writing.answers.followups import complete_question
 from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
-
-if TYPE_CHECKING:  # the packages of models load slowly
-    from backstory.writing.answers.model_questions import AskedQuestion, AskedRoute
 
 SERVES: Final = 0.5
 """A passage tells something about the topic of a list of documents from this probability on."""
@@ -113,7 +113,7 @@ def answer_question(
         history: The conversation so far, the last turn last.
         sources: The documents.
         answerer: Answers from passages.
-        models: Complete and route questions where the settings want a model; None for rules.
+        models: Routes and completes questions; None for rules.
 
     Returns:
         The answer; refused, with a reason, if the documents do not tell.
@@ -132,6 +132,7 @@ def answer_question(
         return AnsweredQuestion(route=understood.route, made=nothing, seconds=(routed - started, 0.0, 0.0))
     parts = split_question(understood.question, kind, sources.stemmer)
     depth = _choose_depth(kind, parts)
+    announce("searching", 0, 1)
     passages = sources.search(parts, depth)
     query, listed = _list(understood, sources, passages)
     searched = perf_counter()

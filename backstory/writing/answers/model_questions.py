@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from backstory.base.errors import BudgetExhaustedError, ModelError
@@ -11,7 +10,7 @@ from backstory.models.chat.counted import CountedModel, PriceUsage
 from backstory.models.chat.messages import Messages
 from backstory.models.chat.model import Answer, AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
 from backstory.text.prompts.entries import cut_line
-from backstory.writing.answers.answer import Route, Turn
+from backstory.writing.answers.answer import AskedQuestion, AskedRoute, Route, Turn
 from backstory.writing.answers.answer_prompts import (
     make_question_form,
     make_route_form,
@@ -25,38 +24,6 @@ from backstory.writing.answers.answer_prompts import (
 _SHOWN_REASON: Final = 300
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class AskedRoute:
-    """The class of a question, and what asking for it used.
-
-    Attributes:
-        route: The class, with its reason; that of the rules, and why, if the model gave none.
-        tokens: Tokens that the calls read and wrote.
-        cost: Price of these calls; None if the price of the model is not known.
-    """
-
-    route: Route
-    tokens: int
-    cost: float | None
-
-
-@dataclass(frozen=True)
-class AskedQuestion:
-    """A question that can be understood alone, and what asking for it used.
-
-    Attributes:
-        question: The question; None if the model gave none.
-        tokens: Tokens that the calls read and wrote.
-        cost: Price of these calls; None if the price of the model is not known.
-        note: Why the model gave none, a sentence; None if it gave one.
-    """
-
-    question: str | None
-    tokens: int
-    cost: float | None
-    note: str | None = None
 
 
 class QuestionModel:

@@ -1,0 +1,126 @@
+"""``Library.answer`` and ``backstory ask`` with a model behind a loopback server: from the question to the place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from backstory.base.errors import AnswerError
+from backstory.base.progress import listening
+from backstory.interfaces.cli.app import app
+from backstory.interfaces.library.library import Library
+from backstory.writing.answers.answer import Turn
+from tests.errors import raises
+from tests.models.services.chat_server import (
+    ChatBehaviour,
+    ChatReply,
+    ChatRequest,
+    ChatServer,
+    complete,
+    refuse,
+    run_chat_server,
+)
+
+QUESTION = "What does the night train to Lisbon need?"
+QUOTE = "A seat reservation on the night train to Lisbon."
+CLAIM = "The night train to Lisbon needs a seat reservation."
+INVENTED = "The ticket office in Lisbon opens at 9."
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_chat_server() as running:
+        running.always = answer
+        yield running
+
+
+@pytest.fixture
+def asking(library: Library, chat: ChatServer) -> Iterator[Library]:
+    """An indexed library whose answers are the server's."""
+    settings = library.workspace.root / "backstory.yaml"
+    served = (
+        f"services: {{mine: {{kind: openai, base_url: '{chat.url}', max_attempts: 1, requests_per_minute: 1000}}}}\n"
+        "answers: {provider: mine, model: tiny, router: model}\n"
+        "costs: {prices: {tiny: {input: 100, output: 1000}}}\n"
+    )
+    settings.write_text(settings.read_text("utf-8") + served, "utf-8")
+    with Library.open(library.workspace.root) as opened:
+        yield opened
+
+
+def answer(request: ChatRequest) -> ChatReply | None:
+    """Answer like a good model with one invention, whichever prompt it is given."""
+    if "<passages>" in request.user:
+        found = re.search(r'<passage id="(p\d+)">\nTitle: Night train', request.user)
+        one = found[1] if found else "p1"
+        claims = [
+            {"text": text, "citations": [{"id": one, "quote": quote}], "parts": [1]}
+            for text, quote in ((CLAIM, QUOTE), (INVENTED, QUOTE))
+        ]
+        return complete(json.dumps({"claims": claims}))(request)
+    if "<conversation>" in request.user:
+        return complete(json.dumps({"question": QUESTION}))(request)
+    return complete(json.dumps({"kind": "lookup", "reason": "one thing"}))(request)
+
+
+def test_a_statement_of_a_model_leads_to_its_words_in_the_document(asking: Library, chat: ChatServer) -> None:
+    steps: list[str] = []
+    with listening(lambda step, *_: steps.append(step)):
+        told = asking.answer(QUESTION)
+    assert steps == ["searching", "answering", "checking citations"]
+    assert (told.kind, told.reason, told.refused) == ("lookup", "the model says: one thing", None)
+    assert [(claim.text, claim.supported) for claim in told.claims] == [(CLAIM, True)]
+    [place] = told.claims[0].citations
+    text = asking.text(place.document_id).text
+    assert text[place.char_start : place.char_end] == place.quote == QUOTE.removesuffix(".")
+    assert (told.tokens, told.model) == (
+        300,
+        "openai:" + chat.url.removeprefix("http://") + ":tiny:tNone:o8192",
+    )
+    assert told.cost == pytest.approx(0.084)
+    assert "1 statement of the model was removed: what it cites does not say so." in told.notes
+    assert f"{CLAIM} [1]" in told.markdown
+    assert len(chat.requests) == 2
+
+
+def test_a_follow_up_is_completed_by_the_model(asking: Library, chat: ChatServer) -> None:
+    told = asking.answer("and the night train?", history=[Turn("What does the ferry need?", "Nothing.")])
+    assert told.rewritten == QUESTION
+    assert told.claims[0].text == CLAIM
+    assert ["<conversation>" in request.user for request in chat.requests] == [False, True, False]
+    assert told.tokens == 450
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code"), [(complete("no JSON"), "unusable_answer"), (refuse(500, "down"), "no_answer")]
+)
+def test_a_model_that_gives_no_answer_leaves_the_hits(
+    asking: Library, chat: ChatServer, behaviour: ChatBehaviour, code: str
+) -> None:
+    chat.always = behaviour
+    with raises(AnswerError, code) as caught:
+        asking.answer(QUESTION)
+    assert caught.value.hits[0].title == "Night train"
+    command = CliRunner().invoke(app, ["ask", QUESTION, "-w", str(asking.workspace.root)])
+    assert command.exit_code == 1
+    assert "Found: Night train (night-train.md" in command.stderr
+
+
+def test_the_command_prints_the_statements_and_what_was_removed(asking: Library) -> None:
+    command = CliRunner().invoke(app, ["ask", QUESTION, "-w", str(asking.workspace.root)])
+    assert command.exit_code == 0, command.output
+    assert f"{CLAIM} [1]" in command.stdout
+    assert INVENTED not in command.output
+    assert "1 statement of the model was removed" in command.stderr
+
+
+def test_what_the_model_does_not_find_is_refused(asking: Library, chat: ChatServer) -> None:
+    chat.always = complete('{"claims": []}')
+    told = asking.answer(QUESTION)
+    assert (told.refused, told.claims, told.kind) == ("not_in_documents", (), "lookup")
+    assert "by rules, since the model gave no answer" in told.reason
