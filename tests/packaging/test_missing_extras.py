@@ -49,10 +49,10 @@ SUMMARIES: Final[dict[Extra, str]] = {
     "gemini": "summaries: {provider: gemini}",
 }
 
-SUMMARIZE: Final = (
+OPEN: Final = (
     "from pathlib import Path\n"
     "from backstory.pipeline.workspace import open_workspace\n"
-    "open_workspace(Path({root!r})).summarizer"
+    "open_workspace(Path({root!r})).{name}"
 )
 
 ASK_TOOL: Final = (
@@ -127,7 +127,10 @@ def list_uses(extra: Extra, tmp_path: Path) -> list[list[str]]:
         lines.append(["run", "--workspace", str(root)])
     if extra in SUMMARIES:
         root = write_workspace(tmp_path / "summaries", f"{SETTINGS}{SUMMARIES[extra]}\n").root
-        lines.append(["-c", SUMMARIZE.format(root=str(root))])
+        lines.append(["-c", OPEN.format(root=str(root), name="summarizer")])
+        answers = SUMMARIES[extra].replace("summaries", "answers")
+        root = write_workspace(tmp_path / "answers", f"{SETTINGS}{answers}\n").root
+        lines.append(["-c", OPEN.format(root=str(root), name="answer_models")])
     return [*lines, *(["-c", program] for program in USES.get(extra, ()))]
 
 

@@ -116,8 +116,8 @@ class ModelAnswerer:
         """Return the refusal of a service or a model that declines; raise for an answer that cannot be read."""
         if not error.reason.startswith(_UNSAFE):
             raise AnswerError(
-                f"{self.id} gave no answer that can be read ({cut_line(str(error), _SHOWN_REASON)}), also when it was "
-                "asked again. Ask once more, or in other words, or set another model (answers.model)",
+                f"{self.id} gave no answer that can be read: {cut_line(str(error), _SHOWN_REASON)}; ask once more, "
+                "in other words, or of another model (answers.model)",
                 code="unusable_answer",
                 model=self.id,
                 reason=str(error),
