@@ -1,4 +1,4 @@
-"""The interface of chat models, which writers, rerankers and summaries ask: messages and a form in, an answer out."""
+"""The interface of chat models, for writers, rerankers, summaries and answers: messages and a form in, an answer out."""
 
 from __future__ import annotations
 
