@@ -1,4 +1,4 @@
-"""The interface of chat models, for writers, rerankers, summaries and answers: messages and a form in, an answer out."""
+"""The interface of chat models, for writers, rerankers, summaries and answers: messages and a form make an answer."""
 
 from __future__ import annotations
 
