@@ -36,15 +36,15 @@ ORIGINAL: Final = "original"
 _WRITING: Final = ("index_document", "index_directory", "dump_document")
 SELECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     DEFAULT: (
-        *("cover_conversation", "explain", "list_windows", "search", "fetch", "grep", "documents", "status"),
-        *("summarize_document", *_WRITING),
+        *("answer_question", "cover_conversation", "list_windows", "search", "fetch", "grep", "documents"),
+        *("status", "summarize_document", *_WRITING),
     ),
     ORIGINAL: (
         *("query_documents", "query_specific_file", "search_indexed_chunks", "evaluate_retrieval"),
         *("list_indexed_documents", "summarize_document", "rag_status", *_WRITING),
     ),
 }
-"""Names of tools by selection. No two tools of a selection do the same."""
+"""Names of tools by selection. No two tools of a selection do the same; ``explain`` is served by its name alone."""
 
 
 class Tool(NamedTuple):

@@ -19,6 +19,7 @@ from backstory.base.version import VERSION
 from backstory.interfaces.agents.failures import Failure, describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.model_library import ModelLibrary
+from backstory.interfaces.mcp.answer_tools import add_answer_tools
 from backstory.interfaces.mcp.conversation_tools import add_conversation_tools
 from backstory.interfaces.mcp.document_tools import add_document_tools, add_writing_tools
 from backstory.interfaces.mcp.prompts import add_prompts
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 _ABOUT: Final = "Private, cited search in the documents of one workspace."
 _GUIDE: Final = {
+    "answer_question": "Call answer_question with one question for an answer whose claims are quoted.",
     "cover_conversation": "Call cover_conversation with a question, or a whole message or chat, to learn which of its "
     "parts the documents serve, and which nothing serves.",
     "query_documents": "Call query_documents for a question.",
@@ -126,6 +128,7 @@ def make_server(
     """
     library = ModelLibrary(library)
     registry = Registry()
+    add_answer_tools(registry, library)
     add_conversation_tools(registry, library)
     add_reading_tools(registry, library)
     add_document_tools(registry, library)

@@ -13,8 +13,10 @@ from backstory.interfaces.mcp.registry import DEFAULT, ORIGINAL, SELECTIONS
 
 _T = TypeVar("_T")
 
-EVERY = list(dict.fromkeys([*SELECTIONS[DEFAULT], *SELECTIONS[ORIGINAL]]))
+EVERY = list(dict.fromkeys([*SELECTIONS[DEFAULT], "explain", *SELECTIONS[ORIGINAL]]))
 """The names of all tools."""
+READERS = [name for name in EVERY if name not in ("index_document", "index_directory", "dump_document")]
+"""The names of those that change nothing."""
 
 
 def use(server: MCPServer[Any], steps: Callable[[Client], Awaitable[_T]]) -> _T:

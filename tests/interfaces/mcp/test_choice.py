@@ -45,16 +45,16 @@ TASKS: list[tuple[str, str, dict[str, Any]]] = [
         "cover_conversation",
         {"text": "x", "as_of": "2024-12-31T00:00:00Z"},
     ),
+    ("Answer my question: what does a seat reservation cost?", "answer_question", {"query": "x"}),
     (
-        "Why is the document about bread not in the context of this window?",
-        "explain",
-        {"window_id": "3f2a", "document": "bread.md"},
+        "And in winter? Answer this follow-up to the question before.",
+        "answer_question",
+        {"query": "and in winter?", "previous_question": "x"},
     ),
-    ("Explain why those documents are in the context of window 3f2a.", "explain", {"window_id": "3f2a"}),
     (
-        "Explain the reason why notes.md was left out of the window's context.",
-        "explain",
-        {"window_id": "3f2a", "document": "notes.md"},
+        "Answer with quotes for each claim, or refuse if the documents do not tell.",
+        "answer_question",
+        {"query": "x"},
     ),
     (
         "List the windows of the chats of last week.",

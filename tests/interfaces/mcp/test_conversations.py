@@ -18,7 +18,7 @@ from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
-from tests.interfaces.mcp.calling import call, fail, use
+from tests.interfaces.mcp.calling import READERS, call, fail, use
 from tests.workspaces import build_table, copy_made
 
 TEXT = """\
@@ -38,7 +38,7 @@ def workspace(made_once: object, tmp_path_factory: pytest.TempPathFactory) -> Wo
 
 @pytest.fixture(scope="module")
 def server(workspace: Workspace) -> LibraryServer:
-    return make_server(Library(workspace))
+    return make_server(Library(workspace), tools=READERS)
 
 
 def test_a_text_is_divided_and_what_nothing_serves_is_told(server: LibraryServer) -> None:
@@ -174,7 +174,7 @@ def test_a_window_without_a_context_has_no_prompt_yet(workspace: Workspace, tmp_
 def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Workspace) -> None:
     rag = workspace.settings.rag.model_copy(update={"tenant": "ana"})
     owned = replace(workspace, settings=workspace.settings.model_copy(update={"rag": rag}))
-    server = make_server(Library(owned))
+    server = make_server(Library(owned), tools=READERS)
 
     async def steps(client: Client) -> None:
         for ask in (
@@ -194,5 +194,5 @@ def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Worksp
 def test_a_workspace_without_chats_says_so(make_library: Callable[..., Library]) -> None:
     library = make_library()
     library.index()
-    assert "windows" in fail(make_server(library), "explain", window_id="latest")["message"]
+    assert "windows" in fail(make_server(library, tools="explain"), "explain", window_id="latest")["message"]
     assert open_workspace(library.workspace.root).root == library.workspace.root

@@ -24,8 +24,8 @@ from tests.interfaces.mcp.calling import EVERY, call, fail, use
 
 WRITERS = ["index_document", "index_directory", "dump_document"]
 NATIVE = [
-    *("cover_conversation", "explain", "list_windows", "search", "fetch", "grep", "documents", "status"),
-    "summarize_document",
+    *("answer_question", "cover_conversation", "list_windows", "search", "fetch", "grep", "documents"),
+    *("status", "summarize_document"),
 ]
 READING = [name for name in EVERY if name not in WRITERS]
 
