@@ -214,9 +214,8 @@ class _Comparison:
         query = embed_texts(workspace.embedder, [question], task="query", cache=workspace.embeddings).vectors[
             0
         ]
-        found = embed_texts(
-            workspace.embedder, list(texts), task="document", cache=workspace.embeddings
-        ).vectors
+        # The vectors of sentences are not kept: no run would find them again, and they would outlive the document.
+        found = embed_texts(workspace.embedder, list(texts), task="document", cache=None).vectors
         compared: NDArray[np.float64] = (found @ query).astype(np.float64)
         return compared
 

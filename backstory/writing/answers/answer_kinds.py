@@ -46,6 +46,7 @@ _PLACE: Final = (
     r"\b(?i:in|at|on|behind|beside|under|near|inside|opposite|above|below|from|to|into|next to) "
     r"(?:(?:the|a|an|our|your|their|its|number) (?:\p{L}+|\d+)|\p{Lu}\p{L}+)"
 )
+_COUNTED: Final = regex.compile(r"^(?:.* )?how many (?:\w+ )??(\w{3,})")
 _CONTRACTED: Final = regex.compile(r"^(what|who|where|when|how)[’']?s ")
 _STEP: Final = (
     r"(?:^|[.:;,] |\b(?i:then|and|first|please|to) )(?i:press|hold|push|pull|turn|switch|open|close|click|tap|select|"
@@ -178,6 +179,15 @@ def holds_asked(question: str, sentence: str) -> bool | None:
     """
     kind = _find_kind(question)
     return None if kind is None else _holds(kind, sentence, set(find_words(question)))
+
+
+def counts_asked(question: str, sentence: str) -> bool:
+    """Tell whether a sentence has a number beside the noun of an English question that begins with "how many"."""
+    asked = _COUNTED.search(" ".join(find_words(question)))
+    if asked is None:
+        return False
+    noun = regex.escape(asked[1].rstrip("s"))
+    return bool(regex.search(rf"{_NUMBER}(?: [\p{{L}}-]+){{0,2}}? {noun}", sentence, regex.IGNORECASE))
 
 
 def list_numbers(question: str) -> set[str]:

@@ -22,13 +22,13 @@ from backstory.text.chunking.division import divide_text
 from backstory.text.content_words import find_terms
 from backstory.text.words import find_words
 from backstory.writing.answers.answer import Citation, Claim, Kind, MadeAnswer, Part, Passage
-from backstory.writing.answers.answer_kinds import holds_asked, list_numbers, list_wanted
+from backstory.writing.answers.answer_kinds import counts_asked, holds_asked, list_numbers, list_wanted
 
 Compare: TypeAlias = Callable[[str, Sequence[str]], NDArray[np.float64]]
 """Returns the cosine of a question and each of some texts, shape ``(texts,)``."""
 
 _FORMS: Final = ("sentence", "item", "row")
-_MOST_COMPARED: Final = 48
+_MOST_COMPARED: Final = 32
 """Sentences of a part that are compared by their vectors: those that share most of its words."""
 
 _OWN, _NEAR, _AROUND, _COSINE, _PROBABILITY, _HOLDS, _ASKS, _WRITTEN = (
@@ -42,7 +42,9 @@ _OWN, _NEAR, _AROUND, _COSINE, _PROBABILITY, _HOLDS, _ASKS, _WRITTEN = (
     0.15,
 )
 """Weights of what is measured; those of a question, and of a written post, count against a sentence."""
-_CLOSE: Final = 0.1
+_NUMBER, _COUNTED = 0.3, 0.25
+"""Weights of the numbers of the question in a sentence, and of a number beside the noun that "how many" asks for."""
+_CLOSE: Final = 0.05
 """A further sentence scores at most so much below the best one."""
 _CLOSE_IN_LIST: Final = 0.25
 
@@ -57,6 +59,8 @@ _SURE_NEAR, _SURE_PROBABILITY = 0.6, 0.5
 _MOST: Final = {"list": 12, "summarize": 6, "compare": 2}
 _MOST_OF_LOOKUP: Final = 2
 _LEAST_ITEMS: Final = 3
+_TOLD_ALONE: Final = 0.5
+"""A sentence beside a list that holds so much of the part tells it itself, and the list something else."""
 
 _REFERENCE: Final = re.compile(r"^> |\]\(")
 """A line of a written post that only names other posts."""
@@ -206,6 +210,8 @@ class ExtractiveAnswerer:
                 + _COSINE * float(cosines[place])
                 + _PROBABILITY * sentence.passage.probability
                 + _HOLDS * (0.5 if holds is None else holds)
+                + _NUMBER * (len(numbers & set(find_words(sentence.text))) / len(numbers) if numbers else 0.0)
+                + _COUNTED * counts_asked(part, sentence.text)
                 - _ASKS * sentence.asks
                 - _WRITTEN * is_written(sentence.passage.uri)
             )
@@ -241,7 +247,9 @@ def _list_sentences(passages: Sequence[Passage], stemmer: str) -> list[_Sentence
 
 
 def _list_items(best: _Judged, judged: Sequence[_Judged]) -> list[_Judged]:
-    """List all items of the passage that answers best, if it holds a list."""
+    """List all items of the passage that answers best, if it holds a list that the part asks for."""
+    if not best.sentence.is_item and best.own >= _TOLD_ALONE:
+        return []
     items = [
         each
         for each in judged
