@@ -159,13 +159,18 @@ def judge_answer(question: str, texts: Sequence[str], stemmer: str) -> Finding:
     return "holds" if is_plain and not absent else "unclear"
 
 
+_LIGHT: Final = (
+    "go goes went going gone get gets got take takes took taken use used uses make makes made need needs"
+)
+"""Verbs that say little of the subject, and that an answer seldom repeats."""
 _COSTING: Final = "cost costs pay paid price priced charge charged fee spend spent expensive"
 
 
 def list_wanted(question: str, stemmer: str) -> set[str]:
     """List the terms of what a question is about, without those that only say what is asked for."""
     kind = _find_kind(question)
-    asking = _ASKING if kind is None or "cost" not in kind.asked.pattern else f"{_ASKING} {_COSTING}"
+    asks_price = kind is not None and "cost" in kind.asked.pattern
+    asking = " ".join([_ASKING, _LIGHT, *([_COSTING] if asks_price else [])])
     wanted = find_terms([question], stemmer)
     return (wanted - find_terms([asking], stemmer)) or wanted
 
@@ -178,7 +183,11 @@ def holds_asked(question: str, sentence: str) -> bool | None:
         sentence: The sentence.
     """
     kind = _find_kind(question)
-    return None if kind is None else _holds(kind, sentence, set(find_words(question)))
+    if kind is None:
+        return None
+    holds = _holds(kind, sentence, set(find_words(question)))
+    # A reason or a step may be told in any words.
+    return None if not holds and kind.thing.pattern in (_CAUSE, _STEP) else holds
 
 
 def counts_asked(question: str, sentence: str) -> bool:

@@ -203,7 +203,7 @@ def _answer(
     """Answer from the passages; the catalog alone answers a list that only names a kind, a time or a tag."""
     if query is not None and listed and not query.topic:
         return MadeAnswer((), ())
-    if not passages:
+    if not passages or (query is not None and not query.topic):
         return MadeAnswer((), (), "not_in_documents")
     made = answerer.answer(understood.question, parts, passages, kind=kind)
     if listed and made.refused == "not_in_documents":

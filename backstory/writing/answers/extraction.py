@@ -23,6 +23,8 @@ from backstory.text.content_words import find_terms
 from backstory.text.words import find_words
 from backstory.writing.answers.answer import Citation, Claim, Kind, MadeAnswer, Part, Passage
 from backstory.writing.answers.answer_kinds import counts_asked, holds_asked, list_numbers, list_wanted
+from backstory.writing.sentences import Sentence as Digested
+from backstory.writing.sentences import choose_sentences, weigh_terms
 
 Compare: TypeAlias = Callable[[str, Sequence[str]], NDArray[np.float64]]
 """Returns the cosine of a question and each of some texts, shape ``(texts,)``."""
@@ -52,11 +54,20 @@ _LEAST_NEAR: Final = 0.4
 """Least share of the part's words, by rarity, in a sentence that answers it and those beside it."""
 _NEAR_ALONE: Final = 0.9
 """The same for a sentence that holds no such word itself, only those beside it do."""
-_UNLIKELY, _LEAST_NEAR_UNLIKELY = 0.1, 0.75
+_UNLIKELY, _LEAST_NEAR_UNLIKELY = 0.3, 0.75
 """Least share where the passage is probably about something else."""
-_SURE_NEAR, _SURE_PROBABILITY = 0.6, 0.5
+_TITLED, _SURE = 0.9, 0.7
+"""Share of the part's words in a passage with its title, and probability of the passage, that suffice where no form can
+tell an answer."""
 
-_MOST: Final = {"list": 12, "summarize": 6, "compare": 2}
+_SHORT_FORMS: Final = (
+    "summarize summary sum recap overview gist key main points tldr tl dr brief short outline digest post document "
+    "report article letter give write main takeaways"
+)
+_LEAST_ABOUT: Final = 0.6
+"""Least share of the words of a question in the document that a summary is asked of."""
+_MOST_OF_SUMMARY: Final = 6
+_MOST: Final = {"list": 12, "compare": 2}
 _MOST_OF_LOOKUP: Final = 2
 _LEAST_ITEMS: Final = 3
 _TOLD_ALONE: Final = 0.5
@@ -107,6 +118,7 @@ class _Judged:
         score: The higher, the better.
         own: Share of the part's words, by rarity, in the sentence.
         near: The same with the sentences beside it.
+        around: The same with the headings and the title, too.
         holds: Whether it holds a thing of the kind that is asked for; None if form does not tell.
         lacks_number: Whether its passage lacks a number of the part.
     """
@@ -115,6 +127,7 @@ class _Judged:
     score: float
     own: float
     near: float
+    around: float
     holds: bool | None
     lacks_number: bool
 
@@ -125,6 +138,8 @@ class _Judged:
             return False
         if self.sentence.passage.probability < _UNLIKELY and self.near < _LEAST_NEAR_UNLIKELY:
             return False
+        if self.holds is None and self.around >= _TITLED and self.sentence.passage.probability >= _SURE:
+            return True
         return self.near >= (_LEAST_NEAR if self.own else _NEAR_ALONE)
 
 
@@ -153,6 +168,8 @@ class ExtractiveAnswerer:
     ) -> MadeAnswer:
         """Choose the sentences that answer each part; see :class:`backstory.writing.answers.answer.Answerer`."""
         sentences = _list_sentences(passages, self._stemmer)
+        if kind == "summarize":
+            return self._summarize(parts, sentences)
         chosen = [self._choose(part, sentences, kind) for part in parts]
         found = {
             (each.sentence.passage.id, each.sentence.start): each.sentence for some in chosen for each in some
@@ -160,6 +177,30 @@ class ExtractiveAnswerer:
         made = tuple(Part(part, bool(some)) for part, some in zip(parts, chosen, strict=True))
         claims = tuple(_claim(sentence) for sentence in found.values())
         return MadeAnswer(claims, made, refused=None if claims else "not_in_documents")
+
+    def _summarize(self, parts: Sequence[str], sentences: Sequence[_Sentence]) -> MadeAnswer:
+        """Choose the sentences that say most of the document that the question names, or is about."""
+        wanted = list_wanted(" ".join(parts), self._stemmer) - find_terms([_SHORT_FORMS], self._stemmer)
+        about: dict[str, list[_Sentence]] = {}
+        for sentence in sentences:
+            about.setdefault(sentence.passage.document_id, []).append(sentence)
+
+        def share(some: Sequence[_Sentence]) -> float:
+            held = len(wanted & frozenset().union(*(each.around for each in some))) / max(1, len(wanted))
+            return held - _WRITTEN * is_written(some[0].passage.uri)
+
+        best = max(about.values(), key=share, default=[])
+        if not best or share(best) < _LEAST_ABOUT:
+            return MadeAnswer((), tuple(Part(part, is_found=False) for part in parts), "not_in_documents")
+        told = [
+            Digested(place, 0, each.text, each.own)
+            for place, each in enumerate(best)
+            if not each.asks and each.own
+        ]
+        weights = weigh_terms([each.terms for each in told])
+        chosen = sorted(choose_sentences(told, weights, _MOST_OF_SUMMARY))
+        claims = tuple(_claim(best[told[place].place]) for place in chosen)
+        return MadeAnswer(claims, tuple(Part(part, is_found=True) for part in parts))
 
     def _choose(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
         """Choose the sentences that answer a part, in reading order; none if none does."""
@@ -174,7 +215,7 @@ class ExtractiveAnswerer:
         if kind == "list" and (items := _list_items(best, judged)):
             return items
         most = _MOST.get(kind, 1 if best.holds else _MOST_OF_LOOKUP)
-        close = _CLOSE_IN_LIST if kind in ("list", "summarize") else _CLOSE
+        close = _CLOSE_IN_LIST if kind == "list" else _CLOSE
         taken = [each for each in answering if each.score >= best.score - close][:most]
         place = {each.sentence.passage.id: rank for rank, each in reversed(list(enumerate(taken)))}
         return sorted(taken, key=lambda each: (place[each.sentence.passage.id], each.sentence.start))
@@ -216,7 +257,7 @@ class ExtractiveAnswerer:
                 - _WRITTEN * is_written(sentence.passage.uri)
             )
             lacks = bool(numbers) and bool(numbers - _find_numbers(sentence.passage))
-            found.append(_Judged(sentence, score, own[place], near[place], holds, lacks))
+            found.append(_Judged(sentence, score, own[place], near[place], around[place], holds, lacks))
         return found
 
 

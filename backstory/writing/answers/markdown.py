@@ -20,6 +20,7 @@ _REFUSALS: Final[Mapping[Refusal, str]] = {
     "unsafe": "This cannot be answered safely.",
     "no_index": "Nothing is indexed yet, so there is nothing to answer from.",
 }
+_NONE_FITS: Final = "No document fits this description."
 _NEAREST: Final = 3
 _UNSUPPORTED: Final = " (not supported by the documents)"
 
@@ -72,7 +73,11 @@ def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
 
 def _write_refusal(answered: AnsweredQuestion, refused: Refusal) -> str:
     said = _REFUSALS[refused]
-    nearest = answered.passages[:_NEAREST] if refused == "not_in_documents" else ()
+    query = answered.query
+    if query is not None and refused == "not_in_documents":
+        said = _NONE_FITS
+    is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
+    nearest = answered.passages[:_NEAREST] if is_near else ()
     if not nearest:
         return said
     lines = [f"- {' '.join(passage.title.split())} ({passage.cite})" for passage in nearest]

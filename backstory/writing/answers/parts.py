@@ -7,7 +7,8 @@ from typing import Final
 
 from backstory.text.content_words import list_content_words
 from backstory.text.small_talk import find_small_talk
-from backstory.writing.answers.answer import Kind
+from backstory.writing.answers.answer import Kind, Turn
+from backstory.writing.answers.followups import complete_question
 
 _MOST: Final = 6
 _MOST_BARE: Final = 3
@@ -69,7 +70,16 @@ def split_question(question: str, kind: Kind, stemmer: str) -> tuple[str, ...]:
     ]
     if len(with_words) < 2:
         return (text,)
-    return tuple(with_words[:_MOST])
+    first = Turn(with_words[0], "")
+    return tuple(
+        (_is_bare(part, stemmer) and complete_question(part, [first], stemmer)) or part
+        for part in with_words[:_MOST]
+    )
+
+
+def _is_bare(part: str, stemmer: str) -> bool:
+    """Return whether a part has hardly a word of its own, as "how big is it"."""
+    return len(list_content_words(part, stemmer)) <= 1
 
 
 def _compare(found: re.Match[str], stemmer: str) -> tuple[str, ...]:
