@@ -53,7 +53,10 @@ class ModelLibrary(Library):
             claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
             for claim in answered.claims
         ]
-        markdown = _send_of(view, _list_cited(claims), answered.markdown)
+        # A list names documents, and a refusal the nearest ones, by their titles.
+        named = [each.document_id for each in answered.documents]
+        named += [hit.document_id for hit in answered.hits if answered.refused is not None]
+        markdown = _send_of(view, [*_list_cited(claims), *named], answered.markdown)
         return answered.model_copy(update={"claims": tuple(claims), "markdown": markdown})
 
     def grep(self, *arguments: Any, **options: Any) -> GrepAnswer:

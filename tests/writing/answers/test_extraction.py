@@ -59,3 +59,11 @@ def test_what_the_documents_lack_is_refused_or_named() -> None:
 def test_another_year_is_no_answer() -> None:
     question = "what did the panels on the shed cost in 2021?"
     assert ANSWERER.answer(question, [question], PASSAGES, kind="lookup").refused == "not_in_documents"
+
+
+def test_a_summary_is_of_the_document_that_the_question_names() -> None:
+    question = "summarize the post about panels"
+    made = ANSWERER.answer(question, [question], PASSAGES, kind="summarize")
+    assert {citation.passage.title for claim in made.claims for citation in claim.citations} == {"Panels"}
+    other = "summarize the post about moths"
+    assert ANSWERER.answer(other, [other], PASSAGES, kind="summarize").refused == "not_in_documents"

@@ -9,7 +9,8 @@ from backstory.writing.answers.parts import split_question
 @pytest.mark.parametrize(
     ("question", "kind", "parts"),
     [
-        ("who baked the bread, and when did it rise?", "lookup", ("who baked the bread", "when did it rise")),
+        ("who baked the bread, and when did it rise?", "lookup",
+         ("who baked the bread", "when did it rise (baked bread)")),
         ("hey, who baked the bread?", "lookup", ("hey, who baked the bread?",)),
         ("when is bread and butter served?", "lookup", ("when is bread and butter served?",)),
         ("tomatoes 2024 vs 2025, how many were lost?", "compare",
