@@ -1,4 +1,4 @@
-"""The command ``eval``: measure retrieval on labelled data."""
+"""The command ``eval``: measure retrieval, claims and answers on labelled data."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ _GAIN = "gain in ncov@5"
 
 
 def evaluate(
-    folder: Annotated[
+    labelled: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Folder with docs.parquet, windows.parquet and qrels.parquet."),
+        typer.Argument(
+            metavar="SET",
+            help="Folder with docs.parquet, windows.parquet and qrels.parquet; with --answers, a file of questions.",
+        ),
     ],
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FILE", help="Write the ranked lists as Parquet.")
@@ -40,7 +43,8 @@ def evaluate(
             "--workspace",
             "-w",
             metavar="DIR",
-            help="Measure the settings of this workspace. Default: the default settings.",
+            help="Measure the settings of this workspace; default: the default settings. With --answers: ask this "
+            "workspace; default: BACKSTORY_WORKSPACE, or the current folder.",
         ),
     ] = None,
     claims: Annotated[
@@ -64,9 +68,28 @@ def evaluate(
             help="With --claims: a text file of messages that ask for nothing, one on each line.",
         ),
     ] = None,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers",
+            help="Measure instead what the workspace answers to questions, one in JSON on each line: what is cited, "
+            "what is refused, how complete lists are.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
+    if answers:
+        given = {"--runs": runs, "--html": html, "--claims": claims, "--unrelated": unrelated}
+        unused = [name for name, value in (given | {"--small-talk": small_talk}).items() if value]
+        if unused:
+            raise InputError(
+                f"--answers measures answers alone; leave {' and '.join(unused)} out",
+                code="unused_option",
+                options=tuple(unused),
+            )
+        _print_answers(labelled, workspace, as_json=as_json)
+        return
     from backstory.interfaces.pages.report.comparison import write_comparison_page
     from backstory.operations.evaluation.comparison import evaluate_folder
     from backstory.pipeline.workspace import open_workspace
@@ -80,14 +103,14 @@ def evaluate(
     if claims:
         if runs is not None or html is not None:
             raise InputError("--claims ranks nothing; leave --runs and --html out", code="unused_option")
-        _print_claims(folder, settings, unrelated, small_talk, as_json=as_json)
+        _print_claims(labelled, settings, unrelated, small_talk, as_json=as_json)
         return
     for file in (runs, html):
         if file is not None and not file.parent.is_dir():
             raise InputError(f"{file.parent} does not exist; create the folder for {file.name}")
         if file is not None and file.is_dir():
             raise InputError(f"{file} is a folder; name a file in it")
-    comparison = evaluate_folder(folder, settings)
+    comparison = evaluate_folder(labelled, settings)
     if runs is not None:
         comparison.runs.write_parquet(runs)
     if html is not None:
@@ -125,6 +148,37 @@ def _print_claims(
         )
     if unrelated is None:
         console.print("Name another set with --unrelated to measure what is claimed of unrelated documents.")
+
+
+def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
+    """Ask a workspace the questions of a file, and print how good the answers are by group."""
+    from backstory.interfaces.library.given_answers import give_answers
+    from backstory.interfaces.library.library import Library
+    from backstory.operations.evaluation.answers import score_answers
+    from backstory.operations.evaluation.question_set import read_question_set
+
+    questions = read_question_set(file)
+    with Library.open(workspace) as library:
+        scores = score_answers(questions, list(give_answers(library, questions)))
+    if as_json:
+        print_json(scores.as_record())
+        return
+    console = open_console()
+    for (group,), rows in scores.table.group_by("group", maintain_order=True):
+        console.print(plain_line(str(group), "bold"))
+        table = make_table("measure", "questions", "mean", "95% interval", right=("questions", "mean"))
+        for row in rows.to_dicts():
+            interval = f"{row['low']:.2f} to {row['high']:.2f}"
+            table.add_row(row["measure"], str(row["questions"]), f"{row['mean']:.3f}", interval)
+        console.print(table)
+        console.print()
+    if scores.table.is_empty():
+        console.print("No question states what is expected; docs/quality.md lists the fields.")
+    p50, p95 = scores.latency["p50"], scores.latency["p95"]
+    console.print(
+        f"{count(len(questions), 'question')}: {p50:.2f} s at the median, {p95:.2f} s at the 95th percentile, "
+        f"{count(scores.tokens, 'token')} of models."
+    )
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:

@@ -141,3 +141,33 @@ def test_eval_refuses_labels_that_do_not_fit(
     )
     assert exit_code(monkeypatch, "eval", str(tmp_path / "set")) == 2
     assert words in capsys.readouterr().err
+
+
+def test_eval_measures_what_a_workspace_answers(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "questions.jsonl"
+    asked = [
+        {
+            "question": "which backup disk clicks?",
+            "kind": "lookup",
+            "group": "told",
+            "documents": ["disk.md"],
+        },
+        {"question": "thanks!", "kind": "casual"},
+    ]
+    file.write_text("".join(json.dumps(each) + "\n" for each in asked), encoding="utf-8")
+    result = run("eval", str(file), "--answers", "-w", str(made), "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    figures = {(row["group"], row["measure"]): (row["questions"], row["mean"]) for row in record["answers"]}
+    assert figures["all", "class"] == (2, 1.0)
+    assert figures["told", "recall@5"] == (1, 1.0)
+    assert ("all", "answerable refused") not in figures
+    assert record["tokens"] == 0
+    shown = run("eval", str(file), "--answers", "-w", str(made)).stdout
+    assert "told" in shown
+    assert "recall@5" in shown
+    assert exit_code(monkeypatch, "eval", str(file), "--answers", "--claims") == 2
+    file.write_text('{"question": 1}\n', encoding="utf-8")
+    assert exit_code(monkeypatch, "eval", str(file), "--answers", "-w", str(made)) == 2
