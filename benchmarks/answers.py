@@ -113,7 +113,7 @@ def main() -> None:
         with Library.open(root) as library:
             library.index()
             asked = name_files(questions)
-            scores = score_answers(asked, give_answers(library, asked))
+            scores = score_answers(asked, list(give_answers(library, asked)))
     figures = {
         "set": labelled.name,
         "claims": len(questions),

@@ -137,6 +137,8 @@ def _recall_at(depth: int) -> Callable[[LabelledQuestion, GivenAnswer], float | 
     """Measure the share of the expected documents among the first ones that were found."""
 
     def measure(question: LabelledQuestion, given: GivenAnswer) -> float | None:
+        if _asks_for_documents(question):
+            return None
         first = list(dict.fromkeys(given.found))[:depth]
         return _share([_is_among(uris, first) for uris in question.documents])
 
@@ -144,7 +146,7 @@ def _recall_at(depth: int) -> Callable[[LabelledQuestion, GivenAnswer], float | 
 
 
 def _reciprocal_rank(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    if not question.documents:
+    if not question.documents or _asks_for_documents(question):
         return None
     wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
     ranks = [rank for rank, uri in enumerate(dict.fromkeys(given.found), start=1) if uri in wanted]
@@ -181,12 +183,14 @@ def _complete_list(question: LabelledQuestion, given: GivenAnswer) -> float | No
     if question.items:
         text = _join(given.text)
         return _share([_join(item) in text for item in question.items])
+    if not _asks_for_documents(question):
+        return None
     return _share([_is_among(uris, _name_documents(given)) for uris in question.documents])
 
 
 def _precise_list(question: LabelledQuestion, given: GivenAnswer) -> float | None:
     """Measure the share of the named documents that belong into a list of documents."""
-    if question.kind != "list" or question.items or not question.documents:
+    if not _asks_for_documents(question):
         return None
     wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
     return _share([uri in wanted for uri in _name_documents(given)])
@@ -227,7 +231,8 @@ MEASURES: Final[Mapping[str, Callable[[LabelledQuestion, GivenAnswer], float | N
 }
 """What is measured of each answer.
 
-The documents of hits count once each, by their best place. A citation is right if it shares a run of at least three
+The documents of hits count once each, by their best place; those that a list of documents names come from the catalog,
+so such a question counts for lists alone. A citation is right if it shares a run of at least three
 words, and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
 Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
 says of every part that it is missing.
@@ -237,6 +242,11 @@ _YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
 
 def _alternatives(entry: Alternatives) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else entry
+
+
+def _asks_for_documents(question: LabelledQuestion) -> bool:
+    """Tell whether the documents themselves are what is asked for, and not what they say."""
+    return question.kind == "list" and bool(question.documents) and not (question.items or question.quotes)
 
 
 def _share(found: Sequence[bool]) -> float | None:

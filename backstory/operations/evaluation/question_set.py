@@ -55,7 +55,7 @@ class LabelledQuestion(_Record):
         documents: Paths of the documents that answer it.
         quotes: Sentences of the documents that answer it. Those of ``parts`` count as well.
         parts: What it asks for, if it asks for several things.
-        items: Words that a complete list holds. A list question without them is complete with its ``documents``.
+        items: Words that a complete list holds. A list question without items and quotes asks for its ``documents``.
         note: Why it is in the set; not measured.
     """
 

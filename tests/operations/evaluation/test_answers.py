@@ -86,6 +86,7 @@ def test_a_list_is_complete_with_its_items_or_else_with_its_documents() -> None:
     scores = score_answer(documents, give(("d", "…"), kind="list", listed=("a", "b", "x", "y")))
     assert scores["list completeness"] == 0.5
     assert scores["list precision"] == 0.5
+    assert scores["recall@5"] is scores["reciprocal rank"] is None
     cited = score_answer(documents, give(("d", "…"), ("d", "…"), kind="list"))
     assert (cited["list completeness"], cited["list precision"]) == (0.25, 1.0)
     assert score_answer(ask(kind="lookup", documents=["a"]), give(listed=("a",)))["list completeness"] is None
