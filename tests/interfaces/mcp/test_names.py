@@ -42,6 +42,7 @@ def list_calls(library: Library) -> list[tuple[str, dict[str, Any]]]:
         ("cover_conversation", {"text": ASKED}),
         ("cover_conversation", {"window_id": window}),
         ("explain", {"window_id": window}),
+        ("answer_question", {"query": f"Which elbow of {MARK} does the drip irrigation line have?"}),
         ("search", {"query": ASKED}),
         ("fetch", {"id": "drip.md"}),
         ("grep", {"pattern": SPARE[:3]}),
