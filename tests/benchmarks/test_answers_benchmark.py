@@ -62,3 +62,11 @@ def test_the_workspace_holds_the_documents_under_the_paths_that_are_expected(
     written = {path.name for path in (tmp_path / "made" / "posts").iterdir()}
     assert len(written) == 5
     assert {uri for each in name_files(questions) for uri in each.documents} <= written
+
+
+def test_scifact_has_as_many_claims_with_their_evidence_as_without(shared_data: Path) -> None:
+    questions, documents = choose_claims(
+        read_labelled_set(shared_data / "eval" / "scifact"), claims=200, documents=1000, seed=1
+    )
+    groups = [each.group for each in questions]
+    assert (groups.count(WITH_EVIDENCE), groups.count(WITHOUT_EVIDENCE), len(documents)) == (100, 100, 1000)
