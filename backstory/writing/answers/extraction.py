@@ -2,7 +2,7 @@
 
 A sentence counts by the words of the part that it and its surroundings hold, by its cosine, and by whether it holds
 what an English question asks for, such as a price. The weights and thresholds were set on
-``tests/data/answers/examples_tune.jsonl``; docs/quality.md has the figures of the half that was held back.
+``tests/data/answers/examples_tune.jsonl``; docs/reference/assistant.md has the figures of the half that was held back.
 """
 
 from __future__ import annotations
@@ -270,7 +270,8 @@ def _list_sentences(passages: Sequence[Passage], stemmer: str) -> list[_Sentence
         lines = [" ".join(passage.text[piece.start : piece.end].split()) for piece in pieces]
         terms = [frozenset(find_terms([line], stemmer)) for line in lines]
         for place, (piece, line) in enumerate(zip(pieces, lines, strict=True)):
-            if is_written(passage.uri) and _REFERENCE.search(line):
+            leads_on = line.rstrip(_ENDS).endswith((":", "："))
+            if leads_on or (is_written(passage.uri) and _REFERENCE.search(line)):
                 continue
             near: frozenset[str] = frozenset().union(*terms[max(0, place - 1) : place + 2])
             sentence = _Sentence(
