@@ -52,7 +52,10 @@ def test_numbers_out_of_range_are_found_as_pandera_finds_them(value: float | Non
     schema = polars_schema(WindowContexts)
     texts = dict.fromkeys((name for name, dtype in schema.items() if dtype == pl.String), "x")
     numbers = {name: 1 for name, dtype in schema.items() if dtype.is_numeric()}
-    kept = pl.DataFrame([texts | numbers | {"status": "ok", "verdict": "not_known"}], schema=schema)
+    lists: dict[str, list[object]] = {
+        name: [] for name, dtype in schema.items() if isinstance(dtype, pl.List)
+    }
+    kept = pl.DataFrame([texts | numbers | lists | {"status": "ok", "verdict": "not_known"}], schema=schema)
     broken = kept.with_columns(coverage=pl.lit(value, pl.Float64))
     make_schema(WindowContexts).validate(kept, lazy=True)
     assert keeps_contract(kept, WindowContexts)
