@@ -96,7 +96,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     breaches = [pl.DataFrame(schema=_BREACH_SCHEMA)]
 
     def report(column: str, rows: pl.DataFrame, is_breach: pl.Series) -> None:
-        breaches.append(rows.filter(is_breach).select(pl.lit(column).alias("column"), "message_id"))
+        if is_breach.any():
+            breaches.append(rows.filter(is_breach).select(pl.lit(column).alias("column"), "message_id"))
 
     if "author" in table.columns:
         # An author that is not a pseudonym is a name, even if it is not in ``names``.
@@ -122,6 +123,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
 
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     """Return for each text whether it holds a name."""
+    if texts.is_empty():
+        return pl.Series(dtype=pl.Boolean)
     # Pseudonyms are removed first, because their letters could be somebody's name.
     views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
     matching = {
@@ -154,12 +157,15 @@ def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Seri
 def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield each text in which the letters of names follow each other, and these names."""
     folded = [None if text is None else fold(text) for text in texts]
-    found = (
-        pl.Series(folded, dtype=pl.String)
-        .str.extract_many(names, overlapping=True)
-        .list.unique(maintain_order=True)
+    letters = pl.col("letters")
+    hits = (
+        pl.LazyFrame({"letters": folded}, schema={"letters": pl.String})
+        .with_row_index("row")
+        .with_columns(letters.str.extract_many(names, overlapping=True))
+        .filter(letters.list.len() > 0)
+        .with_columns(letters.list.unique(maintain_order=True))
+        .collect()
     )
-    hits = pl.DataFrame({"letters": found}).with_row_index("row").filter(pl.col("letters").list.len() > 0)
     yield from hits.iter_rows()
 
 

@@ -71,7 +71,7 @@ def keeps_contract(frame: pl.DataFrame, model: type[Table]) -> bool:
         frame: The table.
         model: Its contract.
     """
-    return frame.schema == polars_schema(model) and bool(frame.lazy().select(_keeps(model)).collect().item())
+    return frame.schema == polars_schema(model) and bool(frame.select(_keeps(model)).item())
 
 
 @cache
