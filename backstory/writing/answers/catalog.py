@@ -16,8 +16,8 @@ from backstory.text.content_words import find_terms, list_content_words, terms_o
 from backstory.writing.answers.routing import fold, names_documents
 
 _WORDS_FILE: Final = Path(__file__).with_name("catalog.toml")
-_DAY: Final = re.compile(r"\b(?P<y>(?:19|20)\d\d)-(?P<m>[01]\d)(?:-(?P<d>[0-3]\d))?\b")
 _YEAR: Final = r"(?:19|20)\d\d"
+_DAY: Final = rf"(?P<dy>{_YEAR})-(?P<dm>0[1-9]|1[0-2])(?:-(?P<dd>0[1-9]|[12]\d|3[01]))?"
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 
 
@@ -181,7 +181,7 @@ def _read_words() -> _Words:
     record: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text(encoding="utf-8"))
     months = record["months"]
     named = "|".join(f"(?P<m{number}>{'|'.join(names)})" for number, names in months.items())
-    moment = rf"\b(?:(?:{named})\.?(?: (?:de|del|do|di) | )?(?P<my>{_YEAR})|(?P<y>{_YEAR}))\b"
+    moment = rf"\b(?:{_DAY}|(?:{named})\.?(?: (?:de|del|do|di) | )?(?P<my>{_YEAR})|(?P<y>{_YEAR}))\b"
     dates = record["dates"]
 
     def before_a_date(names: Sequence[str]) -> re.Pattern[str]:
@@ -209,12 +209,6 @@ def _words(names: Sequence[str]) -> re.Pattern[str]:
 
 def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str]:
     """Find the time that a text names, and cut it out."""
-    if found := _DAY.search(text):
-        year, month = int(found["y"]), min(12, max(1, int(found["m"])))
-        days = monthrange(year, month)[1]
-        first = date(year, month, min(days, max(1, int(found["d"] or 1))))
-        last = first if found["d"] else date(year, month, days)
-        return first, last, text[: found.start()] + text[found.end() :]
     moments = [(each, *_bound(each)) for each in words.moments.finditer(text)]
     if not moments:
         return None, None, text
@@ -222,17 +216,22 @@ def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str
     whole, first, last = moments[0]
     if len(moments) > 1:
         return min(each[1] for each in moments), max(each[2] for each in moments), rest
-    head = text[: whole.start()]
-    if words.before.search(head):
-        return None, first - timedelta(days=1), rest
-    if words.after.search(head):
-        return last + timedelta(days=1), None, rest
+    head, tail = text[: whole.start()], text[whole.end() :]
+    if found := words.before.search(head):
+        return None, first - timedelta(days=1), f"{head[: found.start()]} {tail}"
+    if found := words.after.search(head):
+        return last + timedelta(days=1), None, f"{head[: found.start()]} {tail}"
     if words.since.search(head) and not head.endswith(("from ", "de ", "del ", "dal ")):
         return first, None, rest
     return first, last, rest
 
 
 def _bound(found: re.Match[str]) -> tuple[date, date]:
+    if found["dy"]:
+        year, numbered = int(found["dy"]), int(found["dm"])
+        days = monthrange(year, numbered)[1]
+        day = min(days, int(found["dd"] or 1))
+        return date(year, numbered, day), date(year, numbered, day if found["dd"] else days)
     year = int(found["my"] or found["y"])
     month = next((number for number in range(1, 13) if found[f"m{number}"]), None)
     if month is None:

@@ -34,6 +34,14 @@ def select(question: str) -> list[str]:
         ("alle Dokumente aus 2023", ["a"]),
         ("перечисли все документы за июль 2024", ["c"]),
         ("posts tagged wood", []),
+        ("documents of 2023-12", ["a"]),
+        ("posts of 2024-02-18", ["b"]),
+        ("documents before 2024-02-18", ["a"]),
+        ("documents older than 2024-02-18", ["a"]),
+        ("documents since 2024-02-18", ["b", "c"]),
+        ("documents after 2024-02", ["c"]),
+        ("documents between 2023-12-01 and 2024-02-28", ["a", "b"]),
+        ("documents between 2023-12-01 and february 2024", ["a", "b"]),
     ],
 )
 def test_times_kinds_folders_and_tags_are_understood(question: str, ids: list[str]) -> None:
