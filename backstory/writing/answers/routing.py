@@ -87,12 +87,18 @@ def find_asked(question: str) -> str:
     routes = _read_routes()
     stretches = [stretch for each in _MARK.split(question[:_LONGEST]) if (stretch := fold(each))]
     small = find_small_talk(stretches)
-    kept = [
-        stretch
-        for stretch, is_small in zip(stretches, small, strict=True)
-        if not (routes.talk.pattern.search(stretch) or (is_small and not routes.asking.match(stretch)))
-    ]
-    asked = ", ".join(kept)
+    kept = []
+    for stretch, is_small in zip(stretches, small, strict=True):
+        said = _strip_opening(stretch, routes)
+        is_talk = any(routes.talk.pattern.search(each) for each in (stretch, said))
+        asks = any(routes.asking.match(each) for each in (stretch, said))
+        if not (is_talk or (is_small and not asks)):
+            kept.append(stretch)
+    return _strip_opening(", ".join(kept), routes)
+
+
+def _strip_opening(asked: str, routes: _Routes) -> str:
+    """Take talk and polite words off the beginning, unless nothing is left."""
     while (opening := routes.opening.match(asked)) and opening.end() < len(asked):
         asked = asked[opening.end() :]
     return asked

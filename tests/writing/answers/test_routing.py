@@ -36,6 +36,10 @@ def test_labelled_questions_get_their_class(half: str, least: float) -> None:
         ("which is better, pass or tickets", "compare"),
         ("summarise the year in review for me", "summarize"),
         ("17*23", "outside"),
+        ("ok and how long did it take?", "lookup"),
+        ("lol that made my day", "casual"),
+        ("who wrote the summary for the board", "lookup"),
+        ("how many leaves fall in a week", "lookup"),
     ],
 )
 def test_talk_and_nouns_do_not_decide(question: str, kind: str) -> None:
