@@ -16,7 +16,7 @@ from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTim
 from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import Depth, SearchFilters, admit
 from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
-from backstory.interfaces.library.search import SearchPlan, search
+from backstory.interfaces.library.search import SearchPlan, cut_long, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
@@ -205,18 +205,17 @@ class _SnapshotSources:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Compares a question with sentences by the embedder of a snapshot."""
+    """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest."""
 
     snapshot: OpenSnapshot
 
     def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         workspace = self.snapshot.workspace
-        query = embed_texts(workspace.embedder, [question], task="query", cache=workspace.embeddings).vectors[
-            0
-        ]
+        asked = cut_long(self.snapshot, question) or (question,)
+        queries = embed_texts(workspace.embedder, asked, task="query", cache=workspace.embeddings).vectors
         # The vectors of sentences are not kept: no run would find them again, and they would outlive the document.
         found = embed_texts(workspace.embedder, list(texts), task="document", cache=None).vectors
-        compared: NDArray[np.float64] = (found @ query).astype(np.float64)
+        compared: NDArray[np.float64] = (found @ queries.T).max(axis=1).astype(np.float64)
         return compared
 
 

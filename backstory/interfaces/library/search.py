@@ -81,7 +81,7 @@ def search(
     for question in questions:
         if not question.strip():
             raise InputError("the question is blank; give some words to look for")
-    parts = [_cut_long(snapshot, question) for question in questions]
+    parts = [cut_long(snapshot, question) for question in questions]
     keys = [
         some or list_keys(snapshot.index, question, expand=plan.expand)
         for question, some in zip(questions, parts, strict=True)
@@ -110,8 +110,8 @@ def search(
     ]
 
 
-def _cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
-    """Cut a question that is longer than the model's input into parts, as a context does; none for any other."""
+def cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
+    """Cut a question that is longer than the embedder's input into parts, as a context does; none for any other."""
     embedder = snapshot.workspace.embedder
     # No token has less than a byte, so that most questions need no tokenizer.
     if len(question.encode("utf-8", "replace")) + _SPECIAL_TOKENS <= embedder.max_input_tokens:

@@ -62,6 +62,13 @@ def test_without_an_index_only_talk_is_answered(make_library: Callable[..., Libr
     assert library.answer("hello!").refused is None
 
 
+def test_a_question_longer_than_the_input_of_the_embedder_is_answered(library: Library) -> None:
+    long = "tank " * (2 * library.workspace.embedder.max_input_tokens)
+    answer = library.answer(f"which night train needs a seat reservation? {long}")
+    assert answer.kind == "lookup"
+    assert answer.hits
+
+
 def test_a_blank_question_is_an_error(library: Library) -> None:
     with raises(InputError, "blank_text", name="question"):
         library.answer("  ")
