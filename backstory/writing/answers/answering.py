@@ -169,6 +169,10 @@ def _understand(
         tokens += condensed.tokens
         cost = None if cost is None or condensed.cost is None else cost + condensed.cost
         notes += [condensed.note] if condensed.note else []
+    if rewritten is not None and route.kind == "lookup":
+        # "And of 2024?" goes on from a list, which only the completed question shows.
+        completed = route_question(rewritten)
+        route = completed if completed.kind in ("list", "compare", "summarize") else route
     return _Understood(route, rewritten or question, rewritten, tokens, cost, tuple(notes))
 
 

@@ -50,6 +50,11 @@ def test_a_follow_up_is_completed(library: Library) -> None:
     assert library.answer("how long is the drip irrigation line?", history=history).rewritten is None
 
 
+def test_a_follow_up_of_a_list_is_a_list(library: Library) -> None:
+    answer = library.answer("and of 2024?", history=[Turn("list all posts of 2023", "None.")])
+    assert (answer.kind, answer.refused, answer.document_count) == ("list", None, 4)
+
+
 def test_what_no_document_says_is_refused(library: Library) -> None:
     answer = library.answer("who painted the harbour mural of Zanzibar?")
     assert (answer.refused, answer.claims, answer.confidence) == ("not_in_documents", (), "low")
