@@ -108,11 +108,10 @@ def _place(claim: Claim, own: Mapping[str, Passage]) -> Claim:
 
 
 def _locate(citation: Citation, passage: Passage) -> Citation:
-    """Find a quote in the passage itself; one that holds a replaced name stands for the whole passage."""
+    """Find a quote in the passage itself; one that holds a replaced name, or stands there twice, is the whole one."""
     if citation.passage.text == passage.text:
         return replace(citation, passage=passage)
-    place, length = passage.text.find(citation.quote), len(citation.quote)
-    if place < 0:
-        return Citation(passage, citation.quote, passage.char_start, passage.char_end)
-    start = passage.char_start + place
-    return Citation(passage, citation.quote, start, start + length)
+    if passage.text.count(citation.quote) != 1:
+        return Citation(passage, passage.text, passage.char_start, passage.char_end)
+    start = passage.char_start + passage.text.index(citation.quote)
+    return Citation(passage, citation.quote, start, start + len(citation.quote))

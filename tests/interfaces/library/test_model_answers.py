@@ -95,7 +95,7 @@ def test_names_are_replaced_in_all_that_is_sent(made: Path, tmp_path: Path, chat
     assert "member-" in list_sent(chat)
     [named], [loud] = (claim.citations for claim in told.claims)
     assert named.passage == loud.passage == passage
-    assert "member-" in named.quote
+    assert named.quote == TEXT
     assert (named.char_start, named.char_end) == (passage.char_start, passage.char_end)
     assert loud.char_start == passage.char_start + TEXT.index("It is loud")
     assert told.parts[0].text == QUESTION
