@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -85,8 +85,10 @@ def answer_from(
     except AnswerError as error:
         error.hits = tuple(sources.hits.values())
         raise
-    if answered.made.refused == "not_in_documents" and not snapshot.index.rows:
-        return answer_without_index(question, "the index holds no chunk")
+    made = answered.made
+    if made.refused == "not_in_documents" and not snapshot.index.rows:
+        told = (*made.notes, "the index holds no chunk: `backstory run` reads the documents")
+        answered = replace(answered, made=replace(made, refused="no_index", notes=told))
     # A list reads the documents of the tables, even if the index is older than they are.
     return _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
 
@@ -327,8 +329,9 @@ def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
         return "low"
     if answered.listed and answered.query is not None and not made.claims:
         return "high"
+    supported = (claim for claim in made.claims if claim.is_supported)
     best = max(
-        (citation.passage.probability for claim in made.claims for citation in claim.citations), default=0.0
+        (citation.passage.probability for claim in supported for citation in claim.citations), default=0.0
     )
     if best >= _SURE and all(part.is_found for part in made.parts):
         return "high"

@@ -13,6 +13,7 @@ from backstory.base.errors import AnswerError
 from backstory.base.progress import listening
 from backstory.interfaces.cli.app import app
 from backstory.interfaces.library.library import Library
+from backstory.pipeline.workspace import open_workspace
 from backstory.writing.answers.answer import Turn
 from tests.errors import raises
 from tests.models.services.chat_server import (
@@ -124,3 +125,45 @@ def test_what_the_model_does_not_find_is_refused(asking: Library, chat: ChatServ
     told = asking.answer(QUESTION)
     assert (told.refused, told.claims, told.kind) == ("not_in_documents", (), "lookup")
     assert "by rules, since the model gave no answer" in told.reason
+
+
+def test_a_model_that_was_asked_about_an_empty_index_is_counted(asking: Library) -> None:
+    root = asking.workspace.root
+    for path in (root / "posts").iterdir():
+        path.unlink()
+    with Library(open_workspace(root, accept_removals=True)) as library:
+        assert library.index().success
+        told = library.answer("and the night train?", history=[Turn("What does the ferry need?", "Nothing.")])
+    assert (told.refused, told.rewritten, told.tokens) == ("no_index", QUESTION, 300)
+    assert told.cost == pytest.approx(0.084)
+    assert "the index holds no chunk" in " ".join(told.notes)
+
+
+def test_a_statement_that_is_not_supported_adds_no_confidence(asking: Library, chat: ChatServer) -> None:
+    chat.always = answer_from_moths
+    settings = asking.workspace.root / "backstory.yaml"
+    marked = settings.read_text("utf-8").replace("model: tiny,", "model: tiny, unsupported: mark,")
+    settings.write_text(marked, "utf-8")
+    with Library.open(asking.workspace.root) as library:
+        told = library.answer(QUESTION)
+    assert [claim.supported for claim in told.claims] == [True, False]
+    assert told.confidence == "low"
+
+
+def answer_from_moths(request: ChatRequest) -> ChatReply | None:
+    """Answer with a true statement of the farthest passage, and an invented one that cites the nearest."""
+    if "<passages>" not in request.user:
+        return answer(request)
+    moths = "A quiet evening with moths and a lamp."
+    found = {
+        title: re.search(rf'<passage id="(p\d+)">\nTitle: {title}', request.user)
+        for title in ("Moths", "Night train")
+    }
+    claims = [
+        {"text": text, "citations": [{"id": each[1] if each else "", "quote": quote}], "parts": [1]}
+        for text, each, quote in (
+            (moths, found["Moths"], moths),
+            (INVENTED, found["Night train"], QUOTE),
+        )
+    ]
+    return complete(json.dumps({"claims": claims}))(request)
