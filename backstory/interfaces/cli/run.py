@@ -244,7 +244,7 @@ def print_result(console: Console, result: RunResult, *, verbose: bool) -> None:
         _print_marked(console, "waiting", "yellow", result.waiting)
     if result.stopped:
         _print_marked(console, "stopped", "yellow", result.stopped)
-    console.print(Text(describe_cost(result)), soft_wrap=True)
+    console.print(Text(describe_cost(result, verbose=verbose)), soft_wrap=True)
 
 
 def _print_marked(console: Console, mark: str, style: str, text: str) -> None:
@@ -288,17 +288,25 @@ def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
     return lines
 
 
-def describe_cost(result: RunResult) -> str:
-    """Describe the result and the cost of a run in one or two sentences."""
+def describe_cost(result: RunResult, *, verbose: bool = False) -> str:
+    """Describe the cost of a run in one or two sentences.
+
+    Args:
+        result: Result of a run.
+        verbose: Whether to count what cost nothing but time, too.
+    """
     if result.fresh:
         return f"Nothing has changed since the last run: no table was rebuilt ({result.seconds:.1f} s)."
+    calls = sum(result.total(f"{use}_api_calls") for use in _USES)
+    if not verbose and not calls and result.stopped is None:
+        return f"It took {result.seconds:.1f} s."
     made = f"{count(result.computed, 'partition')} made in {result.seconds:.1f} s."
     asked = result.total("writing_asked")
     drafts = f"{count(asked, 'draft')} requested, " if asked else ""
     cost = (
         f"{count(result.total('embedding_computed'), 'text')} embedded ({result.total('embedding_tokens'):,} tokens), "
         f"{result.total('embedding_cached'):,} found in the cache, "
-        f"{drafts}{count(sum(result.total(f'{use}_api_calls') for use in _USES), 'API call')}."
+        f"{drafts}{count(calls, 'API call')}."
     )
     if result.stopped is not None:
         cost += " `backstory status --runs` shows the cost of the stopped stage."

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from backstory.base.wording import count
 from backstory.interfaces.cli.alerts import send_test_alert, show_alerts
 from backstory.interfaces.cli.cache import describe_bytes, show_caches
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from backstory.pipeline.workspace import Workspace
 
 _LATEST_RUNS = 10
+
+_PARTS: Final = frozenset(
+    {
+        "installation", "model cache", "settings", "ledger", "embedding cache", "views", "copies", "history of runs",
+        "workspace writable", "workspace closed to others", "snapshot of contexts",
+    }
+)  # fmt: skip
+"""Examinations of which a person needs to know no more than that they passed."""
+
+_OPTIONAL_PARTS: Final = frozenset({"reranker", "learned", "batch jobs"})
+"""Examinations that a person needs to see if there is such a thing."""
 
 
 def status(
@@ -99,6 +111,10 @@ def doctor(
             "use. Waits for a run that is under way.",
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also print the checks of single tables and files that passed."),
+    ] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,11 +134,11 @@ def doctor(
     elif files:
         from backstory.operations.inspection.audit import audit
 
-        _print_outcome(audit(workspace), as_json=as_json)
+        _print_outcome(audit(workspace), as_json=as_json, verbose=True)
     else:
         from backstory.operations.inspection.doctor import examine
 
-        _print_outcome(examine(workspace), as_json=as_json)
+        _print_outcome(examine(workspace), as_json=as_json, verbose=verbose)
 
 
 def _require_one(**options: bool) -> None:
@@ -131,12 +147,12 @@ def _require_one(**options: bool) -> None:
         raise typer.BadParameter("use only one of these options", param_hint=" and ".join(given))
 
 
-def _print_outcome(examinations: Sequence[Examination], *, as_json: bool) -> None:
+def _print_outcome(examinations: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
     records = [examination.as_record() for examination in examinations]
     if as_json:
         print_json(records)
     else:
-        print_examinations(open_console(), records)
+        print_examinations(open_console(), records, verbose=verbose)
     failed = {examination.name for examination in examinations if not examination.passed}
     if failed:
         raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
@@ -197,8 +213,26 @@ def _describe_index(status: Mapping[str, Any]) -> str:
     )
 
 
-def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]]) -> None:
-    """Print the examinations, one line each."""
-    for row in examinations:
+def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
+    """Print the examinations, one line each.
+
+    Args:
+        console: Where to print.
+        examinations: From :meth:`backstory.operations.inspection.files.Examination.as_record`.
+        verbose: Whether to print those, too, that tell nothing but that a part is in order; else they are counted.
+    """
+    shown = [row for row in examinations if verbose or not _is_routine(row)]
+    for row in shown:
         mark = ("ok  ", "green") if row["passed"] else ("FAIL", "red")
         console.print(Text.assemble(mark, " ", plain(f"{row['name']}: {row['detail']}")), soft_wrap=True)
+    if len(shown) < len(examinations):
+        passed = count(len(examinations) - len(shown), "more check")
+        console.print(plain(f"{passed} passed; `backstory doctor -v` lists them"))
+
+
+def _is_routine(row: Mapping[str, Any]) -> bool:
+    """Return whether an examination tells nothing but that a part of the machinery is in order."""
+    name, detail = str(row["name"]), str(row["detail"])
+    is_unused = name in _OPTIONAL_PARTS and detail.startswith(("none ", "nothing"))
+    is_part = name in _PARTS or name.startswith("table ") or " refer to " in name
+    return bool(row["passed"]) and (is_unused or is_part)

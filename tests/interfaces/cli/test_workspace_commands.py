@@ -76,6 +76,20 @@ def test_doctor_finds_nothing_wrong_then_what_is_wrong(made: Path, monkeypatch: 
     assert "chmod 600" in run("doctor", "-w", str(made)).stdout
 
 
+def test_doctor_counts_the_checks_of_machinery_that_passed_and_lists_them_if_asked(made: Path) -> None:
+    def list_names(*words: str) -> list[str]:
+        lines = run("doctor", *words, "-w", str(made)).stdout.splitlines()
+        return [line[5:].partition(":")[0] for line in lines if line.startswith(("ok ", "FAIL"))]
+
+    every = [row["name"] for row in json.loads(run("doctor", "--json", "-w", str(made)).stdout)]
+    assert list_names("-v") == every
+    short = list_names()
+    assert {"documents", "search index", "real names"} < set(short) < set(every)
+    assert "table messages" not in short
+    next((made / "data" / "messages").glob("*.parquet")).write_bytes(b"")
+    assert "table messages" in list_names()
+
+
 def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     table = next((made / "data" / "window_chunks").glob("*.parquet"))
     rows = pl.read_parquet(table).with_columns(window_id=pl.lit("gone"))
