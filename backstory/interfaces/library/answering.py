@@ -328,7 +328,7 @@ def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
     if made.refused is not None:
         return "low"
     if answered.listed and answered.query is not None and not made.claims:
-        return "high"
+        return "medium" if answered.query.topic else "high"
     supported = (claim for claim in made.claims if claim.is_supported)
     best = max(
         (citation.passage.probability for claim in supported for citation in claim.citations), default=0.0

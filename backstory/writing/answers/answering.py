@@ -15,6 +15,7 @@ from backstory.writing.answers.answer import (
     Claim,
     Kind,
     MadeAnswer,
+    Part,
     Passage,
     Refusal,
     Route,
@@ -205,14 +206,22 @@ def _answer(
     listed: Sequence[Listed] | None,
 ) -> MadeAnswer:
     """Answer from the passages; the catalog alone answers a list that only names a kind, a time or a tag."""
-    if query is not None and listed and not query.topic:
-        return MadeAnswer((), ())
-    if not passages or (query is not None and not query.topic):
-        return MadeAnswer((), (), "not_in_documents")
+    if query is not None and not query.topic:
+        return MadeAnswer((), ()) if listed else _refuse(parts)
+    if listed:
+        # What other documents say is not of those that the list names.
+        ids = {document.document_id for document in listed}
+        passages = [passage for passage in passages if passage.document_id in ids]
+    if not passages:
+        return MadeAnswer((), ()) if listed else _refuse(parts)
     made = answerer.answer(understood.question, parts, passages, kind=kind)
     if listed and made.refused == "not_in_documents":
-        return replace(made, refused=None)
+        return replace(made, refused=None, parts=())
     return made
+
+
+def _refuse(parts: Sequence[str]) -> MadeAnswer:
+    return MadeAnswer((), tuple(Part(part, is_found=False) for part in parts), "not_in_documents")
 
 
 def _add_use(made: MadeAnswer, understood: _Understood) -> MadeAnswer:

@@ -56,14 +56,17 @@ def shown_documents(query: CatalogQuery, listed: Sequence[Listed]) -> list[Liste
 
 
 def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
-    """Write the documents of a list, and whether these are all."""
+    """Write the documents of a list, and whether these are all, which nobody can tell of those on a topic."""
     shown = shown_documents(query, listed)
     if not shown:
         return ""
-    if len(shown) == len(listed):
-        head = f"{count(len(listed), 'document')}, which {inflect(len(listed), 'is', 'are')} all:"
-    else:
+    if len(shown) < len(listed):
         head = f"{len(shown)} of {count(len(listed), 'document')}:"
+    elif query.topic:
+        about = " ".join(query.topic)
+        head = f"{count(len(listed), 'document')}, found by title, tag or passage for “{about}”; others may tell of it:"
+    else:
+        head = f"{count(len(listed), 'document')}, which {inflect(len(listed), 'is', 'are')} all:"
     lines = [
         f"- {' '.join(each.title.split())} ({f'{each.date:%Y-%m-%d}, ' if each.date else ''}{each.uri})"
         for each in shown

@@ -35,6 +35,14 @@ def test_a_list_of_documents_says_whether_it_is_complete(library: Library) -> No
     assert "2 of 6" in some.markdown
 
 
+def test_a_list_on_a_topic_is_not_said_to_be_complete(library: Library) -> None:
+    answer = library.answer("list all posts of 2024 that mention bread or a starter")
+    [listed] = answer.documents
+    assert listed.uri == "sourdough.md"
+    assert "all" not in answer.markdown.partition("\n")[0]
+    assert (answer.confidence != "high", answer.not_found) == (True, ())
+
+
 def test_filters_hold_for_the_catalog_and_the_search(library: Library) -> None:
     only = SearchFilters(documents=("backup-disk.md",))
     assert [each.uri for each in library.answer("list all posts", filters=only).documents] == [

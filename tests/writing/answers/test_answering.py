@@ -1,0 +1,47 @@
+"""From a question to its answer: which passages answer a list of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backstory.writing.answers.answer import Passage
+from backstory.writing.answers.answering import answer_question
+from backstory.writing.answers.catalog import Listed
+from backstory.writing.answers.depth import AnswerDepth
+from backstory.writing.answers.extraction import ExtractiveAnswerer
+from tests.writing.answers.passages import make_passage
+
+PASSAGES = [
+    make_passage("The posts list what the rain did to the oak barrel.", "p1", title="Rain"),
+    make_passage("The posts list what the rain did to the steel tank.", "p2", title="April", probability=0.4),
+]
+
+
+@dataclass(frozen=True)
+class FewSources:
+    """The passages of two documents, of which the filters of a list admit one."""
+
+    stemmer: str = "english"
+
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:  # noqa: ARG002
+        return PASSAGES
+
+    def list_documents(self) -> list[Listed]:
+        [rain, _] = PASSAGES
+        return [Listed(rain.document_id, rain.uri, rain.title, "post", (), None)]
+
+
+def compare(question: str, texts: Sequence[str]) -> NDArray[np.float64]:  # noqa: ARG001
+    return np.ones(len(texts))
+
+
+def test_what_is_said_of_a_list_comes_from_its_documents() -> None:
+    answerer = ExtractiveAnswerer(compare, "english")
+    answered = answer_question("list all posts about rain", [], FewSources(), answerer)
+    assert [each.document_id for each in answered.listed or ()] == ["document-p1"]
+    cited = {place.passage.id for claim in answered.made.claims for place in claim.citations}
+    assert cited == {"p1"}
