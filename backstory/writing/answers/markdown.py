@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Final
 
 from backstory.base.wording import count, inflect
@@ -18,9 +19,12 @@ _REFUSALS: Final[Mapping[Refusal, str]] = {
     "outside": "No document can say this: it asks for something that changes by the hour, or that is to be computed, "
     "written or done. Ask for what the documents say.",
     "unsafe": "This cannot be answered safely.",
-    "no_index": "Nothing is indexed yet, so there is nothing to answer from.",
+    "no_index": "Nothing is indexed yet, so there is nothing to answer from. `backstory add` reads documents, "
+    "`backstory run` chats, too.",
 }
-_NONE_FITS: Final = "No document fits this description."
+_NONE_FITS: Final = "No document is"
+_ASK_AGAIN: Final = "If one of them is about it, ask again in its words."
+_ALL_NAMED: Final = "`backstory documents` names all, with their dates, kinds and tags."
 _NEAREST: Final = 3
 _UNSUPPORTED: Final = " (not supported by the documents)"
 
@@ -74,17 +78,35 @@ def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
     return "\n".join([head, "", *lines])
 
 
+def _describe_query(query: CatalogQuery) -> str:
+    """Say what documents a list asks for, as the question was understood."""
+    days = (query.first, query.last)
+    before, after = (f"{day:%Y-%m-%d}" if day not in (date.min, date.max) else "" for day in days)
+    when = (
+        f"of {before} to {after}" if before and after else f"since {before}" if before else f"until {after}"
+    )
+    said = [
+        f"of the kind {' or '.join(query.kinds)}" if query.kinds else "",
+        f"a file {' or '.join(query.extensions)}" if query.extensions else "",
+        f"tagged {' and '.join(query.tags)}" if query.tags else "",
+        f"in the folder {' or '.join(query.folders)}" if query.folders else "",
+        when if query.is_dated else "",
+        f"on the topic “{' '.join(query.topic)}”" if query.topic else "",
+    ]
+    return ", ".join(filter(None, said)) or "there, or the filters admit none"
+
+
 def _write_refusal(answered: AnsweredQuestion, refused: Refusal) -> str:
     said = _REFUSALS[refused]
     query = answered.query
     if query is not None and refused == "not_in_documents":
-        said = _NONE_FITS
+        said = f"{_NONE_FITS} {_describe_query(query)}. {_ALL_NAMED}"
     is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
     nearest = answered.passages[:_NEAREST] if is_near else ()
     if not nearest:
         return said
     lines = [f"- {' '.join(passage.title.split())} ({passage.cite})" for passage in nearest]
-    return "\n".join([f"{said} The nearest passages:", "", *lines])
+    return "\n".join([f"{said} The nearest passages:", "", *lines, "", _ASK_AGAIN])
 
 
 def _write_claims(made: MadeAnswer, *, as_list: bool) -> str:

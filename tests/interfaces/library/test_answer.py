@@ -68,6 +68,22 @@ def test_what_no_document_says_is_refused(library: Library) -> None:
     assert (answer.refused, answer.claims, answer.confidence) == ("not_in_documents", (), "low")
 
 
+@pytest.mark.parametrize(
+    ("question", "understood"),
+    [
+        ("list posts tagged nope", "of the kind post, tagged nope"),
+        ("list all documents before 1999", "until 1998-12-31"),
+        ("which PDFs since may 1999 mention mosses", ".pdf, since 1999-05-01, on the topic “mosses”"),
+    ],
+)
+def test_a_list_of_no_document_says_what_was_looked_for(
+    library: Library, question: str, understood: str
+) -> None:
+    answer = library.answer(question)
+    assert (answer.refused, answer.document_count) == ("not_in_documents", 0)
+    assert understood in answer.markdown
+
+
 def test_without_an_index_only_talk_is_answered(make_library: Callable[..., Library]) -> None:
     library = make_library()
     assert library.answer("how are the photos kept?").refused == "no_index"
