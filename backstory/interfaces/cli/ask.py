@@ -14,6 +14,7 @@ from rich.console import Console
 
 from backstory.base.errors import AnswerError
 from backstory.base.progress import listening
+from backstory.interfaces.cli.failure import FAILED, print_error
 from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, read_day
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_json, print_notes
@@ -92,17 +93,29 @@ def ask(
 
 
 def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
-    """Answer a question from each line, until the end of the input."""
+    """Answer a question from each line, until the end of the input; one that a model fails does not end it.
+
+    Raises:
+        Exit: The model gave no answer to a question.
+    """
     from backstory.writing.answers.answer import Turn
 
     history: list[Turn] = []
+    has_failed = False
     while (line := _read_line()) is not None:
         if not line.strip():
             continue
-        answer = _ask(library, line, history, filters)
+        try:
+            answer = _ask(library, line, history, filters)
+        except AnswerError as error:
+            print_error(error)
+            has_failed = True
+            continue
         _show(answer, as_json=as_json)
         if answer.kind not in ("casual", "outside"):
             history.append(Turn(answer.rewritten or answer.question, answer.markdown))
+    if has_failed:
+        raise typer.Exit(FAILED)
 
 
 def _ask(library: Library, question: str, history: Sequence[Turn], filters: SearchFilters) -> Answer:

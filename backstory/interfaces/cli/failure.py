@@ -53,9 +53,16 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, FAILED)
 
 
+def print_error(error: BackstoryError, *, word: str = "error: ", style: str = "red") -> None:
+    """Print an error of the library as one line on standard error, after a word that says what it means."""
+    open_console(stderr=True).print(Text.assemble((word, style), plain(str(error))), soft_wrap=True)
+
+
 def _fail(error: BackstoryError, code: int) -> None:
-    word = ("error: ", "red")
     if code == UNFINISHED:
-        word = ("stopped: " if isinstance(error, StoppedError) else "waiting: ", "yellow")
-    open_console(stderr=True).print(Text.assemble(word, plain(str(error))), soft_wrap=True)
+        print_error(
+            error, word="stopped: " if isinstance(error, StoppedError) else "waiting: ", style="yellow"
+        )
+    else:
+        print_error(error)
     sys.exit(code)

@@ -120,6 +120,20 @@ def test_the_command_prints_the_statements_and_what_was_removed(asking: Library)
     assert "1 statement of the model was removed" in command.stderr
 
 
+def test_a_conversation_goes_on_after_an_answer_that_cannot_be_read(
+    asking: Library, chat: ChatServer
+) -> None:
+    chat.always = lambda request: (
+        complete("no JSON")(request) if "bread" in request.user.casefold() else answer(request)
+    )
+    told = CliRunner().invoke(
+        app, ["ask", "-d", "night-train.md", "-w", str(asking.workspace.root)], input=f"bread?\n{QUESTION}\n"
+    )
+    assert f"{CLAIM} [1]" in told.stdout
+    assert "error: " in told.stderr
+    assert told.exit_code == 1
+
+
 def test_what_the_model_does_not_find_is_refused(asking: Library, chat: ChatServer) -> None:
     chat.always = complete('{"claims": []}')
     told = asking.answer(QUESTION)
