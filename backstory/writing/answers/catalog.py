@@ -18,6 +18,7 @@ from backstory.writing.answers.routing import fold, names_documents
 _WORDS_FILE: Final = Path(__file__).with_name("catalog.toml")
 _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = rf"(?P<dy>{_YEAR})-(?P<dm>0[1-9]|1[0-2])(?:-(?P<dd>0[1-9]|[12]\d|3[01]))?"
+_OF_MONTH: Final = r"(?P<md>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|er|\.)? (?:of |de |di )?"
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 
 
@@ -181,7 +182,8 @@ def _read_words() -> _Words:
     record: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text(encoding="utf-8"))
     months = record["months"]
     named = "|".join(f"(?P<m{number}>{'|'.join(names)})" for number, names in months.items())
-    moment = rf"\b(?:{_DAY}|(?:{named})\.?(?: (?:de|del|do|di) | )?(?P<my>{_YEAR})|(?P<y>{_YEAR}))\b"
+    month = rf"(?:{_OF_MONTH})?(?:{named})\.?(?: (?:de|del|do|di) | )?(?P<my>{_YEAR})"
+    moment = rf"\b(?:{_DAY}|{month}|(?P<y>{_YEAR}))\b"
     dates = record["dates"]
 
     def before_a_date(names: Sequence[str]) -> re.Pattern[str]:
@@ -227,16 +229,16 @@ def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str
 
 
 def _bound(found: re.Match[str]) -> tuple[date, date]:
-    if found["dy"]:
-        year, numbered = int(found["dy"]), int(found["dm"])
-        days = monthrange(year, numbered)[1]
-        day = min(days, int(found["dd"] or 1))
-        return date(year, numbered, day), date(year, numbered, day if found["dd"] else days)
-    year = int(found["my"] or found["y"])
+    year = int(found["dy"] or found["my"] or found["y"])
     month = next((number for number in range(1, 13) if found[f"m{number}"]), None)
+    month = int(found["dm"]) if found["dm"] else month
     if month is None:
         return date(year, 1, 1), date(year, 12, 31)
-    return date(year, month, 1), date(year, month, monthrange(year, month)[1])
+    days = monthrange(year, month)[1]
+    if stated := found["dd"] or found["md"]:
+        day = date(year, month, min(days, int(stated)))
+        return day, day
+    return date(year, month, 1), date(year, month, days)
 
 
 def _take_named(text: str, named: Mapping[str, re.Pattern[str]]) -> tuple[tuple[str, ...], str]:
