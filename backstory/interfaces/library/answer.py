@@ -15,8 +15,10 @@ class CitedPlace(Result):
     document_id: str = Field(description="Id of its document.")
     uri: str = Field(description="Path of the document.")
     title: str = Field(description="Title of the document.")
-    page_start: int | None = Field(description="First page of the quote; null for a document without pages.")
-    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
+    page_start: int | None = Field(
+        description="First page of the chunk that holds the quote; null for a document without pages."
+    )
+    page_end: int | None = Field(description="Last page of it, inclusive; null for a document without pages.")
     line_start: int | None = Field(description="First line of the quote in the document's text, from 1.")
     line_end: int | None = Field(description="Last line, inclusive.")
     quote: str = Field(description="Words of the document, as they stand there.")
