@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError
+from backstory.base.errors import BudgetExhaustedError, ModelError
 from backstory.models.chat.counted import CountedModel, PriceUsage
 from backstory.models.chat.messages import Messages
 from backstory.models.chat.model import Answer, AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
@@ -47,16 +47,11 @@ class QuestionModel:
         Args:
             question: The question.
             by_rules: Tells the class without a model.
-
-        Raises:
-            AuthenticationError: There is no key, or it was refused.
         """
         model = CountedModel(self._model)
         form = make_route_form(self._max_output_tokens)
         try:
             route = _ask(model, write_route_prompt(question), form, read_route)
-        except AuthenticationError:
-            raise
         except (UnusableAnswerError, ModelError, BudgetExhaustedError) as error:
             ruled = by_rules(question)
             route = Route(ruled.kind, f"{ruled.reason} (by rules, since {_say(error)})")

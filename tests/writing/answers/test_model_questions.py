@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from backstory.base.errors import AuthenticationError
 from backstory.writing.answers.answer import Route, Turn
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatBehaviour, ChatServer
@@ -45,12 +44,6 @@ def test_the_rules_tell_it_where_the_model_cannot_and_say_why(
     assert asked.route.kind == "lookup"
     assert asked.route.reason.startswith("it asks for one thing (by rules, since the model gave no answer: ")
     assert reason in asked.route.reason
-
-
-def test_a_refused_key_is_an_error_also_of_talk(chat: ChatServer, connect: Connect) -> None:
-    chat.always = chat_server.refuse(401, "bad key")
-    with pytest.raises(AuthenticationError):
-        connect(max_attempts=1).questions.route("hello!", by_rules)
 
 
 def test_a_model_completes_a_follow_up(chat: ChatServer, connect: Connect) -> None:
