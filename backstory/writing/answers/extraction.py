@@ -33,17 +33,11 @@ _FORMS: Final = ("sentence", "item", "row")
 _MOST_COMPARED: Final = 32
 """Sentences of a part that are compared by their vectors: those that share most of its words."""
 
-_OWN, _NEAR, _AROUND, _COSINE, _PROBABILITY, _HOLDS, _ASKS, _WRITTEN = (
-    0.3,
-    0.3,
-    0.2,
-    1.0,
-    0.2,
-    0.35,
-    0.3,
-    0.15,
-)
-"""Weights of what is measured; those of a question, and of a written post, count against a sentence."""
+_NEAR, _HEADED, _COSINE, _PROBABILITY, _HOLDS, _ASKS, _WRITTEN = 0.3, 0.3, 1.4, 0.5, 0.35, 0.3, 0.3
+"""Weights of what is measured; those of a question, and of a written post, count against a sentence.
+
+Words of the sentence count among those near it, and again with its headings; by themselves they gain nothing.
+"""
 _NUMBER, _COUNTED = 0.3, 0.25
 """Weights of the numbers of the question in a sentence, and of a number beside the noun that "how many" asks for."""
 _CLOSE: Final = 0.05
@@ -56,7 +50,7 @@ _NEAR_ALONE: Final = 0.9
 """The same for a sentence that holds no such word itself, only those beside it do."""
 _UNLIKELY, _LEAST_NEAR_UNLIKELY = 0.3, 0.75
 """Least share where the passage is probably about something else."""
-_TITLED, _SURE = 0.9, 0.7
+_TITLED, _SURE = 0.6, 0.85
 """Share of the part's words in a passage with its title, and probability of the passage, that suffice where no form can
 tell an answer."""
 
@@ -245,9 +239,8 @@ class ExtractiveAnswerer:
         for place, sentence in enumerate(sentences):
             holds = holds_asked(part, sentence.text)
             score = (
-                _OWN * own[place]
-                + _NEAR * near[place]
-                + _AROUND * around[place]
+                _NEAR * near[place]
+                + _HEADED * share(sentence.around)
                 + _COSINE * float(cosines[place])
                 + _PROBABILITY * sentence.passage.probability
                 + _HOLDS * (0.5 if holds is None else holds)
