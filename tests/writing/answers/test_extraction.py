@@ -1,6 +1,7 @@
 """An answer of sentences, and its refusal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,3 +68,11 @@ def test_a_summary_is_of_the_document_that_the_question_names() -> None:
     assert {citation.passage.title for claim in made.claims for citation in claim.citations} == {"Panels"}
     other = "summarize the post about moths"
     assert ANSWERER.answer(other, [other], PASSAGES, kind="summarize").refused == "not_in_documents"
+
+
+def test_a_heading_gives_its_words_to_the_sentences_below_where_the_passage_is_sure() -> None:
+    below = replace(show("Smear some thinly on baking paper.", "Sourdough starter", 1), heading="Keeping")
+    question = "keeping a sourdough starter alive"
+    assert ANSWERER.answer(question, [question], [below], kind="lookup").claims
+    unsure = replace(below, probability=0.7)
+    assert ANSWERER.answer(question, [question], [unsure], kind="lookup").refused == "not_in_documents"
