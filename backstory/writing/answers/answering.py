@@ -23,7 +23,7 @@ from backstory.writing.answers.answer import (
 )
 from backstory.writing.answers.catalog import CatalogQuery, Listed, read_catalog_query, select_documents
 from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
-from backstory.writing.answers.followups import complete_question
+from backstory.writing.answers.followups import asks_more, complete_question
 from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
 
@@ -161,6 +161,8 @@ def _understand(
     if models is not None:
         asked = models.route(question, route_question)
         route, tokens, cost = asked.route, asked.tokens, asked.cost
+    if route.kind == "casual" and asks_more(question, history):
+        route = Route("lookup", "it asks more about the last question")
     if route.kind in ("casual", "outside"):
         return _Understood(route, question, None, tokens, cost)
     rewritten = complete_question(question, history, stemmer)

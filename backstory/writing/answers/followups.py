@@ -13,7 +13,7 @@ from typing import Final
 from backstory.text.content_words import find_terms, list_content_words, terms_of
 from backstory.text.words import find_words
 from backstory.writing.answers.answer import Turn
-from backstory.writing.answers.routing import find_asked
+from backstory.writing.answers.routing import find_asked, fold
 
 _WORDS_FILE: Final = Path(__file__).with_name("followups.toml")
 _FEW_WORDS: Final = 3
@@ -28,6 +28,12 @@ class _Forms:
     going_on: re.Pattern[str]
     standing_for: re.Pattern[str]
     placing: re.Pattern[str]
+    asking_more: re.Pattern[str]
+
+
+def asks_more(question: str, history: Sequence[Turn]) -> bool:
+    """Tell whether a message names nothing, and asks more about the last question, such as "and why?"."""
+    return bool(history) and _find_asking_more(question) is not None
 
 
 def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> str | None:
@@ -44,7 +50,7 @@ def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> s
     Returns:
         The completed question; None if the question stands alone.
     """
-    asked = find_asked(question)
+    asked = find_asked(question) or _find_asking_more(question)
     if not history or not asked:
         return None
     forms = _read_forms()
@@ -64,6 +70,12 @@ def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> s
     joined = " ".join(carried)
     is_phrase = bool(forms.placing.match(_lower(new))) or len(find_words(new)) <= 1
     return f"{joined} {new}" if is_phrase else f"{new} ({joined})"
+
+
+def _find_asking_more(question: str) -> str | None:
+    forms = _read_forms()
+    asked = forms.going_on.sub("", fold(question).strip(_ENDS), count=1).strip(_ENDS)
+    return asked if forms.asking_more.fullmatch(asked) else None
 
 
 def _carry(last: str, rest: str, stemmer: str, forms: _Forms) -> list[str]:
@@ -90,6 +102,7 @@ def _read_forms() -> _Forms:
         going_on=re.compile(rf"^(?:(?:{_join(record['going_on'])})\b[ ,!.]*)+"),
         standing_for=re.compile(rf"\b(?:{_join(record['standing_for'])})\b"),
         placing=re.compile(rf"^(?:{_join(record['placing'])}) "),
+        asking_more=re.compile(_join(record["asking_more"])),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.writing.answers.answer import Passage
+from backstory.writing.answers.answer import Passage, Turn
 from backstory.writing.answers.answering import answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.depth import AnswerDepth
@@ -45,3 +45,12 @@ def test_what_is_said_of_a_list_comes_from_its_documents() -> None:
     assert [each.document_id for each in answered.listed or ()] == ["document-p1"]
     cited = {place.passage.id for claim in answered.made.claims for place in claim.citations}
     assert cited == {"p1"}
+
+
+def test_a_bare_question_word_asks_more_only_after_a_question() -> None:
+    answerer = ExtractiveAnswerer(compare, "english")
+    history = [Turn("how tall is the rain tank", "")]
+    assert answer_question("why?", [], FewSources(), answerer).route.kind == "casual"
+    answered = answer_question("why?", history, FewSources(), answerer)
+    assert (answered.route.kind, answered.rewritten) == ("lookup", "tall rain tank why?")
+    assert answer_question("thanks!", history, FewSources(), answerer).route.kind == "casual"

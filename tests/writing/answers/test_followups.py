@@ -14,7 +14,12 @@ from backstory.writing.answers.followups import complete_question
         ("how long does the night train take", "and what does it cost?", "what does it cost (long night train take)"),
         ("wie heizen wir im sommer", "und im winter?", "heizen im winter"),
         ("how tall is the tank", "how much did the drip irrigation of the far bed cost?", None),
+        ("how tall is the tank", "why?", "tall tank why?"),
+        ("how tall is the tank", "ok, and since when?", "tall tank since when"),
+        ("how tall is the tank", "tell me more", "tell me more (tall tank)"),
+        ("wie heizen wir im sommer", "und warum?", "heizen sommer warum"),
         ("how tall is the tank", "thanks!", None),
+        ("how tall is the tank", "and you?", None),
     ],
 )  # fmt: skip
 def test_a_follow_up_carries_what_it_does_not_replace(
