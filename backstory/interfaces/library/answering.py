@@ -333,6 +333,8 @@ def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
     best = max(
         (citation.passage.probability for claim in supported for citation in claim.citations), default=0.0
     )
-    if best >= _SURE and all(part.is_found for part in made.parts):
+    # Words, form and cosine hardly tell a near miss from an answer, however likely the passage is (docs/quality.md).
+    is_judged = answered.model != ExtractiveAnswerer.id
+    if is_judged and best >= _SURE and all(part.is_found for part in made.parts):
         return "high"
     return "medium" if best >= _LIKELY else "low"

@@ -133,6 +133,7 @@ class MadeAnswer:
         tokens: Tokens that calls of a model read and wrote; 0 without a model.
         cost: Price of these calls, in `costs.currency`; None if the price of the model is not known.
         notes: What a reader must know, a sentence each.
+        nearest: Where there is no answer, the sentences that come nearest to one, which claim nothing.
     """
 
     claims: tuple[Claim, ...]
@@ -141,6 +142,7 @@ class MadeAnswer:
     tokens: int = 0
     cost: float | None = 0.0
     notes: tuple[str, ...] = ()
+    nearest: tuple[Citation, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -64,6 +65,11 @@ _MOST_OF_SUMMARY: Final = 6
 _MOST: Final = {"list": 12, "compare": 2}
 _MOST_OF_LOOKUP: Final = 2
 _LEAST_ITEMS: Final = 3
+_MOST_NEAREST: Final = 3
+_NOT_JUDGED: Final = (
+    "no model has judged whether these sentences answer the question: read them where they stand, or name a model in "
+    "`answers.provider`"
+)
 _TOLD_ALONE: Final = 0.5
 """A sentence beside a list that holds so much of the part tells it itself, and the list something else."""
 
@@ -164,13 +170,16 @@ class ExtractiveAnswerer:
         sentences = _list_sentences(passages, self._stemmer)
         if kind == "summarize":
             return self._summarize(parts, sentences)
-        chosen = [self._choose(part, sentences, kind) for part in parts]
+        ranked = [self._rank(part, sentences, kind) for part in parts]
+        chosen = [_choose(judged, kind) for judged in ranked]
         found = {
             (each.sentence.passage.id, each.sentence.start): each.sentence for some in chosen for each in some
         }
         made = tuple(Part(part, bool(some)) for part, some in zip(parts, chosen, strict=True))
         claims = tuple(_claim(sentence) for sentence in found.values())
-        return MadeAnswer(claims, made, refused=None if claims else "not_in_documents")
+        if claims:
+            return MadeAnswer(claims, made, notes=(_NOT_JUDGED,))
+        return MadeAnswer((), made, "not_in_documents", nearest=_list_nearest(ranked))
 
     def _summarize(self, parts: Sequence[str], sentences: Sequence[_Sentence]) -> MadeAnswer:
         """Choose the sentences that say most of the document that the question names, or is about."""
@@ -196,23 +205,12 @@ class ExtractiveAnswerer:
         claims = tuple(_claim(best[told[place].place]) for place in chosen)
         return MadeAnswer(claims, tuple(Part(part, is_found=True) for part in parts))
 
-    def _choose(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
-        """Choose the sentences that answer a part, in reading order; none if none does."""
-        judged = sorted(
+    def _rank(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
+        """Order sentences by how well they answer a part, best first."""
+        return sorted(
             self._judge(part, sentences, kind),
             key=lambda each: (-each.score, each.sentence.passage.id, each.sentence.start),
         )
-        answering = [each for each in judged if each.answers]
-        if not answering or (kind != "list" and answering[0].score < judged[0].score - _CLOSE_IN_LIST):
-            return []
-        best = answering[0]
-        if kind == "list" and (items := _list_items(best, judged)):
-            return items
-        most = _MOST.get(kind, 1 if best.holds else _MOST_OF_LOOKUP)
-        close = _CLOSE_IN_LIST if kind == "list" else _CLOSE
-        taken = [each for each in answering if each.score >= best.score - close][:most]
-        place = {each.sentence.passage.id: rank for rank, each in reversed(list(enumerate(taken)))}
-        return sorted(taken, key=lambda each: (place[each.sentence.passage.id], each.sentence.start))
 
     def _judge(self, part: str, sentences: Sequence[_Sentence], kind: Kind) -> list[_Judged]:
         wanted = list_wanted(part, self._stemmer)
@@ -281,6 +279,30 @@ def _list_sentences(passages: Sequence[Passage], stemmer: str) -> list[_Sentence
     return list(found.values())
 
 
+def _choose(judged: Sequence[_Judged], kind: Kind) -> list[_Judged]:
+    """Choose the sentences that answer a part, in reading order; none if none does."""
+    answering = [each for each in judged if each.answers]
+    if not answering or (kind != "list" and answering[0].score < judged[0].score - _CLOSE_IN_LIST):
+        return []
+    best = answering[0]
+    if kind == "list" and (items := _list_items(best, judged)):
+        return items
+    most = _MOST.get(kind, 1 if best.holds else _MOST_OF_LOOKUP)
+    close = _CLOSE_IN_LIST if kind == "list" else _CLOSE
+    taken = [each for each in answering if each.score >= best.score - close][:most]
+    place = {each.sentence.passage.id: rank for rank, each in reversed(list(enumerate(taken)))}
+    return sorted(taken, key=lambda each: (place[each.sentence.passage.id], each.sentence.start))
+
+
+def _list_nearest(ranked: Sequence[Sequence[_Judged]]) -> tuple[Citation, ...]:
+    """List the sentences that come nearest to an answer, one of a document, those of each part in turn."""
+    found: dict[str, Citation] = {}
+    for judged in (each for some in zip_longest(*ranked) for each in some if each is not None):
+        if not judged.sentence.asks:
+            found.setdefault(judged.sentence.passage.document_id, _cite(judged.sentence))
+    return tuple(found.values())[:_MOST_NEAREST]
+
+
 def _list_items(best: _Judged, judged: Sequence[_Judged]) -> list[_Judged]:
     """List all items of the passage that answers best, if it holds a list that the part asks for."""
     if not best.sentence.is_item and best.own >= _TOLD_ALONE:
@@ -298,8 +320,11 @@ def _find_numbers(passage: Passage) -> set[str]:
 
 
 def _claim(sentence: _Sentence) -> Claim:
+    return Claim(_ITEM.sub("", sentence.text), (_cite(sentence),), is_supported=True)
+
+
+def _cite(sentence: _Sentence) -> Citation:
     passage = sentence.passage
     quote = passage.text[sentence.start : sentence.end]
     start = passage.char_start + sentence.start
-    text = _ITEM.sub("", sentence.text)
-    return Claim(text, (Citation(passage, quote, start, start + len(quote)),), is_supported=True)
+    return Citation(passage, quote, start, start + len(quote))

@@ -15,7 +15,7 @@ MOST_LISTED: Final = 100
 """Documents of a list that are named; of more, the list says how many there are."""
 _TALK: Final = "Ask a question, and I answer it from the documents alone, with the places that say so."
 _REFUSALS: Final[Mapping[Refusal, str]] = {
-    "not_in_documents": "The documents do not say.",
+    "not_in_documents": "Nothing that was found clearly answers this.",
     "outside": "No document can say this: it asks for something that changes by the hour, or that is to be computed, "
     "written or done. Ask for what the documents say.",
     "unsafe": "This cannot be answered safely.",
@@ -23,7 +23,7 @@ _REFUSALS: Final[Mapping[Refusal, str]] = {
     "`backstory run` chats, too.",
 }
 _NONE_FITS: Final = "No document is"
-_ASK_AGAIN: Final = "If one of them is about it, ask again in its words."
+_ASK_AGAIN: Final = "They may tell it in other words. If one is about it, ask again in its words."
 _ALL_NAMED: Final = "`backstory documents` names all, with their dates, kinds and tags."
 _NEAREST: Final = 3
 _UNSUPPORTED: Final = " (not supported by the documents)"
@@ -40,7 +40,7 @@ def write_markdown(answered: AnsweredQuestion, cite: Callable[[Citation], str]) 
     if answered.route.kind == "casual":
         return _TALK
     if made.refused is not None:
-        return _write_refusal(answered, made.refused)
+        return _write_refusal(answered, made.refused, cite)
     written = []
     if answered.query is not None and answered.listed is not None:
         written.append(write_list(answered.query, answered.listed))
@@ -48,7 +48,7 @@ def write_markdown(answered: AnsweredQuestion, cite: Callable[[Citation], str]) 
         written.append(_write_claims(made, as_list=answered.route.kind == "list"))
     missing = [part.text for part in made.parts if not part.is_found]
     if made.claims and missing:
-        written.append("\n".join(f"The documents do not say: {part}" for part in missing))
+        written.append("\n".join(f"Nothing that was found clearly answers: {part}" for part in missing))
     if made.claims:
         written.append(_write_places(made.claims, cite))
     return "\n\n".join(filter(None, written))
@@ -96,16 +96,18 @@ def _describe_query(query: CatalogQuery) -> str:
     return ", ".join(filter(None, said)) or "there, or the filters admit none"
 
 
-def _write_refusal(answered: AnsweredQuestion, refused: Refusal) -> str:
+def _write_refusal(answered: AnsweredQuestion, refused: Refusal, cite: Callable[[Citation], str]) -> str:
     said = _REFUSALS[refused]
     query = answered.query
     if query is not None and refused == "not_in_documents":
         said = f"{_NONE_FITS} {_describe_query(query)}. {_ALL_NAMED}"
     is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
-    nearest = answered.passages[:_NEAREST] if is_near else ()
-    if not nearest:
+    if not is_near or not answered.passages:
         return said
-    lines = [f"- {' '.join(passage.title.split())} ({passage.cite})" for passage in nearest]
+    lines = [
+        f"- {' '.join(each.passage.title.split())}: “{' '.join(each.quote.split()).lstrip('-*+• ')}” ({cite(each)})"
+        for each in answered.made.nearest
+    ] or [f"- {' '.join(each.title.split())} ({each.cite})" for each in answered.passages[:_NEAREST]]
     return "\n".join([f"{said} The nearest passages:", "", *lines, "", _ASK_AGAIN])
 
 
