@@ -27,6 +27,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("site",),
     ("export", "--output", "{new}", "--format", "hugo"),
     ("search", "a sluggish starter"),
+    ("ask", "what is a sluggish starter?"),
     ("grep", "starter"),
     ("show", "sourdough.md"),
     ("summarize", "sourdough.md"),

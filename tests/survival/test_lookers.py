@@ -45,16 +45,18 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 
 def run_beside(root: Path, looks: Sequence[Future[Any]]) -> list[str]:
-    """Run a workspace again and again, with another message each time, until others have looked at it enough.
+    """Run a workspace again and again, with one more message each time, until others have looked at it enough.
 
-    The message is of an earlier day than the latest window, which has its context all the time.
+    The message is of an earlier day than the latest window, which has its context all the time. No message leaves, since
+    ``doctor`` would rightly name the copies that the other commands have made of it.
 
     Returns:
         What the runs that failed printed.
     """
     told = []
+    text = CHAT
     for number in count():
-        text = f"{CHAT}13/03/2025, 19:00 - Ben Okri: Message {number} of the sluggish starter\n"
+        text += f"13/03/2025, 19:{number % 60:02} - Ben Okri: Message {number} of the sluggish starter\n"
         (root / "chats" / "garden.txt").write_text(text, encoding="utf-8")
         process = start("-c", MAIN, "run", "--workspace", str(root))
         output, _ = process.communicate()
