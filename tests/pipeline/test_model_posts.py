@@ -247,7 +247,7 @@ def holds_moths(workspace: Workspace) -> bool:
 def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServer, made: Workspace) -> None:
     chat.always = lambda request: chat_server.post(" ".join(request.user.split()))(request)
     (made.chats_dir / "moths.txt").write_text(
-        "14/03/2025, 09:00 - Dora Quill: Only the moths were awake\n14/03/2025, 09:05 - Ada Lind: A lamp for them\n",
+        "14/03/2025, 09:00 - Dora Wexcombe: Only the moths were awake\n14/03/2025, 09:05 - Ada Lind: A lamp for them\n",
         encoding="utf-8",
     )
     run_again(made)

@@ -47,8 +47,8 @@ def start(*words: str) -> subprocess.Popen[str]:
 def run_beside(root: Path, looks: Sequence[Future[Any]]) -> list[str]:
     """Run a workspace again and again, with one more message each time, until others have looked at it enough.
 
-    The message is of an earlier day than the latest window, which has its context all the time. No message leaves, since
-    ``doctor`` would rightly name the copies that the other commands have made of it.
+    The message is of an earlier day than the latest window, which has its context all the time. No message leaves,
+    since ``doctor`` would rightly name the copies that the other commands have made of it.
 
     Returns:
         What the runs that failed printed.

@@ -53,7 +53,7 @@ class ModelView:
     def renew(self) -> ModelView:
         """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
         view = ModelView(self._workspace, self._model, self._conversation)
-        if not view._is_open and view._state == self._state:
+        if not view._is_open and "_state" in self.__dict__ and view._state == self._state:
             kept = ("_searched", "_recorded", "_names", "_shown")
             view.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
         return view
@@ -149,10 +149,12 @@ class ModelView:
     def _recorded(self) -> Mapping[str, NamedDocument] | None:
         from backstory.pipeline.chats.named_documents import read_present_names
 
+        _ = self._state  # before what it stands for is read, so that a later change shows
         return read_present_names(self._workspace)
 
     @cached_property
     def _names(self) -> MemberNames:
         from backstory.pipeline.chats.member_names import MemberNames
 
+        _ = self._state
         return MemberNames(self._workspace)

@@ -10,6 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
 
+from backstory import open_workspace, run_pipeline
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
@@ -111,3 +112,17 @@ def test_resources_and_methods_follow_the_rule(at: tuple[str, Library]) -> None:
     told = use(server, refuse)
     assert told["code"] == "input"
     assert "drip.md" in told["message"]
+
+
+def test_a_name_that_comes_while_a_server_is_open_is_replaced(naming: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(naming, tmp_path / "workspace")
+    workspace = open_with(root, MEMBERS, f"{SETTINGS}privacy: {{documents: replace}}\n")
+    with Library(workspace) as library:
+        server = make_server(library)
+        before = call(server, "fetch", id="sourdough.md")["text"]
+        path = workspace.documents_dir / "sourdough.md"
+        path.write_text(f"{path.read_text(encoding='utf-8')}\nThis was told by {NAME}.\n", encoding="utf-8")
+        run_pipeline(open_workspace(root))
+        after = call(server, "fetch", id="sourdough.md")["text"]
+    assert "This was told by" in after.removeprefix(before)
+    assert not find_naming_texts([after], [NAME])
