@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime, time
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Annotated, Final
 from zoneinfo import ZoneInfo
 
@@ -16,7 +16,15 @@ from backstory.base.errors import AnswerError
 from backstory.base.progress import listening
 from backstory.interfaces.cli.failure import FAILED, print_error
 from backstory.interfaces.cli.loading import loading
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, read_day
+from backstory.interfaces.cli.options import (
+    AsOfOption,
+    DocumentsOption,
+    JsonOption,
+    KindsOption,
+    PathsOption,
+    TagsOption,
+    WorkspaceOption,
+)
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -33,39 +41,11 @@ def ask(
         str | None,
         typer.Argument(metavar="[QUESTION]", help="The question. Without one: a conversation, until Ctrl-D."),
     ] = None,
-    document: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."
-        ),
-    ] = None,
-    path: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."
-        ),
-    ] = None,
-    as_of: Annotated[
-        date | None,
-        typer.Option(
-            "--as-of",
-            parser=read_day,
-            metavar="DATE",
-            help="Only documents published on or before this day, and those without a date.",
-        ),
-    ] = None,
+    document: DocumentsOption = None,
+    path: PathsOption = None,
+    tag: TagsOption = None,
+    kind: KindsOption = None,
+    as_of: AsOfOption = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -124,11 +124,16 @@ def _describe_map_trial(lesson: Lesson) -> str:
         )
     if trial is None:
         return "as before, for the same reason."
+    is_unsound = trial.gain_low > 0 and not trial.is_gain
+    adoption = (
+        "Not adopted, since the map of all days does not keep the order of probabilities."
+        if is_unsound
+        else _describe_adoption(adopted=lesson.adopted_map is not None)
+    )
     return (
         f"fitted on {count(trial.fitted, 'pair')} of a part and a document before {trial.since}, and tested on "
         f"{trial.tested:,} from then on: log loss {trial.before:.3f} without the map, {trial.after:.3f} with it, a "
-        f"gain of {trial.gain:+.3f} [{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]. "
-        f"{_describe_adoption(adopted=lesson.adopted_map is not None)}"
+        f"gain of {trial.gain:+.3f} [{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]. {adoption}"
     )
 
 

@@ -44,6 +44,33 @@ def read_pages(text: str | None) -> tuple[int, int] | None:
 PagesOption = Annotated[
     str | None, typer.Option("--pages", metavar="N[-M]", help="Only text of this page, or of these.")
 ]
+DocumentsOption = Annotated[
+    list[str] | None,
+    typer.Option("--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."),
+]
+PathsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
+    ),
+]
+TagsOption = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."),
+]
+KindsOption = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."),
+]
+AsOfOption = Annotated[
+    date | None,
+    typer.Option(
+        "--as-of",
+        parser=read_day,
+        metavar="DATE",
+        help="Only documents published on or before this day, and those without a date.",
+    ),
+]
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime, time
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -16,11 +16,15 @@ from rich.text import Text
 from backstory.base.wording import count
 from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import (
+    AsOfOption,
+    DocumentsOption,
     JsonOption,
+    KindsOption,
     PagesOption,
+    PathsOption,
+    TagsOption,
     VerboseOption,
     WorkspaceOption,
-    read_day,
     read_pages,
 )
 from backstory.interfaces.cli.terminal import (
@@ -54,40 +58,12 @@ def search(
             help="Maximum number of hits. Default: 5 to 25, by the size of the corpus.",
         ),
     ] = None,
-    document: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."
-        ),
-    ] = None,
-    path: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."
-        ),
-    ] = None,
+    document: DocumentsOption = None,
+    path: PathsOption = None,
+    tag: TagsOption = None,
+    kind: KindsOption = None,
     pages: PagesOption = None,
-    as_of: Annotated[
-        date | None,
-        typer.Option(
-            "--as-of",
-            parser=read_day,
-            metavar="DATE",
-            help="Only documents published on or before this day, and those without a date.",
-        ),
-    ] = None,
+    as_of: AsOfOption = None,
     mode: Annotated[
         Literal["hybrid", "dense", "keyword"] | None,
         typer.Option(help="Order by vectors and keywords, by vectors, or by keywords. Default: rag.ranking."),

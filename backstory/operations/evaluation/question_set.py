@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from backstory.base.errors import InputError
 from backstory.writing.answers.answer import Kind
 
-Alternatives: TypeAlias = str | tuple[str, ...]
+Alternatives: TypeAlias = str | Annotated[tuple[str, ...], Field(min_length=1)]
 """One text, or several of which one is enough."""
 
 
@@ -118,6 +118,8 @@ def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
     except json.JSONDecodeError as error:
         field, fault = "", f"not JSON at character {error.pos + 1}; write one object on each line"
         cause: Exception = error
+    except RecursionError as error:
+        field, fault, cause = "", "nested too deeply to be read; write one flat object on each line", error
     except ValidationError as error:
         # The first fault without its address in the union: an alternative is a text or a list of texts.
         first = error.errors(include_url=False)[0]

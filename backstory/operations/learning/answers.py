@@ -37,7 +37,7 @@ def read_answers(path: Path) -> Answers:
         }
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkspaceError(
             f"{path} is damaged, and it holds what people said about documents. Restore it from a backup, or delete "
             "it: `backstory learn` then knows nothing of their answers",

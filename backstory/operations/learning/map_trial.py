@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.operations.evaluation.scoring import resample_windows
-from backstory.operations.learning.trial import INTERVAL, LEAST_DAYS
+from backstory.operations.learning.trial import LEAST_DAYS, bound_gain
 from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.evidence.probability_map import ProbabilityMap, list_logarithms
 
@@ -73,7 +72,7 @@ def try_map(pairs: pl.DataFrame) -> MapTrial | None:
     before = _measure_loss(later)
     after = _measure_loss(later.with_columns(probability=pl.Series(mapped, dtype=pl.Float64)))
     gains = before - after
-    low, high = np.quantile(gains[resample_windows(len(gains))].mean(axis=1), INTERVAL)
+    low, high = bound_gain(gains)
     return MapTrial(
         fitted=len(earlier),
         tested=len(later),
@@ -81,8 +80,8 @@ def try_map(pairs: pl.DataFrame) -> MapTrial | None:
         before=float(before.mean()),
         after=float(after.mean()),
         gain=float(gains.mean()),
-        gain_low=float(low),
-        gain_high=float(high),
+        gain_low=low,
+        gain_high=high,
         map=fit_map(pairs),
     )
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.operations.evaluation.scoring import resample_windows
 from backstory.operations.learning.examples import Examples
@@ -23,7 +24,7 @@ _FOLDS: Final = 4
 _STRENGTHS: Final = (0.25, 0.5, 1.0)
 _RIDGE: Final = 0.01
 """The features of documents are many and alike, and the documents of a window are no independent examples."""
-INTERVAL: Final = (0.025, 0.975)
+_INTERVAL: Final = (0.025, 0.975)
 _DECIMALS: Final = 6
 
 
@@ -77,7 +78,7 @@ def try_fit(examples: Examples) -> Trial | None:
     fit = _fit(documents.filter(pl.col("day").is_in(earlier)), strength)
     before, after = examples.score(later, None), examples.score(later, fit)
     gains = after - before
-    low, high = np.quantile(gains[resample_windows(len(gains))].mean(axis=1), INTERVAL)
+    low, high = bound_gain(gains)
     tested = len(examples.windows.filter(pl.col("day").is_in(later)))
     return Trial(
         fitted=len(examples.windows) - tested,
@@ -86,10 +87,16 @@ def try_fit(examples: Examples) -> Trial | None:
         before=float(before.mean()),
         after=float(after.mean()),
         gain=float(gains.mean()),
-        gain_low=float(low),
-        gain_high=float(high),
+        gain_low=low,
+        gain_high=high,
         fit=_fit(documents, strength),
     )
+
+
+def bound_gain(gains: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ends of the 95 % bootstrap interval of the mean gain, from the gain of each day, shape ``(days,)``."""
+    low, high = np.quantile(gains[resample_windows(len(gains))].mean(axis=1), _INTERVAL)
+    return float(low), float(high)
 
 
 def _choose_strength(examples: Examples, documents: pl.DataFrame, days: Sequence[date]) -> float:

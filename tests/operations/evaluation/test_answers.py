@@ -192,6 +192,8 @@ def test_a_set_is_read_with_alternatives_parts_and_history(tmp_path: Path) -> No
         ('{"question": "q", "kind": "chat"}', "kind"),
         ('{"question": "q", "parts": [{"text": "p"}]}', "parts.0.quotes"),
         ('{"question": "q", "documents": [7]}', "documents.0"),
+        ('{"question": "q", "documents": [[]]}', "documents.0"),
+        ("[" * 100_000, ""),
         ('{"question": "q", "answerable": false, "quotes": ["x"]}', ""),
     ],
 )

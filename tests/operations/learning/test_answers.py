@@ -146,7 +146,9 @@ def test_answers_are_forgotten_with_what_they_are_about(answered: Workspace) -> 
 
 
 @pytest.mark.parametrize(
-    "content", ["[]", '{"answers": [{"window_id": "w"}]}', '{"answers": [', '{"answers": 1}']
+    "content",
+    ["[]", '{"answers": [{"window_id": "w"}]}', '{"answers": [', '{"answers": 1}', "[" * 100_000],
+    ids=["list", "field", "end", "number", "depth"],
 )
 def test_damaged_answers_are_an_error(answered: Workspace, content: str) -> None:
     answered.answers.write_text(content, encoding="utf-8")
