@@ -96,6 +96,7 @@ def connect(root: Path) -> ibis.BaseBackend:
 
     Raises:
         MissingExtraError: Ibis is not installed.
+        WorkspaceError: An earlier version wrote the tables.
     """
     require_extra(
         "ibis",
@@ -105,8 +106,11 @@ def connect(root: Path) -> ibis.BaseBackend:
     import ibis
 
     backend = ibis.duckdb.connect()
-    for view in _list_views(root).values():
-        backend.con.execute(view)
+    try:
+        for view in _list_views(root).values():
+            backend.con.execute(view)
+    except duckdb.BinderException as error:
+        raise _refuse_earlier(root) from error
     return backend
 
 
@@ -189,12 +193,16 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
     try:
         rows = query_views(root, f"SELECT {', '.join(CATALOG_COLUMNS)} FROM {DOCUMENT_CATALOG}")  # noqa: S608
     except (duckdb.CatalogException, duckdb.BinderException) as error:
-        raise WorkspaceError(
-            f"{root / VIEWS_FILE} was written by an earlier version of Backstory; `backstory run` writes it again",
-            code="other_format",
-            path=root / VIEWS_FILE,
-        ) from error
+        raise _refuse_earlier(root / VIEWS_FILE) from error
     return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
+
+
+def _refuse_earlier(path: Path) -> WorkspaceError:
+    return WorkspaceError(
+        f"{path} was written by an earlier version of Backstory; `backstory run` writes it again",
+        code="other_format",
+        path=path,
+    )
 
 
 def _list_files(root: Path) -> set[tuple[str, int, int]]:

@@ -1,6 +1,7 @@
 """The view ``writer_inputs``: one row per window with all that a writer job reads, through DuckDB, Polars and Ibis."""
 
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -11,10 +12,12 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
+from backstory.base.errors import WorkspaceError
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import VIEWS_FILE, connect, read_writer_inputs
 from backstory.storage.tables.writer_inputs import COLUMNS, select_writer_inputs_from
+from tests.errors import raises
 from tests.injections import INJECTIONS
 from tests.text.prompts.test_prompt_injections import glance, outline, unseen_in
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
@@ -46,6 +49,14 @@ def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Wo
     lines = rows["messages"][0].splitlines()
     assert re.fullmatch(r"- \(1\) 2025-03-13 09:01 \*\*[A-Z]\w+\*\*: The drip irrigation line .*", lines[0])
     assert rows["message_count"][0] == len(lines)
+
+
+def test_tables_of_an_earlier_version_are_said_to_be_that(made: Workspace, tmp_path: Path) -> None:
+    tables = Path(shutil.copytree(made.tables, tmp_path / "tables"))
+    for file in (tables / "window_contexts").rglob("*.parquet"):
+        pl.read_parquet(file).drop("people").write_parquet(file)
+    with raises(WorkspaceError, "other_format", path=tables):
+        connect(tables)
 
 
 def test_messages_and_context_name_people_in_one_way(tmp_path: Path) -> None:
