@@ -15,6 +15,8 @@ from backstory.retrieval.evidence.probability_map import LearnedMap, Probability
 FORMAT: Final = 2
 """Version of the file of what was learned."""
 
+_NUMBERS: Final = frozenset({"windows", "links", "pairs", "gain", "gain_low", "gain_high"})
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -87,6 +89,9 @@ def read_learned(path: Path) -> Learned:
 
 def _read(record: dict[str, Any]) -> Learned:
     fitted, mapped = record["documents"], record["probabilities"]
+    for name, value in (item for part in (fitted, mapped) if part is not None for item in part.items()):
+        if name in _NUMBERS and not isinstance(value, int | float):
+            raise TypeError(name)
     return Learned(
         None if fitted is None else LearnedFit(**{**fitted, "fit": DocumentFit(**fitted["fit"])}),
         None if mapped is None else LearnedMap(**{**mapped, "map": ProbabilityMap(**mapped["map"])}),

@@ -1,5 +1,7 @@
 """The file of what was learned: a fit, a map, both or neither."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -48,9 +50,16 @@ def test_only_what_was_learned_from_hits_of_the_embedder_is_used() -> None:
     assert all(part in learned.describe() for part in (FIT.fit.digest, MAP.map.digest))
 
 
-def test_a_map_that_turns_the_order_is_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [{"map": {**asdict(MAP.map), "large": -0.6}}, {"gain": "x"}], ids=["order", "number"]
+)
+def test_a_map_that_turns_the_order_and_a_gain_that_is_no_number_are_damage(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
     path = tmp_path / "learned.json"
     Learned(probabilities=MAP).write(path)
-    path.write_text(path.read_text("utf-8").replace('"large": 0.6', '"large": -0.6'), "utf-8")
+    record = json.loads(path.read_text("utf-8"))
+    record["probabilities"] |= change
+    path.write_text(json.dumps(record), "utf-8")
     with raises(WorkspaceError, "damaged_record", path=path):
         read_learned(path)
