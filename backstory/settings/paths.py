@@ -88,9 +88,9 @@ class WorkspacePaths:
         return self.root / ".backstory" / "learned.json"
 
     @property
-    def answers(self) -> Path:
-        """File of what people said about the documents of windows."""
-        return self.root / ".backstory" / "answers.json"
+    def corrections(self) -> Path:
+        """File of what people said that windows should have been given."""
+        return self.root / ".backstory" / "corrections.json"
 
     @property
     def forgotten(self) -> Path:

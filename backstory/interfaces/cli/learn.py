@@ -81,7 +81,7 @@ def describe_labels(labels: Labels) -> list[str]:
         lines.append(f"  {labels.later:,} are none: the document is later than the window, or has no date")
     if labels.lost:
         lines.append(
-            f"  {count(labels.lost, 'answer')} of people are none: the messages of the window have changed, or the "
+            f"  {count(labels.lost, 'correction')} of people are none: the messages of the window have changed, or the "
             "document is gone"
         )
     return lines

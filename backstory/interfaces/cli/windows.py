@@ -96,7 +96,8 @@ def explain(
         Literal["here", "absent", "unsaid"] | None,
         typer.Option(
             "--should-be",
-            help="Answer where DOCUMENT should be, as a label for `backstory learn`; unsaid takes the answer back.",
+            help="Correct the context: where DOCUMENT should be, as a label for `backstory learn`; unsaid takes it "
+            "back.",
         ),
     ] = None,
     workspace: WorkspaceOption = None,

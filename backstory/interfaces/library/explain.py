@@ -12,7 +12,7 @@ from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.operations.learning.answers import PLACES, read_answers, record_answer
+from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import find_posts_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table
@@ -33,18 +33,18 @@ _NEVER_FOUND: Final[Mapping[str, str]] = {
 def explain_window(
     corpus: Corpus, reference: str, document: str | None = None, should_be: ShouldBe | None = None
 ) -> Explanation:
-    """Explain the context of a window, and record the answer of a person.
+    """Explain the context of a window, and record a person's correction.
 
     Args:
         corpus: The documents of a workspace with windows whose contexts are made.
         reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
         document: Name of the one document to explain; None for all that a part of the window found.
-        should_be: The answer; None for none.
+        should_be: The correction; None for none.
 
     Raises:
-        InputError: There is no such window or document, or several, or the window has no context yet; or there is an
-            answer without a document, or about one that can be no label.
-        WorkspaceError: The file of the answers is damaged.
+        InputError: There is no such window or document, or several, or the window has no context yet; or there is a
+            correction without a document, or about one that can be no label.
+        WorkspaceError: The file of corrections is damaged.
     """
     workspace = corpus.workspace
     window = find_window(workspace, reference)
@@ -52,7 +52,7 @@ def explain_window(
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
         _record(workspace, window, wanted, should_be)
-    answers = read_answers(workspace.answers)
+    corrections = read_corrections(workspace.corrections)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
         read_table(workspace.tables, table, [window["partition"]]).filter(mine)
@@ -81,7 +81,7 @@ def explain_window(
         uncovered_topics=tuple(context["uncovered_topics"] or ()),
         index_version=context["index_version"],
         documents=tuple(
-            each.model_copy(update={"should_be": answers.get((window["window_id"], each.document_id))})
+            each.model_copy(update={"should_be": corrections.get((window["window_id"], each.document_id))})
             for each in explained
         ),
     )
@@ -90,14 +90,14 @@ def explain_window(
 def _record(
     workspace: Workspace, window: Mapping[str, Any], entry: DocumentEntry | None, should_be: ShouldBe
 ) -> None:
-    """Record where a document should be, or take the answer back."""
+    """Record where a document should be, or take the correction back."""
     if entry is None:
         raise InputError(
-            "an answer is about one document; name the document that should be here, or absent",
+            "a correction is about one document; name the document that should be here, or absent",
             code="no_document",
         )
     if should_be == "unsaid":
-        record_answer(workspace.answers, window["window_id"], entry.document_id, None)
+        record_correction(workspace.corrections, window["window_id"], entry.document_id, None)
         return
     if should_be not in PLACES:
         raise InputError(
@@ -113,7 +113,7 @@ def _record(
     elif entry.date > window["started_at"]:
         reason = "it is later than the window"
     else:
-        record_answer(workspace.answers, window["window_id"], entry.document_id, should_be)
+        record_correction(workspace.corrections, window["window_id"], entry.document_id, should_be)
         return
     raise InputError(
         f"{entry.uri} is no label of this window, wherever it should be: {reason}",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from backstory.operations.learning.answers import Place
+from backstory.operations.learning.corrections import Place
 
 ShouldBe: TypeAlias = Literal[Place, "unsaid"]
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]

@@ -31,7 +31,7 @@ from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.sources.roots import locate_document
 from backstory.operations.forgetting.traces import Search, Wanted, search_workspace
 from backstory.operations.forgetting.written_posts import find_holding_posts
-from backstory.operations.learning.answers import keep_answers
+from backstory.operations.learning.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
@@ -155,8 +155,8 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     keys = list_keys(workspace, workspace.embeddings.count())
     workspace.batch_job_store.keep_only(keys)
     workspace.judgements.keep_only(left_windows)
-    keep_answers(
-        workspace.answers, left_windows, set(read_table(workspace.tables, "documents")["document_id"])
+    keep_corrections(
+        workspace.corrections, left_windows, set(read_table(workspace.tables, "documents")["document_id"])
     )
     # No later prompt contains the forgotten thing, so no run can use these drafts.
     workspace.drafts.keep_only(list_drafted(workspace))

@@ -13,7 +13,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
 from backstory.operations.evaluation.labelled_set import LabelledSet
-from backstory.operations.learning.answers import Place, read_answers
+from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import read_clocks
@@ -45,7 +45,7 @@ class Labels:
         of: What gave the labels: ``workspace``, or the name of a set.
         refused: Number of pairs that are no labels since a person said so, by how they said it.
         later: Number of pairs that are no labels since the document is later than the window, or has no date.
-        lost: Number of answers that are no labels since their window is another one now, or their document is gone.
+        lost: Number of corrections that are no labels since their window is another one now, or their document is gone.
     """
 
     frame: pl.DataFrame
@@ -94,7 +94,7 @@ def gather_labels(workspace: Workspace) -> Labels:
     not after the first message of the window is a label.
 
     Raises:
-        WorkspaceError: No run has made the windows yet, or the file of the answers is damaged.
+        WorkspaceError: No run has made the windows yet, or the file of corrections is damaged.
     """
     windows = read_table(workspace.tables, "windows").select(
         "window_id", "started_at", "ended_at", "timezone"
@@ -107,7 +107,7 @@ def gather_labels(workspace: Workspace) -> Labels:
         .collect()
     )
     places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
-    said = _list_answers(workspace)
+    said = _list_corrections(workspace)
     known = said.join(windows, on="window_id", how="semi").join(documents, on="document_id", how="semi")
     found = known
     for weaker in (
@@ -133,9 +133,9 @@ def gather_labels(workspace: Workspace) -> Labels:
     )
 
 
-def _list_answers(workspace: Workspace) -> pl.DataFrame:
+def _list_corrections(workspace: Workspace) -> pl.DataFrame:
     """List what people said of the explanations of windows."""
-    rows = [(*key, _SAID[place]) for key, place in read_answers(workspace.answers).items()]
+    rows = [(*key, _SAID[place]) for key, place in read_corrections(workspace.corrections).items()]
     return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
 

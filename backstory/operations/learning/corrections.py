@@ -1,6 +1,7 @@
 """What people said of the explanation of a window: that a document should be in its context, or should not be.
 
-One file of the workspace holds their answers, as ids. They are labels of `backstory learn`, and change nothing else.
+One file of the workspace holds these corrections, as ids. They are labels of `backstory learn`, and change nothing
+else.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ Place: TypeAlias = Literal["here", "absent"]
 
 PLACES: Final[tuple[Place, ...]] = ("here", "absent")
 
-Answers: TypeAlias = Mapping[tuple[str, str], Place]
+Corrections: TypeAlias = Mapping[tuple[str, str], Place]
 """Where documents should be, by the ids of window and document."""
 
 
-def read_answers(path: Path) -> Answers:
-    """Read the answers of a workspace; empty if nobody gave one.
+def read_corrections(path: Path) -> Corrections:
+    """Read the corrections of a workspace; empty if nobody made one.
 
     Raises:
-        WorkspaceError: The file does not hold answers.
+        WorkspaceError: The file does not hold corrections.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["answers"]
-        answers = {
+        entries = json.loads(path.read_text(encoding="utf-8"))["corrections"]
+        corrections = {
             (str(each["window_id"]), str(each["document_id"])): _read_place(each["should_be"])
             for each in entries
         }
@@ -40,44 +41,44 @@ def read_answers(path: Path) -> Answers:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkspaceError(
             f"{path} is damaged, and it holds what people said about documents. Restore it from a backup, or delete "
-            "it: `backstory learn` then knows nothing of their answers",
+            "it: `backstory learn` then knows nothing of their corrections",
             code="damaged_record",
             path=path,
         ) from error
-    return answers
+    return corrections
 
 
-def record_answer(path: Path, window_id: str, document_id: str, place: Place | None) -> None:
-    """Record where a document should be, in place of an earlier answer, and flush it to disk.
+def record_correction(path: Path, window_id: str, document_id: str, place: Place | None) -> None:
+    """Record where a document should be, in place of an earlier correction, and flush it to disk.
 
     Args:
         path: The file.
         window_id: The window.
         document_id: The document.
-        place: Where it should be; None takes an earlier answer back.
+        place: Where it should be; None takes an earlier correction back.
 
     Raises:
-        WorkspaceError: The file does not hold answers.
+        WorkspaceError: The file does not hold corrections.
     """
 
-    def change(answers: Answers) -> Answers:
-        others = {key: value for key, value in answers.items() if key != (window_id, document_id)}
+    def change(corrections: Corrections) -> Corrections:
+        others = {key: value for key, value in corrections.items() if key != (window_id, document_id)}
         return others if place is None else {**others, (window_id, document_id): place}
 
     _change(path, change)
 
 
-def keep_answers(path: Path, windows: Collection[str], documents: Collection[str]) -> None:
-    """Drop the answers about any other window or document.
+def keep_corrections(path: Path, windows: Collection[str], documents: Collection[str]) -> None:
+    """Drop the corrections about any other window or document.
 
     Raises:
-        WorkspaceError: The file does not hold answers.
+        WorkspaceError: The file does not hold corrections.
     """
     if path.exists():
         _change(
             path,
-            lambda answers: {
-                key: place for key, place in answers.items() if key[0] in windows and key[1] in documents
+            lambda corrections: {
+                key: place for key, place in corrections.items() if key[0] in windows and key[1] in documents
             },
         )
 
@@ -89,14 +90,14 @@ def _read_place(value: object) -> Place:
     raise ValueError(f"{value!r} is no place of a document")
 
 
-def _change(path: Path, change: Callable[[Answers], Answers]) -> None:
+def _change(path: Path, change: Callable[[Corrections], Corrections]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(path) as file:
-        answers = [
+        corrections = [
             {"window_id": window_id, "document_id": document_id, "should_be": place}
-            for (window_id, document_id), place in sorted(change(read_answers(path)).items())
+            for (window_id, document_id), place in sorted(change(read_corrections(path)).items())
         ]
         os.fchmod(file.fileno(), 0o600)
-        file.write(f"{json.dumps({'answers': answers}, indent=1)}\n".encode())
+        file.write(f"{json.dumps({'corrections': corrections}, indent=1)}\n".encode())
         file.flush()
         publish(temporary_path(path), path)

@@ -9,7 +9,7 @@ from backstory.base.errors import InputError, WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ShouldBe
 from backstory.operations.forgetting.forget import forget
-from backstory.operations.learning.answers import Place, read_answers
+from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.operations.learning.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
@@ -25,7 +25,7 @@ DAY = str(FIRST)
 UNLINKED, UNWANTED, LATER = f"{DAY}-phrase-0.md", f"{DAY}-shared-0.md", f"{DAY}-digest.md"
 
 
-def answer(workspace: Workspace, document: str, should_be: ShouldBe, day: str = DAY) -> Place | None:
+def correct(workspace: Workspace, document: str, should_be: ShouldBe, day: str = DAY) -> Place | None:
     with Library.open(workspace.root) as library:
         [found] = library.explain(day, document, should_be=should_be).documents
     return found.should_be
@@ -40,124 +40,124 @@ def list_labels(workspace: Workspace) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def answered_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chat of three days, with an answer for and one against a document of the first."""
-    root = tmp_path_factory.mktemp("answers") / "workspace"
+def corrected_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat of three days, with a correction for and one against a document of the first."""
+    root = tmp_path_factory.mktemp("corrections") / "workspace"
     write_inputs(root, write_community(3))
     run(root)
     workspace = open_workspace(root)
-    assert answer(workspace, UNLINKED, "here") == "here"
-    assert answer(workspace, UNWANTED, "absent") == "absent"
+    assert correct(workspace, UNLINKED, "here") == "here"
+    assert correct(workspace, UNWANTED, "absent") == "absent"
     return root
 
 
 @pytest.fixture
-def answered(answered_once: Path, tmp_path: Path) -> Workspace:
-    return copy_made(answered_once, tmp_path / "workspace")
+def corrected(corrected_once: Path, tmp_path: Path) -> Workspace:
+    return copy_made(corrected_once, tmp_path / "workspace")
 
 
-def test_an_answer_is_a_label_whatever_links_say(answered: Workspace) -> None:
-    labels = list_labels(answered)
+def test_a_correction_is_a_label_whatever_links_say(corrected: Workspace) -> None:
+    labels = list_labels(corrected)
     assert labels.pop(UNLINKED) == SAID_HERE
     assert UNWANTED not in labels
     assert labels == dict.fromkeys((f"{DAY}-shared-{place}.md" for place in range(1, LINKS)), LINKED)
-    gathered = gather_labels(answered)
+    gathered = gather_labels(corrected)
     assert (gathered.refused, gathered.lost) == ({SAID_ABSENT: 1}, 0)
 
 
-def test_an_answer_changes_nothing_and_survives(answered: Workspace) -> None:
-    before = describe(answered.root)
-    assert run(answered.root).fresh
-    (answered.documents_dir / "further.md").write_text("# Further\n\nWords of its own.\n", encoding="utf-8")
-    run(answered.root)
-    assert answer(answered, UNLINKED, "unsaid") is None
-    assert answer(answered, UNWANTED, "unsaid") is None
-    (answered.documents_dir / "further.md").unlink()
-    run(answered.root)
-    assert list_labels(answered) == dict.fromkeys(
+def test_a_correction_changes_nothing_and_survives(corrected: Workspace) -> None:
+    before = describe(corrected.root)
+    assert run(corrected.root).fresh
+    (corrected.documents_dir / "further.md").write_text("# Further\n\nWords of its own.\n", encoding="utf-8")
+    run(corrected.root)
+    assert correct(corrected, UNLINKED, "unsaid") is None
+    assert correct(corrected, UNWANTED, "unsaid") is None
+    (corrected.documents_dir / "further.md").unlink()
+    run(corrected.root)
+    assert list_labels(corrected) == dict.fromkeys(
         (f"{DAY}-shared-{place}.md" for place in range(LINKS)), LINKED
     )
-    after = describe(answered.root)
+    after = describe(corrected.root)
     assert {name: after[name] for name in ("decisions", "contexts", "window_contexts")} == {
         name: before[name] for name in ("decisions", "contexts", "window_contexts")
     }
 
 
-def test_an_answer_takes_the_place_of_an_earlier_one(answered: Workspace) -> None:
-    assert answer(answered, UNWANTED, "here") == "here"
-    assert list_labels(answered)[UNWANTED] == SAID_HERE
-    assert gather_labels(answered).refused == {}
+def test_a_correction_takes_the_place_of_an_earlier_one(corrected: Workspace) -> None:
+    assert correct(corrected, UNWANTED, "here") == "here"
+    assert list_labels(corrected)[UNWANTED] == SAID_HERE
+    assert gather_labels(corrected).refused == {}
 
 
-def test_learn_shows_answers_before_it_fits(answered: Workspace) -> None:
-    lines = run_cli("learn", "-w", str(answered.root)).stdout.splitlines()
+def test_learn_shows_corrections_before_it_fits(corrected: Workspace) -> None:
+    lines = run_cli("learn", "-w", str(corrected.root)).stdout.splitlines()
     assert [f"  1: {SAID_HERE}", f"  1 are none: {SAID_ABSENT}"] == [
         line for line in lines[:-1] if SAID_HERE in line or SAID_ABSENT in line
     ]
-    record = json.loads(run_cli("learn", "-w", str(answered.root), "--json").stdout)["labels"]
+    record = json.loads(run_cli("learn", "-w", str(corrected.root), "--json").stdout)["labels"]
     assert (record["sources"][SAID_HERE], record["refused"], record["lost"]) == (1, {SAID_ABSENT: 1}, 0)
 
 
-def test_what_can_be_no_label_is_refused(answered: Workspace) -> None:
-    (answered.documents_dir / "further.md").write_text("# Further\n\nWithout a date.\n", encoding="utf-8")
-    run(answered.root)
-    before = answered.answers.read_bytes()
-    with Library.open(answered.root) as library:
+def test_what_can_be_no_label_is_refused(corrected: Workspace) -> None:
+    (corrected.documents_dir / "further.md").write_text("# Further\n\nWithout a date.\n", encoding="utf-8")
+    run(corrected.root)
+    before = corrected.corrections.read_bytes()
+    with Library.open(corrected.root) as library:
         with raises(InputError, "no_document"):
             library.explain(DAY, should_be="here")
         for uri in (LATER, "further.md"):
             with raises(InputError, "no_label", document=library.document(uri).document_id):
                 library.explain(DAY, uri, should_be="here")
-    assert answered.answers.read_bytes() == before
+    assert corrected.corrections.read_bytes() == before
 
 
-def test_an_answer_about_a_document_that_became_later_is_no_label(answered: Workspace) -> None:
-    post = answered.documents_dir / UNLINKED
+def test_a_correction_about_a_document_that_became_later_is_no_label(corrected: Workspace) -> None:
+    post = corrected.documents_dir / UNLINKED
     post.write_text(post.read_text("utf-8").replace("date: ", "date: 2030-01-01 #"), encoding="utf-8")
-    run(answered.root)
-    labels = gather_labels(open_workspace(answered.root))
-    assert UNLINKED not in list_labels(answered)
-    assert labels.later > gather_labels_without_answers(answered).later
+    run(corrected.root)
+    labels = gather_labels(open_workspace(corrected.root))
+    assert UNLINKED not in list_labels(corrected)
+    assert labels.later > gather_labels_without_corrections(corrected).later
 
 
-def gather_labels_without_answers(workspace: Workspace) -> Labels:
-    kept = workspace.answers.read_bytes()
-    workspace.answers.unlink()
+def gather_labels_without_corrections(workspace: Workspace) -> Labels:
+    kept = workspace.corrections.read_bytes()
+    workspace.corrections.unlink()
     labels = gather_labels(workspace)
-    workspace.answers.write_bytes(kept)
+    workspace.corrections.write_bytes(kept)
     return labels
 
 
-def test_an_answer_is_lost_with_its_window(answered: Workspace) -> None:
-    chat = answered.chats_dir / "garden.txt"
+def test_a_correction_is_lost_with_its_window(corrected: Workspace) -> None:
+    chat = corrected.chats_dir / "garden.txt"
     chat.write_text(chat.read_text("utf-8").replace("09:00", "09:01", 1), encoding="utf-8")
-    run(answered.root)
-    labels = gather_labels(open_workspace(answered.root))
+    run(corrected.root)
+    labels = gather_labels(open_workspace(corrected.root))
     assert (labels.lost, labels.refused) == (2, {})
 
 
-def test_answers_are_forgotten_with_what_they_are_about(answered: Workspace) -> None:
-    done = forget(answered, "document", UNLINKED)
+def test_corrections_are_forgotten_with_what_they_are_about(corrected: Workspace) -> None:
+    done = forget(corrected, "document", UNLINKED)
     assert done.search.found == {}
-    assert set(read_answers(answered.answers).values()) == {"absent"}
-    done = forget(open_workspace(answered.root), "conversation", "garden")
+    assert set(read_corrections(corrected.corrections).values()) == {"absent"}
+    done = forget(open_workspace(corrected.root), "conversation", "garden")
     assert done.search.found == {}
-    assert read_answers(answered.answers) == {}
+    assert read_corrections(corrected.corrections) == {}
 
 
 @pytest.mark.parametrize(
     "content",
-    ["[]", '{"answers": [{"window_id": "w"}]}', '{"answers": [', '{"answers": 1}', "[" * 100_000],
+    ["[]", '{"corrections": [{"window_id": "w"}]}', '{"corrections": [', '{"corrections": 1}', "[" * 100_000],
     ids=["list", "field", "end", "number", "depth"],
 )
-def test_damaged_answers_are_an_error(answered: Workspace, content: str) -> None:
-    answered.answers.write_text(content, encoding="utf-8")
-    with raises(WorkspaceError, "damaged_record", path=answered.answers):
-        gather_labels(answered)
+def test_damaged_corrections_are_an_error(corrected: Workspace, content: str) -> None:
+    corrected.corrections.write_text(content, encoding="utf-8")
+    with raises(WorkspaceError, "damaged_record", path=corrected.corrections):
+        gather_labels(corrected)
 
 
-def test_the_command_records_and_takes_back(answered: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = str(answered.root)
+def test_the_command_records_and_takes_back(corrected: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(corrected.root)
 
     def explain(*words: str) -> dict[str, object]:
         found: dict[str, object] = json.loads(run_cli("explain", DAY, *words, "-w", root, "--json").stdout)[
