@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 AUDIT := .audit
 DEMO := .demo
-EXTRAS := code dagster drive gemini ibis mcp office otel remote
+EXTRAS := code dagster drive gemini ibis mcp office otel remote serve
 WORKSPACE ?= $(DEMO)
 PORT ?= 3000
 
