@@ -193,6 +193,10 @@ class PrivacyError(BackstoryError, PermissionError):
     """A real name passed the point where only pseudonyms are allowed."""
 
 
+class AccountError(BackstoryError, RuntimeError):
+    """The file of the service's accounts, or the key file of its tenants' keys, is damaged, exposed or not usable."""
+
+
 class RunHistoryError(BackstoryError, RuntimeError):
     """The history of runs and of what they spent is damaged, or cannot be written."""
 

@@ -23,6 +23,7 @@ Extra: TypeAlias = Literal[
     "openvino",
     "otel",
     "remote",
+    "serve",
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
@@ -43,6 +44,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
     "remote": ("fsspec", "aiohttp"),
+    "serve": ("cryptography", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip
 """The modules that each extra installs."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from backstory.base.errors import MissingExtraError
 from backstory.base.extras import MODULES, Extra, is_installed, require_extra
@@ -25,12 +26,14 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert sorted(MODULES) == sorted(declared())
 
 
-@pytest.mark.parametrize("extra", ["dagster", "drive", "gemini", "ibis", "mcp", "office", "otel", "remote"])
+@pytest.mark.parametrize(
+    "extra", ["dagster", "drive", "gemini", "ibis", "mcp", "office", "otel", "remote", "serve"]
+)
 def test_the_modules_of_an_extra_come_from_its_requirements(extra: Extra) -> None:
-    required = {Requirement(line).name for line in declared()[extra]}
+    required = {canonicalize_name(Requirement(line).name) for line in declared()[extra]}
     providers = packages_distributions()
     for module in MODULES[extra]:
-        assert required & set(providers[module.split(".")[0]])
+        assert required & {canonicalize_name(name) for name in providers[module.split(".")[0]]}
     assert is_installed(extra)
     require_extra(extra, "Nothing", "do nothing")
 

@@ -72,6 +72,7 @@ USES: Final[dict[Extra, tuple[str, ...]]] = {
         "import sys; from backstory.interfaces.cli.app import app; app(['mcp'], standalone_mode=False)",
         ASK_TOOL,
     ),
+    "serve": ("import backstory.interfaces.service",),
 }
 """Programs that need an extra."""
 

@@ -1,0 +1,182 @@
+"""Users, tokens and roles: who is let in, for how long, and what the file of accounts holds of a token."""
+
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import AccountError, InputError
+from backstory.interfaces.service.accounts import TOKEN_PREFIX, Accounts
+from tests.errors import raises
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def accounts(tmp_path: Path) -> Accounts:
+    """Accounts with the users anna and ben."""
+    made = Accounts(tmp_path / "service.db")
+    made.add_user("anna", now=NOW)
+    made.add_user("ben", now=NOW)
+    return made
+
+
+def read_files(accounts: Accounts) -> bytes:
+    folder = accounts.database.path.parent
+    return b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+
+
+def test_a_token_names_its_user_with_their_roles(accounts: Accounts) -> None:
+    accounts.grant("anna", "garden", "editor")
+    accounts.grant("anna", "kitchen", "reader")
+    accounts.grant("ben", "cellar", "owner")
+    token = accounts.make_token("anna")
+    caller = accounts.authenticate(token)
+    assert caller is not None
+    assert (caller.name, dict(caller.roles)) == ("anna", {"garden": "editor", "kitchen": "reader"})
+    [listed] = accounts.list_tokens()
+    assert (listed.token_id, listed.user, listed.expires_at) == (caller.token_id, "anna", None)
+    allowed = [caller.may("garden", role) for role in ("reader", "editor", "owner")]
+    assert allowed == [True, True, False]
+    assert not caller.may("cellar", "reader")
+
+
+def test_a_token_is_long_and_only_its_hash_is_stored(accounts: Accounts) -> None:
+    tokens = {accounts.make_token("anna") for _ in range(20)}
+    assert len(tokens) == 20
+    stored = read_files(accounts)
+    for token in tokens:
+        secret = token.removeprefix(TOKEN_PREFIX)
+        assert token.startswith(TOKEN_PREFIX)
+        assert len(secret) == 43
+        assert secret.encode() not in stored
+    assert stat.S_IMODE(accounts.database.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "change", [str.upper, str.lower, lambda token: token[:-1], lambda token: f"{token} "]
+)
+def test_a_token_that_differs_at_all_is_refused(accounts: Accounts, change: Callable[[str], str]) -> None:
+    token = accounts.make_token("anna")
+    assert change(token) != token
+    assert accounts.authenticate(change(token)) is None
+
+
+@pytest.mark.parametrize(
+    "guess", ["", "bst_", "%", "_" * 47, "' OR 1=1 --", "bst_\x00", "\udce9", "é" * 47, "a" * 100_000]
+)
+def test_what_is_no_token_is_refused(accounts: Accounts, guess: str) -> None:
+    accounts.make_token("anna")
+    assert accounts.authenticate(guess) is None
+
+
+def test_nobody_is_let_in_before_there_is_a_file(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path / "service.db")
+    assert accounts.authenticate("bst_anything") is None
+    assert accounts.list_users() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_token_ends_on_its_day(accounts: Accounts) -> None:
+    token = accounts.make_token("anna", days=30, now=NOW)
+    end = NOW + timedelta(days=30)
+    assert accounts.authenticate(token, now=end - timedelta(seconds=1)) is not None
+    assert accounts.authenticate(token, now=end) is None
+    assert [listed.expires_at for listed in accounts.list_tokens()] == [end]
+
+
+@pytest.mark.parametrize("days", [0, -1, 10**9])
+def test_an_impossible_number_of_days_is_refused(accounts: Accounts, days: int) -> None:
+    with raises(InputError, "bad_days", days=days):
+        accounts.make_token("anna", days=days)
+    assert accounts.list_tokens() == []
+
+
+def test_a_revoked_token_is_refused_at_once_and_by_every_process(accounts: Accounts) -> None:
+    first, second = accounts.make_token("anna"), accounts.make_token("anna")
+    caller = accounts.authenticate(first)
+    assert caller is not None
+    Accounts(accounts.database.path).revoke_token(caller.token_id)
+    assert accounts.authenticate(first) is None
+    assert accounts.authenticate(second) is not None
+    with raises(InputError, "unknown_token", name=caller.token_id):
+        accounts.revoke_token(caller.token_id)
+
+
+def test_a_role_that_is_taken_back_ends_with_the_next_request(accounts: Accounts) -> None:
+    accounts.grant("anna", "garden", "reader")
+    accounts.grant("anna", "garden", "owner")
+    token = accounts.make_token("anna")
+    caller = accounts.authenticate(token)
+    assert caller is not None
+    assert caller.may("garden", "owner")
+    accounts.revoke("anna", "garden")
+    caller = accounts.authenticate(token)
+    assert caller is not None
+    assert dict(caller.roles) == {}
+    with raises(InputError, "no_role", name="anna", tenant="garden"):
+        accounts.revoke("anna", "garden")
+
+
+def test_a_removed_user_is_gone_and_a_later_one_of_the_same_name_is_another(accounts: Accounts) -> None:
+    accounts.grant("anna", "garden", "owner")
+    token = accounts.make_token("anna")
+    former = accounts.authenticate(token)
+    assert former is not None
+    accounts.remove_user("anna")
+    assert accounts.authenticate(token) is None
+    assert accounts.list_tokens() == []
+    assert accounts.add_user("anna") != former.user_id
+    later = accounts.authenticate(accounts.make_token("anna"))
+    assert later is not None
+    assert dict(later.roles) == {}
+    assert {user.name for user in accounts.list_users()} == {"anna", "ben"}
+
+
+def test_a_later_tenant_of_the_same_name_begins_without_roles(accounts: Accounts) -> None:
+    for user in ("anna", "ben"):
+        accounts.grant(user, "garden", "owner")
+        accounts.grant(user, "kitchen", "reader")
+    accounts.forget_tenant("garden")
+    assert [dict(user.roles) for user in accounts.list_users()] == [{"kitchen": "reader"}] * 2
+
+
+NO_NAMES = ["", ".", "..", "a/b", "a\\b", "a b", "a\n", "ａnna", "аnna", "a'", 'a"', "a%", "a*", "a\x00"]
+
+
+@pytest.mark.parametrize("name", [*NO_NAMES, "-a", "A", "a" * 101])
+def test_a_name_that_could_be_taken_for_another_or_for_a_pattern_is_refused(
+    accounts: Accounts, name: str
+) -> None:
+    with raises(InputError, "bad_user_name", name=name):
+        accounts.add_user(name)
+
+
+@pytest.mark.parametrize("tenant", [*NO_NAMES, "-a", "A", "a.b", "a_b", "a" * 64])
+def test_a_role_is_granted_only_in_what_can_be_a_tenant(accounts: Accounts, tenant: str) -> None:
+    with raises(InputError, "bad_tenant_name", name=tenant):
+        accounts.grant("anna", tenant, "reader")
+
+
+def test_what_is_unknown_is_named(accounts: Accounts) -> None:
+    with raises(InputError, "known_user", name="anna"):
+        accounts.add_user("anna")
+    with raises(InputError, "unknown_user", name="a%"):
+        accounts.make_token("a%")
+    with raises(InputError, "unknown_user", name="nobody"):
+        accounts.remove_user("nobody")
+    with raises(InputError, "unknown_role", name="admin"):
+        accounts.grant("anna", "garden", "admin")
+
+
+def test_a_damaged_file_lets_nobody_in_and_is_not_replaced(accounts: Accounts) -> None:
+    token = accounts.make_token("anna")
+    accounts.database.path.write_bytes(b"no database" * 1000)
+    before = accounts.database.path.read_bytes()
+    with raises(AccountError, "damaged_file"):
+        accounts.authenticate(token)
+    with raises(AccountError, "damaged_file"):
+        accounts.add_user("cleo")
+    assert accounts.database.path.read_bytes() == before
