@@ -19,24 +19,32 @@ _LOGGED_STEPS = 10
 Listener: TypeAlias = Callable[[str, int, int], None]
 """Called with the description of a step, the number of items done, and their total. It stops the step by an error."""
 
+NameListener: TypeAlias = Callable[[str], None]
+"""Called with the name of the item that a step begins, such as the path of a document."""
+
 _listener: ContextVar[Listener | None] = ContextVar("listener of progress", default=None)
+_name_listener: ContextVar[NameListener | None] = ContextVar("listener of names", default=None)
 _is_drawn: ContextVar[bool] = ContextVar("whether the listener draws progress", default=False)
 
 
 @contextmanager
-def listening(listener: Listener, *, draws: bool = False) -> Iterator[None]:
+def listening(
+    listener: Listener, *, draws: bool = False, names: NameListener | None = None
+) -> Iterator[None]:
     """Call a function at every progress of what this thread does meanwhile.
 
     Args:
         listener: The function.
         draws: Whether it shows a bar, so that the steps show none of their own.
+        names: Called with the name of each item before the progress that begins it; None for nobody.
     """
-    tokens = _listener.set(listener), _is_drawn.set(draws)
+    tokens = _listener.set(listener), _is_drawn.set(draws), _name_listener.set(names)
     try:
         yield
     finally:
         _listener.reset(tokens[0])
         _is_drawn.reset(tokens[1])
+        _name_listener.reset(tokens[2])
 
 
 def announce(label: str, done: int, total: int) -> None:
@@ -44,6 +52,13 @@ def announce(label: str, done: int, total: int) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(label, done, total)
+
+
+def announce_name(name: str) -> None:
+    """Report to whoever listens to names in this thread which item a step begins."""
+    listener = _name_listener.get()
+    if listener is not None:
+        listener(name)
 
 
 @contextmanager

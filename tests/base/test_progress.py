@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from backstory.base.progress import show_progress
+from backstory.base.progress import announce, announce_name, listening, show_progress
 
 
 class Terminal(io.StringIO):
@@ -62,3 +62,16 @@ def test_elsewhere_nothing_is_logged_when_nothing_is_to_be_done(
         progress(done, total)
 
     assert caplog.messages == []
+
+
+def test_the_name_of_an_item_reaches_who_listens_to_names_in_this_thread() -> None:
+    steps: list[object] = []
+    announce_name("before")
+    with listening(lambda *step: steps.append(step), names=steps.append):
+        announce_name("a.md")
+        announce("reading documents", 0, 2)
+        with listening(lambda *step: steps.append(step)):
+            announce_name("nobody listens")
+        announce_name("b.md")
+    announce_name("after")
+    assert steps == ["a.md", ("reading documents", 0, 2), "b.md"]

@@ -18,6 +18,7 @@ from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrErr
 from backstory.base.extras import is_installed
 from backstory.base.ids import digest, is_written
 from backstory.base.local_times import put_in_zone
+from backstory.base.progress import announce_name
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.archives import Archive
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -150,6 +151,7 @@ def read_listed_documents(
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
     for number, file in enumerate(listing.files):
+        announce_name(file.uri)
         if progress is not None:
             progress(number, len(listing.files))
         earlier = known.get(file.uri, {})

@@ -15,6 +15,7 @@ from typing import Final
 
 from backstory.base.errors import SourceError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
+from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
 from backstory.ingest.sources.remote_files import Remote, RemoteFile, RemoteListing
@@ -142,6 +143,8 @@ def _fetch(
             continue
         if file.stamp and stamps.get(path) == file.stamp:
             continue
+        announce_name(path)
+        announce("fetching files", fetched, len(listing.files))
         try:
             _download(folder, path, file, remote, most_bytes)
         except SourceError as error:

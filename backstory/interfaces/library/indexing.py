@@ -57,6 +57,7 @@ def make_corpus(workspace: Workspace) -> tuple[int, list[str]]:
             tables_made += 1
             announce(STEP_OF_TABLES, min(tables_made, len(CORPUS)), len(CORPUS))
 
+    announce(STEP_OF_TABLES, 0, len(CORPUS))
     request = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
     result = execute_run(workspace, request, on_progress)
     unfinished = [*filter(None, [result.waiting, result.stopped])]

@@ -500,7 +500,11 @@ class Library:
         return dumped
 
     def index(
-        self, paths: str | Path | Sequence[str | Path] | None = None, recursive: bool = True
+        self,
+        paths: str | Path | Sequence[str | Path] | None = None,
+        recursive: bool = True,
+        *,
+        accept_removals: bool = False,
     ) -> IndexReport:
         """Read files, and update the index of all files of the library.
 
@@ -510,6 +514,8 @@ class Library:
         Args:
             paths: A file or folder, or several; None for those that the library already knows.
             recursive: Whether subfolders are read as well.
+            accept_removals: Whether the index may lose its last documents. Otherwise the indexing fails where all files
+                are gone, since their disk may only not be mounted.
 
         Returns:
             The outcome of each file. A file that cannot be read fails alone.
@@ -519,7 +525,8 @@ class Library:
         """
         given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
         with self._changing:
-            return self._keep(self._change().index(given, recursive=recursive))
+            change = self._change()
+            return self._keep(change.index(given, recursive=recursive, accept_removals=accept_removals))
 
     def add(
         self,

@@ -45,7 +45,9 @@ class Change:
     reader: CorpusReader
     started: float
 
-    def index(self, paths: Sequence[str | Path], *, recursive: bool) -> IndexReport:
+    def index(
+        self, paths: Sequence[str | Path], *, recursive: bool, accept_removals: bool = False
+    ) -> IndexReport:
         """Read files and folders; see :meth:`backstory.interfaces.library.library.Library.index`."""
         places = [resolve_path(path) for path in paths]
         absent = next((path for path in places if not path.exists()), None)
@@ -61,7 +63,7 @@ class Change:
                 readmit(self.workspace, source.name, _ONLY_ITS_FILES)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
-        return self._make(Named(places))
+        return self._make(Named(places), accept_removals=accept_removals)
 
     def add(
         self,

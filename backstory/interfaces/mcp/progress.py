@@ -13,7 +13,8 @@ import anyio.to_thread
 from mcp.server.mcpserver import Context
 
 from backstory.base.errors import StoppedError
-from backstory.base.progress import STEP_OF_TABLES, listening
+from backstory.base.progress import listening
+from backstory.interfaces.library.indexing_place import IndexingPlace
 
 _T = TypeVar("_T")
 
@@ -24,20 +25,16 @@ class _Listener:
     def __init__(self, context: Context[Any, Any]) -> None:
         self.is_cancelled = threading.Event()
         self._context = context
-        self._tables, self._total, self._told = 0, 1, -1.0
+        self._place = IndexingPlace()
 
     def __call__(self, label: str, done: int, total: int) -> None:
         if self.is_cancelled.is_set():
             raise StoppedError("the call was cancelled; what was made is kept, and the same call resumes")
-        if label == STEP_OF_TABLES:
-            self._tables, self._total = done, total
-            place = float(done)
-        else:
-            # A step is a part of one table, which itself counts when it is made.
-            place = self._tables + (done / total if total else 1) * 0.99
-        if place > self._told:
-            self._told = place
-            tell = partial(self._context.report_progress, place, self._total, f"{label}: {done} of {total}")
+        if self._place.move(label, done, total):
+            place = self._place
+            tell = partial(
+                self._context.report_progress, place.done, place.total, f"{label}: {done} of {total}"
+            )
             anyio.from_thread.run(tell)
 
 
