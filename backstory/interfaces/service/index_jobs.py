@@ -1,0 +1,213 @@
+"""Works on the index jobs of all tenants, in threads of the service."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, Protocol
+
+from backstory.base.errors import BackstoryError, StoppedError
+from backstory.base.progress import STEP_OF_TABLES, listening
+from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import IndexReport
+from backstory.interfaces.service.job_store import Job, JobProgress, JobStore, JobTurn
+
+logger = logging.getLogger(__name__)
+
+_THREADS: Final = 2
+"""Tenants that are indexed at a time, so that the first indexing of a large one holds up no other."""
+
+_SECONDS_BETWEEN_RECORDS: Final = 0.2
+_COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "documents", "chunks", "embedded")
+
+
+class TenantLibraries(Protocol):
+    """The workspaces of the tenants."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all tenants."""
+
+    def folder(self, name: str) -> Path:
+        """Return the workspace of a tenant."""
+
+    def entering(self, name: str) -> AbstractContextManager[Library]:
+        """Lend the library of a tenant, which stays open meanwhile."""
+
+
+class IndexJobs:
+    """The index jobs of all tenants: one at a time for each, and a few at a time in all.
+
+    A job that was under way when the process ended is begun again by the next :meth:`start`. Since an indexing only
+    makes what is missing, it goes on where it was.
+    """
+
+    def __init__(self, tenants: TenantLibraries, *, threads: int = _THREADS) -> None:
+        """Prepare the threads; :meth:`start` starts them.
+
+        Args:
+            tenants: The workspaces. No other process works on jobs of them.
+            threads: Tenants that are indexed at a time.
+        """
+        self._tenants = tenants
+        self._changed = threading.Condition()
+        self._stores: dict[str, JobStore] = {}
+        self._waiting: list[str] = []
+        self._running: set[str] = set()
+        self._is_closing = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"index-jobs-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Begin to work, first on what an earlier process left."""
+        for tenant in self._tenants.names():
+            if self.store(tenant).current() is not None:
+                self._enqueue(tenant)
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop the jobs that are under way at their next step, and wait for it; they stay pending."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def store(self, tenant: str) -> JobStore:
+        """Return the jobs of a tenant."""
+        with self._changed:
+            if tenant not in self._stores:
+                self._stores[tenant] = JobStore(self._tenants.folder(tenant) / ".backstory")
+            return self._stores[tenant]
+
+    def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
+        """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
+        job = self.store(tenant).request(user_id, accepts_removals=accepts_removals)
+        self._enqueue(tenant)
+        return job
+
+    def cancel(self, tenant: str, job_id: str) -> Job:
+        """Cancel a job, which stops at its next file or step.
+
+        Raises:
+            InputError: There is no such job, or it has ended.
+        """
+        return self.store(tenant).cancel(job_id)
+
+    def abandon(self, tenant: str) -> None:
+        """Cancel the job of a tenant, and wait until nothing works on it, since the tenant is to be removed."""
+        current = self.store(tenant).current()
+        if current is not None:
+            self.cancel(tenant, current.job_id)
+        with self._changed:
+            self._changed.wait_for(lambda: tenant not in self._running)
+            self._stores.pop(tenant, None)
+
+    def wait(self, tenant: str) -> None:
+        """Wait until no job of a tenant is pending or under way."""
+        with self._changed:
+            self._changed.wait_for(lambda: tenant not in self._running and tenant not in self._waiting)
+
+    def _enqueue(self, tenant: str) -> None:
+        with self._changed:
+            if tenant not in self._waiting:
+                self._waiting.append(tenant)
+            self._changed.notify_all()
+
+    def _serve(self) -> None:
+        while (tenant := self._next()) is not None:
+            try:
+                self._work(tenant)
+            except Exception:  # a thread that ended would leave every later job pending
+                logger.exception("the jobs of a tenant could not be worked on")
+            finally:
+                with self._changed:
+                    self._running.remove(tenant)
+                    self._changed.notify_all()
+
+    def _next(self) -> str | None:
+        """Wait for a tenant that nothing works on; None at the end."""
+        with self._changed:
+            while True:
+                if self._is_closing:
+                    return None
+                free = next((name for name in self._waiting if name not in self._running), None)
+                if free is not None:
+                    self._waiting.remove(free)
+                    self._running.add(free)
+                    return free
+                self._changed.wait()
+
+    def _work(self, tenant: str) -> None:
+        store = self.store(tenant)
+        store.resume()
+        while not self._is_closing and (turn := store.take()) is not None:
+            self._index(tenant, store, turn)
+
+    def _index(self, tenant: str, store: JobStore, turn: JobTurn) -> None:
+        """Go over the files of a tenant once, and record what became of the job."""
+        listener = _JobListener(store, turn.job_id, lambda: self._is_closing)
+        report: IndexReport | None = None
+        code, failure = "failed_steps", ""
+        try:
+            with self._tenants.entering(tenant) as library:
+                with listening(listener, draws=True, names=listener.begin):
+                    report = library.index(accept_removals=turn.accepts_removals)
+                failure = "; ".join(report.failures)
+        except BackstoryError as error:
+            code, failure = error.code, str(error)
+        except Exception:  # as above; the log needs the traceback, and the caller gets no internals
+            logger.exception("an index job failed job=%s", turn.job_id)
+            code, failure = "internal", "an unexpected error; the log of the service has its traceback"
+        if listener.is_stopped and self._is_closing:
+            store.put_back(turn.job_id)
+        elif failure or report is None:
+            root = f"{self._tenants.folder(tenant)}/"
+            store.fail(turn.job_id, code, failure.replace(root, ""))
+        else:
+            store.complete(turn.job_id, {name: int(getattr(report, name)) for name in _COUNTS})
+        logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+
+
+class _JobListener:
+    """Records the progress of a job now and then, and stops it at its next step where it was cancelled."""
+
+    def __init__(self, store: JobStore, job_id: str, is_closing: Callable[[], bool]) -> None:
+        self.is_stopped = False
+        self._store = store
+        self._job_id = job_id
+        self._is_closing = is_closing
+        self._place = IndexingPlace()
+        self._file: str | None = None
+        self._step: str | None = None
+        self._recorded = 0.0
+
+    def begin(self, name: str) -> None:
+        """Note the file that is read next."""
+        self._file = name
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        self._place.move(label, done, total)
+        if self._is_closing():
+            self._stop()
+        if label == STEP_OF_TABLES:
+            self._file = None
+        moment = time.monotonic()
+        if label == self._step and moment - self._recorded < _SECONDS_BETWEEN_RECORDS:
+            return
+        self._step, self._recorded = label, moment
+        percent = round(100 * self._place.share, 1)
+        if not self._store.advance(self._job_id, JobProgress(percent, label, done, total, self._file)):
+            self._stop()
+
+    def _stop(self) -> None:
+        self.is_stopped = True
+        raise StoppedError("the job was stopped; what was made stays, and the next one goes on from there")

@@ -1,0 +1,345 @@
+"""The index jobs of one tenant, in a database of its workspace, so that they survive a restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from uuid import uuid4
+
+from pydantic import Field
+
+from backstory.base.errors import InputError, RunHistoryError
+from backstory.base.sqlite import Database, Session
+from backstory.interfaces.library.results import Result
+
+JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]
+
+JOBS_FILE: Final = "jobs.db"
+"""Name of the file in the folder ``.backstory`` of a workspace."""
+
+MOST_ATTEMPTS: Final = 3
+"""Times that a job may end the process that works on it; then it has failed."""
+
+_KEPT: Final = 200
+"""Jobs that are kept, the latest ones."""
+
+_ADDED_UP: Final = ("indexed", "removed", "embedded")
+"""Counts of which each pass of a job has its own share."""
+
+_SCHEMA = """
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY,
+    job_id TEXT NOT NULL UNIQUE,
+    active INTEGER UNIQUE CHECK (active = 1),
+    state TEXT NOT NULL,
+    requested_by TEXT NOT NULL,
+    requested_at TEXT NOT NULL,
+    started_at TEXT,
+    ended_at TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    accepts_removals INTEGER NOT NULL,
+    again INTEGER NOT NULL DEFAULT 0,
+    percent REAL NOT NULL DEFAULT 0,
+    step TEXT,
+    done INTEGER NOT NULL DEFAULT 0,
+    total INTEGER NOT NULL DEFAULT 0,
+    file TEXT,
+    counts TEXT NOT NULL DEFAULT '{}',
+    failure_code TEXT,
+    failure TEXT
+);
+"""
+_SHOWN: Final = (
+    *("job_id", "state", "requested_by", "requested_at", "started_at", "ended_at", "attempts"),
+    *("percent", "step", "done", "total", "file", "counts", "failure_code", "failure"),
+)
+_SELECT: Final = f"SELECT {', '.join(_SHOWN)} FROM jobs"  # noqa: S608 - names of this module
+
+
+class Job(Result):
+    """One indexing of the documents of a tenant."""
+
+    job_id: str = Field(description="Its id.")
+    state: JobState = Field(
+        description="PENDING: it waits for its turn; PROCESSING: it is under way; COMPLETED: the index holds all files "
+        "as they were when it was last requested; FAILED: see `failure`; CANCELLED: a person has cancelled it, and it "
+        "stops at its next file. What was made stays, and the next job goes on from there."
+    )
+    requested_by: str = Field(description="Id of the user who has requested it.")
+    requested_at: datetime = Field(description="When that was, UTC.")
+    started_at: datetime | None = Field(description="When it began; null if it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null if it has not.")
+    attempts: int = Field(description="Times that it was begun: once more after the service was killed.")
+    percent: float = Field(description="How much is done, from 0 to 100; it never goes back.")
+    step: str | None = Field(description="What it is doing, in words; null if nothing.")
+    done: int = Field(description="Finished items of the step, such as files or chunks.")
+    total: int = Field(description="All items of the step.")
+    file: str | None = Field(description="The file that it reads; null if none.")
+    counts: dict[str, int] = Field(
+        description="Files by outcome (indexed, unchanged, failed, skipped, removed), documents and chunks "
+        "of the index, and texts that were embedded; empty before the end."
+    )
+    failure_code: str | None = Field(description="Code of the cause of a failure; null if it has not failed.")
+    failure: str | None = Field(description="Why it failed, and what to do; kept of the latest job only.")
+
+
+class JobTurn(NamedTuple):
+    """A job that is to be worked on now, and whether the index may lose its last documents by it."""
+
+    job_id: str
+    accepts_removals: bool
+
+
+class JobProgress(NamedTuple):
+    """Where a job stands; see the fields of :class:`Job`."""
+
+    percent: float
+    step: str | None
+    done: int
+    total: int
+    file: str | None
+
+
+class JobStore:
+    """The jobs of one tenant. At most one of them is pending or under way; threads may share an object."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name the file; nothing is read or written yet.
+
+        Args:
+            folder: Folder ``.backstory`` of the workspace.
+        """
+        self._file = Database(
+            folder / JOBS_FILE,
+            _SCHEMA,
+            name="the list of index jobs",
+            remedy="the service moves it aside and begins another; no document is lost with it",
+            error=RunHistoryError,
+            private=True,
+        )
+
+    def request(self, user_id: str, *, accepts_removals: bool = False) -> Job:
+        """Request an indexing of all files as they are now.
+
+        Args:
+            user_id: Who requests it.
+            accepts_removals: Whether the index may lose its last documents, as after a file was deleted.
+
+        Returns:
+            The active job if there is one, which then goes over the files once more; otherwise another one.
+        """
+
+        def act() -> Job:
+            with self._file.writing() as session:
+                active = _find_active(session)
+                if active is None:
+                    return self._begin(session, user_id, accepts_removals=accepts_removals)
+                session.execute(
+                    "UPDATE jobs SET again = (state = 'PROCESSING'), accepts_removals = max(accepts_removals, ?) "
+                    "WHERE active = 1",
+                    (accepts_removals,),
+                )
+                return active
+
+        return self._file.mend(act)
+
+    def current(self) -> Job | None:
+        """Return the job that is pending or under way; None without one."""
+        with self._file.reading() as session:
+            return _find_active(session)
+
+    def read(self, job_id: str) -> Job:
+        """Return a job.
+
+        Raises:
+            InputError: There is no such job.
+        """
+        with self._file.reading() as session:
+            return _find(session, job_id)
+
+    def list_jobs(self, limit: int, offset: int = 0) -> tuple[list[Job], int]:
+        """List jobs, the latest first.
+
+        Args:
+            limit: Most jobs.
+            offset: Jobs to skip.
+
+        Returns:
+            The jobs, and the number of all.
+        """
+        with self._file.reading() as session:
+            rows = session.execute(f"{_SELECT} ORDER BY number DESC LIMIT ? OFFSET ?", (limit, offset))
+            jobs = [_read(row) for row in rows]
+            return jobs, session.execute("SELECT count(*) FROM jobs").fetchone()[0]
+
+    def cancel(self, job_id: str) -> Job:
+        """Cancel a job that has not ended.
+
+        Raises:
+            InputError: There is no such job, or it has ended.
+        """
+        with self._file.writing() as session:
+            job = _find(session, job_id)
+            if job.state not in ("PENDING", "PROCESSING"):
+                raise InputError(
+                    f"the job {job_id} has ended ({job.state}), so it cannot be cancelled",
+                    code="job_ended",
+                    job_id=job_id,
+                    state=job.state,
+                )
+            _end(session, job_id, "CANCELLED")
+            return _find(session, job_id)
+
+    def resume(self) -> Job | None:
+        """Make the job of a process that is gone pending again, and return the active job.
+
+        The caller is the only process that works on these jobs. A job that was begun :data:`MOST_ATTEMPTS` times and
+        never ended has failed.
+        """
+
+        def act() -> Job | None:
+            with self._file.writing() as session:
+                active = _find_active(session)
+                if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
+                    _fail(
+                        session,
+                        active.job_id,
+                        "killed",
+                        f"the process that worked on it ended {active.attempts} times before the job did; the log of "
+                        "the service may say why, such as too little memory",
+                    )
+                session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
+                return _find_active(session)
+
+        return self._file.mend(act) if self._file.path.exists() else None
+
+    def take(self) -> JobTurn | None:
+        """Begin the pending job; None without one."""
+        with self._file.writing() as session:
+            row = session.execute(
+                "UPDATE jobs SET state = 'PROCESSING', attempts = attempts + 1, again = 0, "
+                "started_at = coalesce(started_at, ?) WHERE active = 1 AND state = 'PENDING' "
+                "RETURNING job_id, accepts_removals",
+                (_now(),),
+            ).fetchone()
+            return None if row is None else JobTurn(row[0], bool(row[1]))
+
+    def put_back(self, job_id: str) -> None:
+        """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
+        with self._file.writing() as session:
+            session.execute(
+                "UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL "
+                "WHERE job_id = ? AND state = 'PROCESSING'",
+                (job_id,),
+            )
+
+    def advance(self, job_id: str, progress: JobProgress) -> bool:
+        """Record where a job stands, and return whether it is still under way."""
+        with self._file.writing() as session:
+            changed = session.execute(
+                "UPDATE jobs SET percent = max(percent, ?), step = ?, done = ?, total = ?, file = ? "
+                "WHERE job_id = ? AND state = 'PROCESSING'",
+                (*progress, job_id),
+            )
+            return changed.rowcount == 1
+
+    def complete(self, job_id: str, counts: Mapping[str, int]) -> bool:
+        """Record a finished pass over the files. A job that was requested meanwhile becomes pending for another one.
+
+        Args:
+            job_id: The job.
+            counts: The counts of the pass.
+
+        Returns:
+            Whether the job is completed.
+        """
+        with self._file.writing() as session:
+            row = session.execute(
+                "SELECT counts, again FROM jobs WHERE job_id = ? AND state = 'PROCESSING'", (job_id,)
+            ).fetchone()
+            if row is None:  # it was cancelled during its last step
+                return False
+            former, again = json.loads(row[0]), bool(row[1])
+            added = {name: former.get(name, 0) + counts.get(name, 0) for name in _ADDED_UP}
+            session.execute(
+                "UPDATE jobs SET counts = ? WHERE job_id = ?", (json.dumps({**counts, **added}), job_id)
+            )
+            if again:
+                session.execute(
+                    "UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE job_id = ?",
+                    (job_id,),
+                )
+                return False
+            _end(session, job_id, "COMPLETED")
+            session.execute("UPDATE jobs SET percent = 100 WHERE job_id = ?", (job_id,))
+            return True
+
+    def fail(self, job_id: str, code: str, failure: str) -> None:
+        """Record that a job has failed, unless it was cancelled.
+
+        Args:
+            job_id: The job.
+            code: Code of the cause.
+            failure: Why, and what to do.
+        """
+        with self._file.writing() as session:
+            _fail(session, job_id, code, failure)
+
+    def _begin(self, session: Session, user_id: str, *, accepts_removals: bool) -> Job:
+        # A failure may name a file of which nothing is to be left; so may those that were not carried out.
+        session.execute("UPDATE jobs SET failure = NULL WHERE failure IS NOT NULL")
+        [(left,)] = session.execute(
+            "SELECT coalesce(max(accepts_removals), 0) FROM jobs WHERE number > "
+            "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0)"
+        ).fetchall()
+        job_id = uuid4().hex
+        session.execute(
+            "INSERT INTO jobs (job_id, active, state, requested_by, requested_at, accepts_removals) "
+            "VALUES (?, 1, 'PENDING', ?, ?, ?)",
+            (job_id, user_id, _now(), bool(left) or accepts_removals),
+        )
+        session.execute(
+            "DELETE FROM jobs WHERE number <= (SELECT max(number) FROM jobs) - ? AND active IS NULL", (_KEPT,)
+        )
+        return _find(session, job_id)
+
+
+def _end(session: Session, job_id: str, state: JobState) -> None:
+    session.execute(
+        "UPDATE jobs SET state = ?, active = NULL, again = 0, ended_at = ?, step = NULL, done = 0, total = 0, "
+        "file = NULL WHERE job_id = ?",
+        (state, _now(), job_id),
+    )
+
+
+def _fail(session: Session, job_id: str, code: str, failure: str) -> None:
+    changed = session.execute(
+        "UPDATE jobs SET failure_code = ?, failure = ? WHERE job_id = ? AND active = 1",
+        (code, failure, job_id),
+    )
+    if changed.rowcount:
+        _end(session, job_id, "FAILED")
+
+
+def _find_active(session: Session) -> Job | None:
+    row = session.execute(f"{_SELECT} WHERE active = 1").fetchone()
+    return None if row is None else _read(row)
+
+
+def _find(session: Session, job_id: str) -> Job:
+    row = session.execute(f"{_SELECT} WHERE job_id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise InputError(f"there is no job {job_id!r}", code="unknown_job", job_id=job_id)
+    return _read(row)
+
+
+def _read(row: tuple[Any, ...]) -> Job:
+    fields = dict(zip(_SHOWN, row, strict=True))
+    return Job(**{**fields, "counts": json.loads(fields["counts"])})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
