@@ -12,7 +12,8 @@ from typing import IO
 import fsspec
 import pytest
 
-from backstory.base.errors import SettingsError, SourceError
+from backstory.base.errors import SettingsError, SourceError, StoppedError
+from backstory.base.progress import listening
 from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import is_unlisted
@@ -275,6 +276,23 @@ def test_a_fetch_that_was_killed_leaves_whole_files_only(tmp_path: Path) -> None
     assert copies(tmp_path) == {"a.md": b"# First\n"}
     update_mirror(tmp_path, "x", Scripted(contents), FileRules(), MOST)
     assert copies(tmp_path) == contents
+
+
+def test_a_fetch_can_be_stopped_before_any_file(tmp_path: Path) -> None:
+    names: list[str] = []
+
+    def stop(step: str, done: int, total: int) -> None:
+        assert (step, total) == ("fetching files", 2)
+        if done == 1:
+            raise StoppedError("enough; go on later")
+
+    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"})
+    with pytest.raises(StoppedError), listening(stop, names=names.append):
+        update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    assert names == ["a.md", "b.md"]
+    assert copies(tmp_path) == {"a.md": b"# First\n"}
+    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    assert copies(tmp_path) == remote.contents
 
 
 def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path: Path) -> None:
