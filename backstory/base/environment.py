@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import SecretStr
 
@@ -13,6 +15,9 @@ from backstory.base.errors import AuthenticationError, WorkspaceError
 
 SETTINGS_FILE = "backstory.yaml"
 
+
+Keys: TypeAlias = Mapping[str, SecretStr]
+"""The keys of one workspace by their variables. Where they are given, the environment is asked for no key."""
 
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
@@ -32,6 +37,8 @@ SERVICE_KEY_VARIABLES = (
     OPENAI_KEY_VARIABLE,
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+STORED_VARIABLES = (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE)
+"""What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -98,29 +105,33 @@ def _find_above(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
 
 
-def read_api_key() -> SecretStr:
-    """Read the Gemini key from the environment, wrapped so that it is never printed.
+def read_api_key(keys: Keys | None = None) -> SecretStr:
+    """Read the Gemini key, wrapped so that it is never printed.
+
+    Args:
+        keys: The keys of the workspace; None for those of the environment.
 
     Raises:
-        AuthenticationError: No environment variable with the key is set, or what it holds is no key.
+        AuthenticationError: No variable with the key is set, or what it holds is no key.
     """
     for variable in KEY_VARIABLES:
-        if key := _read_key(variable):
+        if key := _read_key(variable, keys):
             return key
     raise AuthenticationError(
-        f"no Gemini key: set {' or '.join(KEY_VARIABLES)}, or choose another provider than gemini "
+        f"no Gemini key: {_say_how_to_set(KEY_VARIABLES, keys)}, or choose another provider than gemini "
         f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`",
         code="missing_key",
         variables=KEY_VARIABLES,
     )
 
 
-def read_service_key(variable: str, address: str) -> SecretStr | None:
+def read_service_key(variable: str, address: str, keys: Keys | None = None) -> SecretStr | None:
     """Read the key of an OpenAI-compatible service, wrapped so that it is never printed.
 
     Args:
         variable: The environment variable of the stage that calls the service.
         address: Where the key would be sent.
+        keys: The keys of the workspace; None for those of the environment.
 
     Returns:
         The value of the variable; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
@@ -128,22 +139,36 @@ def read_service_key(variable: str, address: str) -> SecretStr | None:
     Raises:
         AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
     """
-    if key := _read_key(variable):
+    if key := _read_key(variable, keys):
         return key
     if not is_openai(address):
         return None
-    if key := _read_key(OPENAI_KEY_VARIABLE):
+    if key := _read_key(OPENAI_KEY_VARIABLE, keys):
         return key
     raise AuthenticationError(
-        f"no key for OpenAI: set {variable} or {OPENAI_KEY_VARIABLE}, or set base_url of the service "
+        f"no key for OpenAI: {_say_how_to_set((variable, OPENAI_KEY_VARIABLE), keys)}, or set base_url of the service "
         "(services in backstory.yaml), such as http://127.0.0.1:11434/v1 for Ollama",
         code="missing_key",
         variables=(variable, OPENAI_KEY_VARIABLE),
     )
 
 
-def _read_key(variable: str) -> SecretStr | None:
-    value = os.environ.get(variable, "").strip()
+def _say_how_to_set(variables: tuple[str, ...], keys: Keys | None) -> str:
+    names = " or ".join(variables)
+    return f"set {names}" if keys is None else f"store {names} for this tenant by `backstory serve key set`"
+
+
+def read_key(text: str, variable: str) -> SecretStr | None:
+    """Read a key from a text, without the space around it; None if there is no other character.
+
+    Args:
+        text: Such as the value of an environment variable.
+        variable: The variable, which the error names.
+
+    Raises:
+        AuthenticationError: The text is no key.
+    """
+    value = text.strip()
     # No header can hold such a value, and an HTTP client's error would quote it escaped, where redaction misses it.
     if not value.isascii() or not value.isprintable() or " " in value:
         raise AuthenticationError(
@@ -152,6 +177,13 @@ def _read_key(variable: str) -> SecretStr | None:
             variable=variable,
         )
     return SecretStr(value) if value else None
+
+
+def _read_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
+    if keys is None:
+        return read_key(os.environ.get(variable, ""), variable)
+    stored = keys.get(variable)
+    return None if stored is None else read_key(stored.get_secret_value(), variable)
 
 
 def cache_folder() -> Path:
@@ -163,8 +195,20 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "backstory"
 
 
-def read_webhook() -> SecretStr | None:
-    """Return the address of the webhook that the environment names, wrapped so that it is never printed; else None."""
+def config_folder() -> Path:
+    """Return the folder of what the user configures outside of any workspace."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "backstory"
+
+
+def read_webhook(keys: Keys | None = None) -> SecretStr | None:
+    """Return the address of the webhook, wrapped so that it is never printed; None if there is none.
+
+    Args:
+        keys: The keys of the workspace; None for those of the environment.
+    """
+    if keys is not None:
+        return keys.get(WEBHOOK_VARIABLE)
     named = os.environ.get(WEBHOOK_VARIABLE, "").strip()
     return SecretStr(named) if named else None
 

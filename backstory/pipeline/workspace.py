@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.environment import SETTINGS_FILE, find_workspace
+from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
+from backstory.models.local_models import LocalModels
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.probability_map import ProbabilityMap
@@ -41,7 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Workspace(WorkspacePaths):
-    """Paths and settings of one workspace, and the resources that all stages share."""
+    """Paths and settings of one workspace, and the resources that all stages share.
+
+    Attributes:
+        keys: Its own keys; None for those of the environment.
+        models: The models of this machine that it shares with other workspaces; None for models of its own.
+    """
+
+    keys: Keys | None = field(default=None, repr=False, compare=False)
+    models: LocalModels | None = field(default=None, repr=False, compare=False)
 
     @property
     def has_chats(self) -> bool:
@@ -129,10 +138,10 @@ class Workspace(WorkspacePaths):
         """The embedder of the settings, opened once."""
         settings = self.located_settings.embedding
         if settings.paid_model is None:
-            return make_embedder(settings)
+            return make_embedder(settings) if self.models is None else self.models.open_embedder(settings)
         from backstory.pipeline.history.record import EMBEDDING
 
-        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model))
+        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model), self.keys)
 
     @cached_property
     def reranker(self) -> Reranker | None:
@@ -142,8 +151,8 @@ class Workspace(WorkspacePaths):
 
         settings = self.located_settings.rerank
         if settings.paid_model is None:
-            return make_reranker(settings)
-        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model))
+            return make_reranker(settings) if self.models is None else self.models.open_reranker(settings)
+        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model), self.keys)
 
     @cached_property
     def writer(self) -> Writer | None:
@@ -154,7 +163,7 @@ class Workspace(WorkspacePaths):
         settings = self.settings.writers
         if settings.paid_model is None:
             return make_writer(settings, self.root)
-        return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model))
+        return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model), self.keys)
 
     @cached_property
     def summarizer(self) -> Summarizer:
@@ -165,7 +174,8 @@ class Workspace(WorkspacePaths):
         settings = self.settings.summaries
         if settings.paid_model is None:
             return make_summarizer(settings, self.drafts)
-        return make_summarizer(settings, self.drafts, self.runs.meter(SUMMARIZING, settings.paid_model))
+        meter = self.runs.meter(SUMMARIZING, settings.paid_model)
+        return make_summarizer(settings, self.drafts, meter, self.keys)
 
     @cached_property
     def answer_models(self) -> AnswerModels | None:
@@ -179,7 +189,7 @@ class Workspace(WorkspacePaths):
 
         price = find_price(self.settings.costs, settings.paid_model)
         meter = self.runs.meter(ANSWERING, settings.paid_model)
-        return make_answer_models(settings, meter, partial(estimate_cost, price))
+        return make_answer_models(settings, meter, partial(estimate_cost, price), self.keys)
 
     @cached_property
     def judgements(self) -> JudgementCache:
@@ -268,12 +278,20 @@ class Workspace(WorkspacePaths):
         )
 
 
-def open_workspace(path: Path | None = None, *, accept_removals: bool = False) -> Workspace:
+def open_workspace(
+    path: Path | None = None,
+    *,
+    accept_removals: bool = False,
+    keys: Keys | None = None,
+    models: LocalModels | None = None,
+) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
     Args:
         path: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
+        keys: Its own keys; None for those of the environment.
+        models: The models of this machine that it shares with other workspaces; None for models of its own.
 
     Returns:
         The workspace.
@@ -284,7 +302,7 @@ def open_workspace(path: Path | None = None, *, accept_removals: bool = False) -
     """
     root = find_workspace(path)
     _require_usable_path(root)
-    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals)
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
     return workspace
 

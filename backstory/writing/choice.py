@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backstory.base.environment import Keys
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
@@ -21,6 +22,7 @@ def make_writer(
     settings: WriterSettings,
     root: Path,
     meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    keys: Keys | None = None,
 ) -> Writer | None:
     """Make the writer of the settings; None if no posts are written.
 
@@ -28,6 +30,7 @@ def make_writer(
         settings: The provider, its model and its limits.
         root: Folder of the workspace, which may hold a prompt or a writer of its own.
         meter: Counts what calls of a service use, within budgets.
+        keys: The keys of the workspace; None for those of the environment.
 
     Raises:
         SettingsError: The prompt or the writer of the workspace is absent or broken.
@@ -44,7 +47,7 @@ def make_writer(
     from backstory.models.services.connection import WRITERS
 
     return ModelWriter(
-        make_chat_model(settings, WRITERS, meter),
+        make_chat_model(settings, WRITERS, meter, keys),
         make_post_form(settings.max_output_tokens),
         prompt,
         max_characters=settings.max_characters,

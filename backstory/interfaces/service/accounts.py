@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from backstory.base.errors import InputError
 from backstory.base.sqlite import Database, Session
-from backstory.interfaces.service.accounts_file import open_accounts_file
+from backstory.interfaces.service.accounts_file import forget_tenant, open_accounts_file
 from backstory.interfaces.service.names import (
     Role,
     includes,
@@ -168,9 +168,9 @@ class Accounts:
             )
 
     def forget_tenant(self, tenant: str) -> None:
-        """Remove all roles in a tenant, so that a later one of the same name begins with none."""
+        """Remove all roles in a tenant and its keys, so that a later one of the same name begins with none."""
         with self.database.writing() as session:
-            session.execute("DELETE FROM roles WHERE tenant = ?", (tenant,))
+            forget_tenant(session, tenant)
 
     def make_token(self, user: str, *, days: int | None = None, now: datetime | None = None) -> str:
         """Make a token of a user. Only its hash is stored, so that it can be shown this once alone.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import AccountError
-from backstory.base.sqlite import Database
+from backstory.base.sqlite import Database, Session
 
 ACCOUNTS_FILE: Final = "service.db"
 """Its name in the folder of the service."""
@@ -37,6 +37,7 @@ CREATE TABLE sealed_keys (
     PRIMARY KEY (tenant, name)
 ) STRICT;
 """
+_OF_TENANTS: Final = ("roles", "sealed_keys")
 _APPLICATION_ID: Final = 0x62737372
 _VERSION: Final = 1
 
@@ -57,3 +58,24 @@ def open_accounts_file(path: Path) -> Database:
         synchronous="full",
         private=True,
     )
+
+
+def forget_tenant(session: Session, tenant: str) -> None:
+    """Remove the roles and the keys of a tenant, so that a later one of the same name begins with none."""
+    for table in _OF_TENANTS:
+        session.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - listed above
+
+
+def count_rows(session: Session, tenant: str) -> int:
+    """Count the roles and the keys of a tenant."""
+    counts = (
+        session.execute(f"SELECT count(*) FROM {table} WHERE tenant = ?", (tenant,)).fetchone()[0]  # noqa: S608 - listed
+        for table in _OF_TENANTS
+    )
+    return sum(counts)
+
+
+def read_sealed(session: Session, tenant: str) -> list[bytes]:
+    """Read the sealed keys of a tenant, as they are stored."""
+    rows = session.execute("SELECT sealed FROM sealed_keys WHERE tenant = ?", (tenant,)).fetchall()
+    return [sealed for (sealed,) in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from backstory.base.environment import cache_folder, read_api_key
+from backstory.base.environment import Keys, cache_folder, read_api_key
 from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.services.meter import CallMeter, Unmetered
@@ -21,12 +21,17 @@ _GEMINI_NAMESPACES = ("google-gla", "gemini")
 _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
 
 
-def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -> Embedder:  # noqa: B008 - immutable
+def make_embedder(
+    settings: EmbeddingSettings,
+    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    keys: Keys | None = None,
+) -> Embedder:
     """Make the embedder that the settings name.
 
     Args:
         settings: The provider, its model and its limits.
         meter: Counts what calls of a paid service use, within budgets.
+        keys: The keys of the workspace; None for those of the environment.
 
     Returns:
         The embedder. It loads its model or client when first used.
@@ -39,14 +44,14 @@ def make_embedder(settings: EmbeddingSettings, meter: CallMeter = Unmetered()) -
         from backstory.models.embeddings.gemini import GeminiEmbedder
         from backstory.models.services.gemini import GeminiAccess
 
-        return GeminiEmbedder(settings, access=GeminiAccess(meter=meter))
+        return GeminiEmbedder(settings, access=GeminiAccess(keys=keys, meter=meter))
     if settings.provider == "openai":
         from backstory.models.embeddings.openai import OpenAIEmbedder
         from backstory.models.embeddings.service import KnownWidths
         from backstory.models.services.connection import ServiceAccess
 
         widths = KnownWidths(cache_folder() / "embedding_widths.json")
-        return OpenAIEmbedder(settings, widths=widths, access=ServiceAccess(meter=meter))
+        return OpenAIEmbedder(settings, widths=widths, access=ServiceAccess(keys=keys, meter=meter))
     if settings.provider == "hashing":
         from backstory.models.embeddings.hashing import HashingEmbedder
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from backstory.base.environment import Keys
 from backstory.models.rerankers.protocol import Reranker
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.models import RerankSettings
 
 
-def make_reranker(settings: RerankSettings, meter: CallMeter = Unmetered()) -> Reranker | None:  # noqa: B008 - immutable
+def make_reranker(
+    settings: RerankSettings,
+    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    keys: Keys | None = None,
+) -> Reranker | None:
     """Make the reranker that the settings name.
 
     Args:
         settings: The provider, its model and its limits.
         meter: Counts what calls of a paid service use, within budgets.
+        keys: The keys of the workspace; None for those of the environment.
 
     Returns:
         The reranker, or None for the provider ``none``. It loads its model or client when first used.
@@ -31,5 +37,5 @@ def make_reranker(settings: RerankSettings, meter: CallMeter = Unmetered()) -> R
     from backstory.models.rerankers.llm_reranker import LLMReranker
     from backstory.models.services.connection import RERANKING
 
-    model = make_chat_model(settings, RERANKING, meter)
+    model = make_chat_model(settings, RERANKING, meter, keys)
     return LLMReranker(model, threads=settings.threads, meter=meter)

@@ -21,6 +21,7 @@ from backstory.base.environment import (
     RERANK_KEY_VARIABLE,
     SUMMARY_KEY_VARIABLE,
     WRITER_KEY_VARIABLE,
+    Keys,
 )
 from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
 from backstory.base.retry import TransientError, choose_delay, failure_of
@@ -100,7 +101,8 @@ class ServiceAccess:
     """What calls need besides the settings of their stage.
 
     Attributes:
-        api_key: The key; None reads it from the environment.
+        api_key: The key; None reads it from ``keys``.
+        keys: The keys of the workspace; None for those of the environment.
         limits_file: File of the rate limits that processes share; None for the one in the user's cache folder.
         meter: Counts what calls use, within budgets.
         clock: Gives monotonic seconds, the same in all processes.
@@ -108,6 +110,7 @@ class ServiceAccess:
     """
 
     api_key: SecretStr | None = None
+    keys: Keys | None = field(default=None, repr=False)
     limits_file: Path | None = None
     meter: CallMeter = field(default_factory=Unmetered)
     clock: Callable[[], float] = time.monotonic

@@ -134,7 +134,7 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
         from google import genai
         from google.genai.types import HttpOptions
 
-        self._api_key = self._api_key or read_api_key()
+        self._api_key = self._api_key or read_api_key(self._access.keys)
         return genai.Client(
             api_key=self._api_key.get_secret_value(),
             vertexai=False,

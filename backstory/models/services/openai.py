@@ -132,7 +132,7 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
         return httpx2.Client(timeout=self._settings.timeout_seconds, follow_redirects=False)
 
     def _read_key(self) -> SecretStr | None:
-        return read_service_key(self._stage.key_variable, self._address)
+        return read_service_key(self._stage.key_variable, self._address, self._access.keys)
 
     def _interpret(self, response: httpx2.Response) -> ModelError:
         """Convert an answer that is an error into an error of this library."""

@@ -142,7 +142,7 @@ def list_hooks(workspace: Workspace) -> dict[str, Send]:
         hooks["command"] = partial(
             run_command, settings.command, folder=workspace.root, timeout=settings.timeout_seconds
         )
-    address = read_webhook() or settings.webhook
+    address = read_webhook(workspace.keys) or settings.webhook
     if address is not None:
         hooks["webhook"] = partial(post, address, timeout=settings.timeout_seconds)
     return hooks

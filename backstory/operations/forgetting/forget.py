@@ -130,7 +130,9 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
     if any(list_partitions(workspace.tables, table) for table in TABLES):
-        fresh = open_workspace(workspace.root, accept_removals=True)
+        fresh = open_workspace(
+            workspace.root, accept_removals=True, keys=workspace.keys, models=workspace.models
+        )
         request = RunRequest(
             partitions=list_partitions(workspace.tables, "messages"),
             tables=list_tables(fresh),

@@ -128,7 +128,14 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
     """
     with TemporaryDirectory(prefix="backstory-") as folder:
         root = Path(folder)
-        scratch = ScratchWorkspace(root, workspace.settings, workspace.accept_removals, original=workspace)
+        scratch = ScratchWorkspace(
+            root,
+            workspace.settings,
+            workspace.accept_removals,
+            workspace.keys,
+            workspace.models,
+            original=workspace,
+        )
         is_made = workspace.tables.is_dir()
         with running(workspace.tables, "a copy for an estimate") if is_made else nullcontext():
             for made, copy in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backstory.base.environment import Keys
 from backstory.models.chat.choice import make_chat_model
 from backstory.models.chat.counted import PriceUsage
 from backstory.models.services.connection import ANSWERS
@@ -28,18 +29,21 @@ class AnswerModels:
     routes: bool
 
 
-def make_answer_models(settings: AnswerSettings, meter: CallMeter, price: PriceUsage) -> AnswerModels:
+def make_answer_models(
+    settings: AnswerSettings, meter: CallMeter, price: PriceUsage, keys: Keys | None = None
+) -> AnswerModels:
     """Make the models of settings that name a service.
 
     Args:
         settings: The provider, a service, with its model and its limits.
         meter: Counts what calls of a service use, within budgets.
         price: Estimates the price of what calls used.
+        keys: The keys of the workspace; None for those of the environment.
 
     Raises:
         MissingExtraError: The packages of the provider are not installed.
     """
-    model = make_chat_model(settings, ANSWERS, meter)
+    model = make_chat_model(settings, ANSWERS, meter, keys)
     most = settings.max_output_tokens
     return AnswerModels(
         ModelAnswerer(model, max_output_tokens=most, unsupported=settings.unsupported, price=price),

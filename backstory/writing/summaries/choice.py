@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backstory.base.environment import Keys
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache
@@ -13,6 +14,7 @@ def make_summarizer(
     settings: SummarySettings,
     drafts: DraftCache,
     meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    keys: Keys | None = None,
 ) -> Summarizer:
     """Make the summarizer of the settings.
 
@@ -20,6 +22,7 @@ def make_summarizer(
         settings: The provider, its model and its limits.
         drafts: Keeps what a model writes.
         meter: Counts what calls of a service use, within budgets.
+        keys: The keys of the workspace; None for those of the environment.
 
     Raises:
         MissingExtraError: The packages of the provider are not installed.
@@ -31,6 +34,6 @@ def make_summarizer(
     from backstory.writing.summaries.model_summarizer import ModelSummarizer
     from backstory.writing.summaries.prompt import make_summary_form
 
-    model = make_chat_model(settings, SUMMARIES, meter)
+    model = make_chat_model(settings, SUMMARIES, meter, keys)
     form = make_summary_form(settings.max_output_tokens)
     return ModelSummarizer(model, form, drafts, threads=settings.threads)

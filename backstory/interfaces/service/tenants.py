@@ -1,0 +1,299 @@
+"""The tenants of a service: a workspace each, opened when somebody enters it, and closed when memory is needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import InputError
+from backstory.base.files.atomic import lock
+from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
+from backstory.interfaces.service.removal import RemovalProof, remove_files
+from backstory.models.local_models import LocalModels
+from backstory.pipeline.workspace import open_workspace
+from backstory.settings.template import OWNER_ONLY, init_workspace
+
+TENANTS_FOLDER: Final = "tenants"
+"""Its name in the folder of the service."""
+
+LEAST_BYTES: Final = 8 << 20
+"""What an open workspace counts at least: connections and tables, about 4 MB and ten open files, with room to spare."""
+
+_NEW: Final = ".new-"
+_REMOVED: Final = ".removed-"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass
+class _Open:
+    """An open workspace.
+
+    Attributes:
+        library: Its library.
+        stamp: What its settings and keys were when it was opened.
+        bytes: What it counts.
+        users: Number of blocks that are using it.
+        is_retired: Whether the last user closes it.
+    """
+
+    library: Library
+    stamp: str
+    bytes: int
+    users: int = field(default=0, init=False)
+    is_retired: bool = field(default=False, init=False)
+
+
+class Tenants:
+    """The workspaces of tenants. Any number of threads may enter them, and other processes may use the same folder.
+
+    Attributes:
+        root: Folder of the service.
+        keys: The keys of tenants.
+        models: The models of this machine, which all tenants share.
+    """
+
+    def __init__(self, root: Path, keys: KeyRing, *, memory_bytes: int) -> None:
+        """Name the folder; nothing is read or written yet.
+
+        Args:
+            root: Folder of the service.
+            keys: The keys of tenants.
+            memory_bytes: What the open snapshots may count, all together: the sizes of their files. Those that are in
+                use are never closed, even if they count more.
+        """
+        self.root = root
+        self.models = LocalModels()
+        self._folder = root.resolve() / TENANTS_FOLDER
+        self.keys = keys
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tenants, sorted."""
+        with suppress(FileNotFoundError):
+            return tuple(sorted(path.name for path in self._folder.iterdir() if self._is_tenant(path.name)))
+        return ()
+
+    def list_interrupted(self) -> tuple[str, ...]:
+        """Return the names of tenants whose removal was interrupted, sorted; :meth:`remove` goes on with it."""
+        found = self._folder.glob(f"{_REMOVED}*")
+        return tuple(sorted(path.name.removeprefix(_REMOVED) for path in found))
+
+    @property
+    def open_names(self) -> tuple[str, ...]:
+        """The names of the tenants whose workspaces are open, the least recently entered first."""
+        with self._lock:
+            return tuple(self._open)
+
+    @property
+    def open_bytes(self) -> int:
+        """What the open snapshots count."""
+        with self._lock:
+            return self._count_bytes()
+
+    def create(self, name: str) -> Path:
+        """Make the workspace of a tenant, without documents.
+
+        Returns:
+            Its folder.
+
+        Raises:
+            InputError: The name cannot be one or is that of another tenant, or the folder cannot be written.
+        """
+        folder = self._folder / require_tenant_name(name)
+        self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        made = init_workspace(self._folder / f"{_NEW}{name}-{secrets.token_hex(4)}")
+        try:
+            made.rename(folder)
+        except OSError as error:
+            shutil.rmtree(made)
+            if not os.path.lexists(folder):
+                raise
+            raise InputError(
+                f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
+            ) from error
+        return folder
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a tenant.
+
+        Raises:
+            InputError: There is no tenant of this name. Whether the text could be a name makes no difference.
+        """
+        if not self._is_tenant(name):
+            raise _unknown(name)
+        return self._folder / name
+
+    @contextmanager
+    def entering(self, name: str) -> Iterator[Library]:
+        """Open the library of a tenant, which stays open within the block.
+
+        It is opened again after a change of its settings or keys. A removal waits for the end of the block.
+
+        Raises:
+            InputError: There is no tenant of this name.
+            SettingsError: Its settings are invalid.
+            AccountError: Its keys cannot be opened.
+        """
+        with self._holding(name):
+            entry = self._take(name)
+            try:
+                yield entry.library
+            finally:
+                self._leave(entry)
+
+    def remove(self, name: str) -> RemovalProof:
+        """Remove a tenant with all files, roles and keys, after the last request that has entered it.
+
+        Returns:
+            What was removed, and what a search of all files of the service found of it.
+
+        Raises:
+            InputError: There is no tenant of this name.
+            AccountError: The file of accounts cannot be used.
+            OSError: A file cannot be removed or searched; the removal can be repeated.
+        """
+        aside = self._folder / f"{_REMOVED}{name}"
+        if self._is_tenant(name):
+            if aside.exists():  # of an earlier tenant of this name, whose removal was interrupted
+                shutil.rmtree(aside)
+            (self._folder / name).rename(aside)
+        elif not (is_tenant_name(name) and aside.is_dir()):
+            raise _unknown(name)
+        self._retire(name)
+        descriptor = os.open(aside, _FOLDER)
+        try:
+            lock(descriptor)
+            return remove_files(self.root.resolve(), name, self._folder / name, aside, self.keys.database)
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all workspaces, those in use after their last user. One that is entered later is opened again."""
+        for name in self.open_names:
+            self._retire(name)
+
+    def _is_tenant(self, name: str) -> bool:
+        if not is_tenant_name(name):
+            return False
+        folder = self._folder / name
+        return folder.is_dir() and not folder.is_symlink() and (folder / SETTINGS_FILE).is_file()
+
+    @contextmanager
+    def _holding(self, name: str) -> Iterator[None]:
+        """Hold a shared lock on the folder of a tenant, for which its removal waits."""
+        try:
+            descriptor = os.open(self.folder(name), _FOLDER)
+        except OSError as error:  # removed meanwhile, or a link
+            raise _unknown(name) from error
+        try:
+            lock(descriptor, shared=True)
+            if not self._is_tenant(name) or not os.path.samestat(
+                os.fstat(descriptor), (self._folder / name).lstat()
+            ):
+                raise _unknown(name)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _take(self, name: str) -> _Open:
+        folder = self._folder / name
+        stamp = self._stamp(name)
+        with self._lock:
+            entry = self._open.get(name)
+            if entry is not None and entry.stamp == stamp:
+                return self._use(name, entry)
+        # Outside of the lock, since it reads files. A library that is not used holds nothing.
+        workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
+        opened = _Open(Library(workspace), stamp, _measure(workspace.index))
+        with self._lock:
+            entry = self._open.get(name)
+            if entry is None or entry.stamp != stamp:
+                former, entry = self._open.pop(name, None), opened
+                unused = self._retire_all([former] if former else [])
+                self._open[name] = entry
+            else:
+                unused = []
+            self._use(name, entry)
+            unused += self._evict()
+        _close(unused)
+        return entry
+
+    def _use(self, name: str, entry: _Open) -> _Open:
+        entry.users += 1
+        self._open.move_to_end(name)
+        return entry
+
+    def _leave(self, entry: _Open) -> None:
+        size = _measure(entry.library.workspace.index)
+        with self._lock:
+            entry.users -= 1
+            entry.bytes = size
+            unused = [entry] if entry.is_retired and not entry.users else []
+            unused += self._evict()
+        _close(unused)
+
+    def _evict(self) -> list[_Open]:
+        """Take the least recently used workspaces that nobody uses off the list, until the rest fits."""
+        spare = [name for name, entry in self._open.items() if not entry.users]
+        evicted = []
+        for name in spare:
+            if self._count_bytes() <= self._memory_bytes:
+                break
+            evicted.append(self._open.pop(name))
+        return self._retire_all(evicted)
+
+    def _retire(self, name: str) -> None:
+        with self._lock:
+            entry = self._open.pop(name, None)
+            unused = self._retire_all([entry] if entry else [])
+        _close(unused)
+
+    def _retire_all(self, entries: list[_Open]) -> list[_Open]:
+        """Have the last user close workspaces, and return those that have none."""
+        for entry in entries:
+            entry.is_retired = True
+        return [entry for entry in entries if not entry.users]
+
+    def _count_bytes(self) -> int:
+        return sum(entry.bytes for entry in self._open.values())
+
+    def _stamp(self, name: str) -> str:
+        settings = (self._folder / name / SETTINGS_FILE).stat()
+        return f"{settings.st_ino} {settings.st_size} {settings.st_mtime_ns} {self.keys.stamp(name)}"
+
+
+def _close(entries: list[_Open]) -> None:
+    for entry in entries:
+        entry.library.close()
+
+
+def _measure(index: Path) -> int:
+    """Count the bytes of the files of the published snapshot, and what a workspace takes without one."""
+    version = current_version(index)
+    size = LEAST_BYTES
+    for place, _, names in os.walk(index / version) if version else ():
+        for name in names:
+            with suppress(FileNotFoundError):  # pruned meanwhile, after a later one was published
+                size += Path(place, name).stat().st_size
+    return size
+
+
+def _unknown(name: str) -> InputError:
+    # Neither an absent tenant nor a text that can be none is told apart, and the text is not repeated.
+    return InputError(
+        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant", name=name
+    )
