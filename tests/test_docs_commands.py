@@ -97,7 +97,11 @@ def options_of_application(program: str, words: list[str]) -> set[str]:
         parameters = group.params
     else:
         assert subcommands[0] in group.commands, f"there is no command {subcommands[0]!r}"
-        parameters = group.commands[subcommands[0]].params
+        command = group.commands[subcommands[0]]
+        for word in subcommands[1:]:
+            if isinstance(command, TyperGroup) and word in command.commands:
+                command = command.commands[word]
+        parameters = command.params
     return {option for parameter in parameters for option in parameter.opts} | {"--help"}
 
 

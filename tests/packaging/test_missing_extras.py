@@ -61,6 +61,11 @@ ASK_TOOL: Final = (
     "RemoteTool(Store('mcp', mcp_server='http://127.0.0.1:9/mcp', mcp_tool='search')).ask('frost', 1)"
 )
 
+LIST_USERS: Final = (
+    "from backstory.interfaces.cli.app import app\n"
+    "app(['serve', 'user', 'list', '--root', '.'], standalone_mode=False)"
+)
+
 USES: Final[dict[Extra, tuple[str, ...]]] = {
     "dagster": ("import backstory.interfaces.dagster_specs",),
     "ibis": (
@@ -72,7 +77,7 @@ USES: Final[dict[Extra, tuple[str, ...]]] = {
         "import sys; from backstory.interfaces.cli.app import app; app(['mcp'], standalone_mode=False)",
         ASK_TOOL,
     ),
-    "serve": ("import backstory.interfaces.service",),
+    "serve": (LIST_USERS,),
 }
 """Programs that need an extra."""
 

@@ -52,7 +52,7 @@ CHANGING: Final[tuple[tuple[str, ...], ...]] = (
     ("forget", "--document", "sourdough.md"),
 )
 """Calls of the commands that change a workspace."""
-ELSEWHERE: Final = {"init", "restore", "eval", "dagster"}
+ELSEWHERE: Final = {"init", "restore", "eval", "dagster", "serve"}
 """Commands that make a workspace, use one for its settings alone, or start a program whose own tests call it."""
 
 

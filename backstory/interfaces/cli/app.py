@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
-from typer.models import CommandInfo
+from typer.models import CommandInfo, TyperInfo
 
 from backstory.base.errors import InputError
 from backstory.base.version import VERSION
@@ -27,6 +27,7 @@ from backstory.interfaces.cli.learn import learn
 from backstory.interfaces.cli.library import add, dump, remove, show
 from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import grep, search
+from backstory.interfaces.cli.serve import serve
 from backstory.interfaces.cli.serving import mcp
 from backstory.interfaces.cli.site import prompt, site
 from backstory.interfaces.cli.summarize import summarize
@@ -99,6 +100,8 @@ for _panel, _commands in COMMANDS.items():
             context_settings=_PASSED_ON if _command is dagster else None,
         )(_command)
 
+app.add_typer(serve, name="serve", rich_help_panel="Search")
+
 
 def main() -> None:
     """Run the command line."""
@@ -107,13 +110,12 @@ def main() -> None:
 
 def _assemble(arguments: Sequence[str]) -> typer.Typer:
     """Return only the called command, since each takes a millisecond to assemble; all of them for the help."""
-    called = [each for each in app.registered_commands if arguments and _name(each) == arguments[0]]
-    if not called:
-        return app
+    wanted = arguments[0] if arguments else None
     alone = copy(app)
-    alone.registered_commands = called
-    return alone
+    alone.registered_commands = [each for each in app.registered_commands if _name(each) == wanted]
+    alone.registered_groups = [each for each in app.registered_groups if _name(each) == wanted]
+    return alone if alone.registered_commands or alone.registered_groups else app
 
 
-def _name(command: CommandInfo) -> str | None:
+def _name(command: CommandInfo | TyperInfo) -> str | None:
     return command.name or (command.callback.__name__ if command.callback else None)

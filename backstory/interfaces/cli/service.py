@@ -1,0 +1,302 @@
+"""The commands below ``serve`` that administer a service: its tenants, users, tokens, roles and keys."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from backstory.base.wording import count
+from backstory.interfaces.cli.failure import FAILED
+from backstory.interfaces.cli.loading import loading
+from backstory.interfaces.cli.options import JsonOption
+from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
+
+if TYPE_CHECKING:
+    from backstory.interfaces.service.opening import ServiceFolder
+    from backstory.interfaces.service.removal import RemovalProof
+
+RootOption = Annotated[
+    Path, typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants.")
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="File of the key that opens stored keys. Default: backstory/service.key in XDG_CONFIG_HOME or ~/.config.",
+    ),
+]
+TenantArgument = Annotated[
+    str, typer.Argument(metavar="TENANT", help="Name of a tenant: small letters, digits and hyphens.")
+]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")]
+RoleArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROLE",
+        help="reader asks; editor also adds and removes documents; owner may do everything.",
+    ),
+]
+KeyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Environment variable in whose place it is used: BACKSTORY_ANSWER_KEY."
+    ),
+]
+
+tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants.")
+users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
+tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
+keys = typer.Typer(
+    no_args_is_help=True, help="Store, list and remove the keys of tenants for services of models."
+)
+
+
+def open_folder(root: Path, key_file: Path | None = None, *, makes: bool = False) -> ServiceFolder:
+    """Open the folder of a service, after loading what that takes."""
+    with loading():
+        from backstory.interfaces.service.opening import open_service_folder
+
+    return open_service_folder(root, key_file, makes=makes)
+
+
+@tenants.command("add")
+def add_tenant(tenant: TenantArgument, root: RootOption) -> None:
+    """Make the workspace of a tenant, which holds no documents yet and which nobody may enter yet.
+
+    Exit codes: 0 done; 1 the folder cannot be written; 2 bad usage, or there is such a tenant already.
+    """
+    made = open_folder(root, makes=True).tenants.create(tenant)
+    _print(f"Made {made}")
+    _print(f"Let a user in: backstory serve grant USER {tenant} reader --root {root}")
+
+
+@tenants.command("list")
+def list_tenants(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the tenants, with the number of their users and the names of their keys.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
+    """
+    opened = open_folder(root)
+    roles = [user.roles for user in opened.accounts.list_users()]
+    rows = [
+        {"tenant": name, "users": sum(name in held for held in roles), "keys": list(opened.keys.names(name))}
+        for name in opened.tenants.names()
+    ]
+    _show(rows, as_json=as_json)
+    for name in opened.tenants.list_interrupted():
+        _warn(f"the removal of {name} was interrupted; repeat `backstory serve tenant remove {name}`")
+
+
+@tenants.command("remove")
+def remove_tenant(
+    tenant: TenantArgument,
+    root: RootOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a tenant with its documents, index, conversations, roles and keys, and search every file for what is left.
+
+    The command waits for those who are in the tenant. Nothing brings it back.
+
+    Exit codes: 0 nothing is left; 1 something is left, or a file cannot be removed; 2 bad usage.
+    """
+    opened = open_folder(root)
+    if not yes and not typer.confirm(f"Remove {tenant} with everything that it holds?"):
+        raise typer.Exit(FAILED)
+    proof = opened.tenants.remove(tenant)
+    for line in describe_removal(proof):
+        _print(line)
+    raise typer.Exit(0 if proof.is_complete else FAILED)
+
+
+def describe_removal(proof: RemovalProof) -> list[str]:
+    """Describe what was removed, and what a search found of it."""
+    removed = f"{count(proof.removed_files, 'file')}, and {count(proof.removed_rows, 'role or key', 'roles and keys')}"
+    searched = f"Searched {count(proof.searched_files, 'file')} of the service"
+    lines = [
+        f"Removed {proof.tenant}: {removed}.",
+        f"{searched}: {'nothing is left.' if proof.is_complete else 'left:'}",
+    ]
+    lines += [f"  {path}" for path in proof.left]
+    if proof.left_rows:
+        lines.append(f"  {count(proof.left_rows, 'role or key', 'roles and keys')} in the file of accounts")
+    lines.append("Not searched: backups, and copies outside of the folder.")
+    return lines
+
+
+@users.command("add")
+def add_user(user: UserArgument, root: RootOption) -> None:
+    """Add a user, who may enter no tenant yet and has no token yet.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is such a user already.
+    """
+    open_folder(root, makes=True).accounts.add_user(user)
+    _print(f"Added {user}. Make a token: backstory serve token add {user} --root {root}")
+
+
+@users.command("list")
+def list_users(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the users with their roles.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
+    """
+    found = open_folder(root).accounts.list_users()
+    rows = [{"user": one.name, "added": _date(one.created_at), "roles": dict(one.roles)} for one in found]
+    _show(rows, as_json=as_json)
+
+
+@users.command("remove")
+def remove_user(user: UserArgument, root: RootOption) -> None:
+    """Remove a user with all tokens and roles.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user.
+    """
+    open_folder(root).accounts.remove_user(user)
+    _print(f"Removed {user}, with all tokens and roles.")
+
+
+@tokens.command("add")
+def add_token(
+    user: UserArgument,
+    root: RootOption,
+    days: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Days after which it ends. Default: it never ends.")
+    ] = None,
+) -> None:
+    """Make a token of a user, and print it. It is shown this once: only its hash is stored.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user.
+    """
+    token = open_folder(root).accounts.make_token(user, days=days)
+    typer.echo(token)
+
+
+@tokens.command("list")
+def list_tokens(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the tokens by user, with the ids by which they are revoked.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
+    """
+    found = open_folder(root).accounts.list_tokens()
+    rows = [
+        {
+            "id": one.token_id,
+            "user": one.user,
+            "made": _date(one.created_at),
+            "ends": _date(one.expires_at) if one.expires_at else None,
+        }
+        for one in found
+    ]
+    _show(rows, as_json=as_json)
+
+
+@tokens.command("revoke")
+def revoke_token(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, as the list shows it.")],
+    root: RootOption,
+) -> None:
+    """End a token: the next request that bears it is refused.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such token.
+    """
+    open_folder(root).accounts.revoke_token(token_id)
+    _print(f"Revoked {token_id}.")
+
+
+def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: RootOption) -> None:
+    """Let a user enter a tenant in a role, which replaces the former one.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user, tenant or role.
+    """
+    opened = open_folder(root)
+    opened.tenants.folder(tenant)
+    opened.accounts.grant(user, tenant, role)
+    _print(f"{user} may enter {tenant} as {role}.")
+
+
+def revoke(user: UserArgument, tenant: TenantArgument, root: RootOption) -> None:
+    """Let a user enter a tenant no more, from the next request on.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or the user has no role in this tenant.
+    """
+    open_folder(root).accounts.revoke(user, tenant)
+    _print(f"{user} may enter {tenant} no more.")
+
+
+@keys.command("set")
+def set_key(
+    tenant: TenantArgument, name: KeyArgument, root: RootOption, key_file: KeyFileOption = None
+) -> None:
+    """Store a key of a tenant, encrypted. It is read from standard input, or asked for on a terminal.
+
+    Exit codes: 0 done; 1 the key file cannot be used, or the value is no key; 2 bad usage.
+    """
+    from pydantic import SecretStr
+
+    opened = open_folder(root, key_file)
+    opened.tenants.folder(tenant)
+    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    opened.keys.seal(tenant, name, SecretStr(value))
+    _print(f"Stored {name} of {tenant}.")
+
+
+@keys.command("list")
+def list_keys(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the names of the keys of all tenants, never the keys.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
+    """
+    opened = open_folder(root)
+    rows = [
+        {"tenant": tenant, "key": name}
+        for tenant in opened.tenants.names()
+        for name in opened.keys.names(tenant)
+    ]
+    _show(rows, as_json=as_json)
+
+
+@keys.command("remove")
+def remove_key(tenant: TenantArgument, name: KeyArgument, root: RootOption) -> None:
+    """Remove a key of a tenant.
+
+    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or the tenant has no such key.
+    """
+    open_folder(root).keys.remove(tenant, name)
+    _print(f"Removed {name} of {tenant}.")
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        _print("none")
+        return
+    table = make_table(*rows[0])
+    for row in rows:
+        table.add_row(*(plain(_write_cell(value)) for value in row.values()))
+    open_console().print(table)
+
+
+def _write_cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {held}" for name, held in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _date(time: datetime) -> str:
+    return time.date().isoformat()
+
+
+def _print(line: str) -> None:
+    open_console().print(plain(line), soft_wrap=True)
+
+
+def _warn(line: str) -> None:
+    open_console(stderr=True).print(plain(line), soft_wrap=True)

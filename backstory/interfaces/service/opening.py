@@ -1,0 +1,65 @@
+"""Opens the parts of a service that lie in its folder: accounts, keys and tenants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from backstory.base.environment import config_folder
+from backstory.base.errors import InputError
+from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE
+from backstory.interfaces.service.key_file import default_key_file, require_outside
+from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
+from backstory.settings.template import OWNER_ONLY
+
+MEGABYTE: Final = 1 << 20
+DEFAULT_MEGABYTES: Final = 512
+"""What the open snapshots of a service may count by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFolder:
+    """The parts of a service that lie in its folder.
+
+    Attributes:
+        accounts: Users, tokens and roles.
+        keys: The keys of tenants.
+        tenants: The workspaces.
+    """
+
+    accounts: Accounts
+    keys: KeyRing
+    tenants: Tenants
+
+
+def open_service_folder(
+    root: Path, key_file: Path | None = None, *, megabytes: int = DEFAULT_MEGABYTES, makes: bool = False
+) -> ServiceFolder:
+    """Open the folder of a service.
+
+    Args:
+        root: The folder.
+        key_file: The key file; None for the one in the folder of the user's configuration.
+        megabytes: What the open snapshots may count, in MB of 2**20 bytes.
+        makes: Whether the folder is made if it is absent, open to its owner alone.
+
+    Raises:
+        InputError: The folder is none of a service, and is not to be made.
+        AccountError: The key file lies in the folder.
+    """
+    if makes:
+        root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+    elif not ((root / ACCOUNTS_FILE).exists() or (root / TENANTS_FOLDER).is_dir()):
+        raise InputError(
+            f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`",
+            code="no_service",
+            path=root,
+        )
+    path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()
+    require_outside(path, root)
+    accounts = Accounts(root / ACCOUNTS_FILE)
+    keys = KeyRing(accounts.database, path)
+    return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=megabytes * MEGABYTE))

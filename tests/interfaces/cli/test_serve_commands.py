@@ -1,0 +1,157 @@
+"""The commands that administer a service: what they store and show, and that no secret goes through their arguments."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from backstory.base.environment import ANSWER_KEY_VARIABLE
+from backstory.interfaces.cli.app import app
+from backstory.interfaces.cli.serve import serve
+from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.opening import open_service_folder
+from tests.interfaces.cli.invocation import exit_code
+
+KEY = "sk-that-is-shown-nowhere"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a service with the tenant garden and the user anna, and a folder of configuration of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    root = tmp_path / "root"
+    for words in (("tenant", "add", "garden"), ("user", "add", "anna")):
+        assert call(root, *words).exit_code == 0
+    return root
+
+
+def call(root: Path, *words: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["serve", *words, "--root", str(root)], input=given)
+
+
+def list_rows(root: Path, kind: str) -> Any:
+    return json.loads(call(root, kind, "list", "--json").stdout)
+
+
+def test_a_user_is_let_in_by_a_token_and_a_role(root: Path) -> None:
+    assert call(root, "grant", "anna", "garden", "editor").exit_code == 0
+    [token] = call(root, "token", "add", "anna", "--days", "7").stdout.splitlines()
+    caller = Accounts(root / "service.db").authenticate(token)
+    assert caller is not None
+    assert dict(caller.roles) == {"garden": "editor"}
+    [row] = list_rows(root, "token")
+    assert (row["id"], row["user"], row["ends"] is None) == (caller.token_id, "anna", False)
+    assert list_rows(root, "user")[0]["roles"] == {"garden": "editor"}
+    for kind in ("token", "user", "tenant"):
+        assert token not in call(root, kind, "list").output
+    assert call(root, "token", "revoke", caller.token_id).exit_code == 0
+    assert Accounts(root / "service.db").authenticate(token) is None
+    assert call(root, "revoke", "anna", "garden").exit_code == 0
+    assert list_rows(root, "user")[0]["roles"] == {}
+    assert call(root, "user", "remove", "anna").exit_code == 0
+    assert list_rows(root, "user") == []
+
+
+def test_a_key_comes_from_standard_input_and_is_never_shown(root: Path, tmp_path: Path) -> None:
+    stored = call(root, "key", "set", "garden", ANSWER_KEY_VARIABLE, given=f"{KEY}\n")
+    assert stored.exit_code == 0
+    shown = [
+        stored,
+        call(root, "key", "list"),
+        call(root, "key", "list", "--json"),
+        call(root, "tenant", "list"),
+    ]
+    assert all(KEY not in one.output for one in shown)
+    assert list_rows(root, "key") == [{"tenant": "garden", "key": ANSWER_KEY_VARIABLE}]
+    assert list_rows(root, "tenant") == [{"tenant": "garden", "users": 0, "keys": [ANSWER_KEY_VARIABLE]}]
+    assert open_service_folder(root).keys.open("garden")[ANSWER_KEY_VARIABLE].get_secret_value() == KEY
+    assert (tmp_path / "config" / "backstory" / "service.key").stat().st_mode & 0o777 == 0o600
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert call(root, "key", "remove", "garden", ANSWER_KEY_VARIABLE).exit_code == 0
+    assert list_rows(root, "key") == []
+
+
+def test_no_command_takes_a_secret_as_an_argument() -> None:
+    def list_parameters(command: Any) -> list[str]:
+        below = [name for one in getattr(command, "commands", {}).values() for name in list_parameters(one)]
+        return below + [parameter.name for parameter in command.params]
+
+    names = set(list_parameters(typer.main.get_command(serve)))
+    assert {"token_id", "key_file", "name"} <= names
+    assert not names & {"value", "key", "token", "password", "secret"}
+
+
+def test_a_removed_tenant_is_gone_only_after_a_yes(root: Path) -> None:
+    assert call(root, "tenant", "remove", "garden", given="n\n").exit_code == 1
+    assert [row["tenant"] for row in list_rows(root, "tenant")] == ["garden"]
+    assert call(root, "tenant", "remove", "garden", given="y\n").exit_code == 0
+    assert list_rows(root, "tenant") == []
+    assert list((root / "tenants").iterdir()) == []
+
+
+def test_what_holds_something_of_a_removed_tenant_is_named(root: Path) -> None:
+    (root / "copied.txt").write_text(f"see {root.resolve()}/tenants/garden/posts", encoding="utf-8")
+    removed = call(root, "tenant", "remove", "garden", "--yes")
+    assert removed.exit_code == 1
+    assert "copied.txt" in removed.stdout.split()
+
+
+def test_an_interrupted_removal_is_told(root: Path) -> None:
+    (root / "tenants" / "garden").rename(root / "tenants" / ".removed-garden")
+    assert "garden" in call(root, "tenant", "list").stderr
+    assert call(root, "tenant", "remove", "garden", "--yes").exit_code == 0
+    assert call(root, "tenant", "list").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("tenant", "add", "../garden"), 2),
+        (("tenant", "add", "garden"), 2),
+        (("user", "add", "anna"), 2),
+        (("grant", "anna", "nowhere", "reader"), 2),
+        (("grant", "nobody", "garden", "reader"), 2),
+        (("grant", "anna", "garden", "admin"), 2),
+        (("revoke", "anna", "garden"), 2),
+        (("token", "add", "nobody"), 2),
+        (("token", "revoke", "12345678"), 2),
+        (("key", "remove", "garden", ANSWER_KEY_VARIABLE), 2),
+        (("tenant", "remove", "nowhere", "--yes"), 2),
+    ],
+)
+def test_bad_usage_ends_with_2(
+    root: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int
+) -> None:
+    assert exit_code(monkeypatch, "serve", *words, "--root", str(root)) == code
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (("tenant", "list"), ("user", "list"), ("token", "add", "anna")):
+        assert exit_code(monkeypatch, "serve", *words, "--root", str(tmp_path)) == 2
+    assert list(tmp_path.iterdir()) == []
+    assert "backstory serve tenant add" in capsys.readouterr().err
+
+
+def test_a_key_file_in_the_folder_is_refused_before_anything_is_stored(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_file = root / "service.key"
+    words = (
+        "serve",
+        "key",
+        "set",
+        "garden",
+        ANSWER_KEY_VARIABLE,
+        "--key-file",
+        str(key_file),
+        "--root",
+        str(root),
+    )
+    assert exit_code(monkeypatch, *words) == 1
+    assert not key_file.exists()
+    assert list_rows(root, "key") == []
