@@ -93,6 +93,11 @@ class WorkspacePaths:
         return self.root / ".backstory" / "corrections.json"
 
     @property
+    def conversations(self) -> Path:
+        """File of the conversations that people have with the documents."""
+        return self.root / ".backstory" / "conversations.db"
+
+    @property
     def forgotten(self) -> Path:
         """File of the list of forgotten things."""
         return self.root / ".backstory" / "forgotten.json"

@@ -1,4 +1,4 @@
-"""Copies of rows outside the tables: pages, dumped texts, posts that people edited, answers of models.
+"""Copies of rows outside the tables: pages, dumped texts, posts that people edited, answers.
 
 A run that drops a message or a document from the tables deletes the copies that Backstory made and may make again,
 before it writes a table, so that a killed run leaves none. What it may not delete is remembered in the ledger until it
@@ -17,14 +17,16 @@ import polars as pl
 import regex
 
 from backstory.base.database_files import DAMAGED_SUFFIX
-from backstory.base.ids import WRITTEN_PREFIX
-from backstory.base.wording import name_some
+from backstory.base.ids import WRITTEN_PREFIX, is_written
+from backstory.base.wording import count, name_some
+from backstory.index.snapshot.publication import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.folding import UNSPACED, is_unspaced
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.run.cache_use import list_drafted, list_windows
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.conversations import ConversationStore, KeptTurn
 from backstory.storage.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.storage.tables.ledger import Entry
 from backstory.writing.post_files import inspect_file
@@ -124,7 +126,8 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
     gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
     dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
     texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, remaining))
-    return _clear_texts(workspace, "documents", texts, others)
+    ConversationStore(workspace.conversations).admit_again(set(now["document_id"]))
+    return _clear_texts(workspace, "documents", texts, others, frozenset(gone))
 
 
 def find_stale_copies(workspace: Workspace) -> list[str]:
@@ -149,13 +152,21 @@ def drop_unused_answers(workspace: Workspace) -> None:
         workspace.ledger.forget(_COPIES, [_ANSWERS])
 
 
-def _clear_texts(workspace: Workspace, rows: str, dropped: pl.Series, remaining: pl.Series) -> str | None:
+def _clear_texts(
+    workspace: Workspace,
+    rows: str,
+    dropped: pl.Series,
+    remaining: pl.Series,
+    documents: Collection[str] = (),
+) -> str | None:
     if dropped.is_empty():
         return None
     parts = list(pick_parts(dropped.drop_nulls(), remaining.drop_nulls()))
-    return _clear(
-        workspace, rows, lambda text: bool(parts) and pl.Series([text]).str.contains_any(parts).item()
-    )
+
+    def is_shown(text: str) -> bool:
+        return bool(parts) and bool(pl.Series([text]).str.contains_any(parts).item())
+
+    return _clear(workspace, rows, is_shown, documents)
 
 
 def _write_pattern(name: str) -> str:
@@ -167,8 +178,11 @@ def _write_pattern(name: str) -> str:
     return f"{before}{regex.escape(name)}{after}"
 
 
-def _clear(workspace: Workspace, rows: str, is_shown: Callable[[str], bool]) -> str | None:
+def _clear(
+    workspace: Workspace, rows: str, is_shown: Callable[[str], bool], documents: Collection[str] = ()
+) -> str | None:
     removed = list(remove_pages(workspace.root))
+    cleared = _clear_given_answers(workspace, is_shown, documents)
     for path in _list_made(workspace):
         if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, is_shown):
             path.unlink()
@@ -190,6 +204,8 @@ def _clear(workspace: Workspace, rows: str, is_shown: Callable[[str], bool]) -> 
             f"deleted {name_some(removed, _NAMED)}, which may show {rows} that the tables no longer hold; "
             "`backstory site` and `backstory report` write pages of the present ones"
         )
+    if cleared:
+        notes.append(f"took {count(cleared, 'answer')} that may show {rows} out of people's conversations")
     notes += find_stale_copies(workspace)
     if workspace.dagster_home.is_dir():
         notes.append(
@@ -197,6 +213,26 @@ def _clear(workspace: Workspace, rows: str, is_shown: Callable[[str], bool]) -> 
             "longer hold; delete that folder if they must go"
         )
     return ". ".join(notes) or None
+
+
+def _clear_given_answers(
+    workspace: Workspace, is_shown: Callable[[str], bool], documents: Collection[str]
+) -> int:
+    """Take answers out of people's conversations: those that show documents, and those that hold a dropped text.
+
+    An answer may quote a sentence from the middle of a line, which the beginnings of lines do not find. So whatever
+    shows a dropped document goes, and where messages or names are dropped, whatever shows a written post.
+    """
+    ids = frozenset(documents)
+
+    def is_held(turn: KeptTurn) -> bool:
+        shown = turn.documents
+        is_of_rows = not ids.isdisjoint(shown) if ids else any(is_written(uri) for uri in shown.values())
+        return is_of_rows or is_shown("\n".join(turn.list_texts()))
+
+    return ConversationStore(workspace.conversations).clear_answers(
+        is_held, ids or {WRITTEN_PREFIX}, current_version(workspace.index) or None
+    )
 
 
 def _list_made(workspace: Workspace) -> Iterator[Path]:

@@ -1,0 +1,394 @@
+"""The conversations of people with the documents of a workspace: questions, answers, and what people say of them.
+
+An answer quotes documents. So a run that drops documents or messages takes the answers that hold them out of the file,
+and an answer from the snapshot before, which is given meanwhile, is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from backstory.base.errors import WorkspaceError
+from backstory.base.sqlite import Database, Session
+
+Thumb: TypeAlias = Literal["up", "down"]
+"""Whether a person found an answer good."""
+
+_TITLE_CHARACTERS: Final = 80
+_ID_BYTES: Final = 12
+_SCHEMA: Final = """
+CREATE TABLE conversations (
+    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL
+);
+CREATE INDEX conversations_of_user ON conversations (user_id, updated);
+CREATE TABLE turns (
+    conversation TEXT NOT NULL, number INTEGER NOT NULL, asked REAL NOT NULL, question TEXT NOT NULL, answer TEXT,
+    documents TEXT NOT NULL, PRIMARY KEY (conversation, number)
+);
+CREATE TABLE feedback (
+    conversation TEXT NOT NULL, number INTEGER NOT NULL, thumb TEXT NOT NULL, text TEXT NOT NULL, given REAL NOT NULL,
+    PRIMARY KEY (conversation, number)
+);
+CREATE TABLE cleared (index_version TEXT NOT NULL, mark BLOB NOT NULL, PRIMARY KEY (index_version, mark));
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a person said of an answer.
+
+    Attributes:
+        thumb: Whether it is good.
+        text: Why; may be empty.
+        given: When, in seconds since 1970.
+    """
+
+    thumb: Thumb
+    text: str
+    given: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTurn:
+    """A question of a conversation, and its answer.
+
+    Attributes:
+        number: Its place in the conversation, from 1.
+        question: The question; empty if it held what was removed.
+        answer: The answer as values for JSON; None if it was taken out, because it held what has left the documents.
+        asked: When, in seconds since 1970.
+        documents: Paths of the documents that the answer shows, by their ids.
+        feedback: What the person said of it; None for nothing.
+    """
+
+    number: int
+    question: str
+    answer: Mapping[str, Any] | None
+    asked: float
+    documents: Mapping[str, str]
+    feedback: Feedback | None
+
+    def list_texts(self) -> list[str]:
+        """List all texts of the question, the answer, and what was said of it."""
+        said = [] if self.feedback is None else [self.feedback.text]
+        return [self.question, *_list_texts(self.answer), *said]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation of one person.
+
+    Attributes:
+        id: Its id, which cannot be guessed.
+        title: The beginning of its first question.
+        created: When it began, in seconds since 1970.
+        updated: When its last question was asked.
+        turn_count: Number of its questions.
+    """
+
+    id: str
+    title: str
+    created: float
+    updated: float
+    turn_count: int
+
+
+class ConversationStore:
+    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; the first turn makes it.
+
+        Args:
+            path: The file of the workspace.
+        """
+        self._database = Database(
+            path,
+            _SCHEMA,
+            name="the file of conversations",
+            remedy="restore it from a backup, or delete it to begin without conversations",
+            error=WorkspaceError,
+            application_id=0x42534356,  # "BSCV" in the file's header
+            version=1,
+            private=True,
+        )
+
+    def begin(self, user_id: str, question: str, now: float) -> str:
+        """Begin a conversation.
+
+        Args:
+            user_id: Whose it is.
+            question: Its first question, whose beginning becomes the title.
+            now: Seconds since 1970.
+
+        Returns:
+            The id of the conversation.
+        """
+        conversation = secrets.token_urlsafe(_ID_BYTES)
+        title = " ".join(question.split())[:_TITLE_CHARACTERS]
+        row = (conversation, user_id, title, now, now)
+        with self._database.writing() as session:
+            session.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?)", row)
+        return conversation
+
+    def add_turn(
+        self,
+        conversation: str,
+        user_id: str,
+        question: str,
+        answer: Mapping[str, Any],
+        documents: Mapping[str, str],
+        now: float,
+    ) -> int | None:
+        """Add a question and its answer. The answer is not kept if what it shows has been dropped since it was made.
+
+        Args:
+            conversation: Id of the conversation.
+            user_id: Whose it is.
+            question: The question.
+            answer: The answer as values for JSON, with ``index_version``.
+            documents: Paths of the documents that it shows, by their ids.
+            now: Seconds since 1970.
+
+        Returns:
+            The number of the turn; None if this person has no such conversation.
+        """
+        with self._database.writing() as session:
+            if not _is_owned(session, conversation, user_id):
+                return None
+            is_dropped = _is_cleared(session, answer.get("index_version"), documents)
+            kept = None if is_dropped else json.dumps(answer, ensure_ascii=False)
+            named = "{}" if is_dropped else json.dumps(dict(documents), ensure_ascii=False)
+            [(last,)] = session.execute(
+                "SELECT coalesce(max(number), 0) FROM turns WHERE conversation = ?", (conversation,)
+            ).fetchall()
+            row = (conversation, last + 1, now, question, kept, named)
+            session.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)", row)
+            session.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
+            return int(last) + 1
+
+    def list_of(self, user_id: str, *, limit: int, offset: int = 0) -> tuple[list[Conversation], int]:
+        """List the conversations of a person, the latest first, and tell the number of all of them.
+
+        Args:
+            user_id: The person.
+            limit: Most conversations to return.
+            offset: Number of conversations to skip.
+        """
+        query = (
+            "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
+            "FROM conversations WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
+        )
+        with self._database.reading() as session:
+            rows = session.execute(query, (user_id, limit, offset)).fetchall()
+            [(total,)] = session.execute(
+                "SELECT count(*) FROM conversations WHERE user_id = ?", (user_id,)
+            ).fetchall()
+        return [Conversation(*row) for row in rows], int(total)
+
+    def find(self, conversation: str, user_id: str) -> Conversation | None:
+        """Find a conversation of a person; None if they have no such one."""
+        query = (
+            "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
+            "FROM conversations WHERE id = ? AND user_id = ?"
+        )
+        with self._database.reading() as session:
+            row = session.execute(query, (conversation, user_id)).fetchone()
+        return None if row is None else Conversation(*row)
+
+    def read_turns(
+        self, conversation: str, user_id: str, *, last: int | None = None
+    ) -> list[KeptTurn] | None:
+        """Read the turns of a conversation in their order; None if this person has no such one.
+
+        Args:
+            conversation: Its id.
+            user_id: The person.
+            last: Most turns to return, the last ones; None for all.
+        """
+        with self._database.reading() as session:
+            if not _is_owned(session, conversation, user_id):
+                return None
+            return _read_turns(session, conversation, last)
+
+    def remove(self, conversation: str, user_id: str) -> bool:
+        """Remove a conversation from the disk, and tell whether this person had it."""
+        return (
+            self._remove("SELECT id FROM conversations WHERE id = ? AND user_id = ?", conversation, user_id)
+            > 0
+        )
+
+    def remove_person(self, user_id: str) -> int:
+        """Remove all conversations of a person from the disk, and return their number."""
+        return self._remove("SELECT id FROM conversations WHERE user_id = ?", user_id)
+
+    def give_feedback(self, conversation: str, user_id: str, number: int, feedback: Feedback) -> bool:
+        """Keep what a person says of an answer, in place of what they said before.
+
+        Returns:
+            False if this person has no such turn.
+        """
+        with self._database.writing() as session:
+            query = "SELECT 1 FROM turns WHERE conversation = ? AND number = ?"
+            is_there = session.execute(query, (conversation, number)).fetchone() is not None
+            if not is_there or not _is_owned(session, conversation, user_id):
+                return False
+            row = (conversation, number, feedback.thumb, feedback.text, feedback.given)
+            session.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?, ?)", row)
+        return True
+
+    def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
+        """Yield each turn of any person that was judged, after the turns before it in its conversation."""
+        with self._database.reading() as session:
+            query = "SELECT DISTINCT conversation FROM feedback ORDER BY conversation"
+            found = [conversation for (conversation,) in session.execute(query).fetchall()]
+            conversations = [_read_turns(session, conversation, None) for conversation in found]
+        for turns in conversations:
+            for place, turn in enumerate(turns):
+                if turn.feedback is not None:
+                    yield turns[:place], turn
+
+    def clear_answers(
+        self, is_held: Callable[[KeptTurn], bool], marks: Collection[str], index_version: str | None
+    ) -> int:
+        """Take answers out of the file, from the disk as well, and do not keep later ones that show the same.
+
+        Args:
+            is_held: Tells whether a turn holds what has to go. Its question and what was said of it go with the answer,
+                if they hold it without the answer.
+            marks: Ids of the documents that leave, or beginnings of their paths.
+            index_version: The snapshot that still has them, from which answers are given until the next one.
+
+        Returns:
+            The number of turns that held it.
+        """
+        if not self._database.path.exists():
+            return 0
+        cleared = 0
+        with self._database.writing() as session:
+            if index_version is not None:
+                session.execute("DELETE FROM cleared WHERE index_version <> ?", (index_version,))
+                rows = [(index_version, _hash(mark)) for mark in marks]
+                session.executemany("INSERT OR IGNORE INTO cleared VALUES (?, ?)", rows)
+            for (conversation,) in session.execute("SELECT id FROM conversations").fetchall():
+                for turn in _read_turns(session, conversation, None):
+                    if is_held(turn):
+                        _clear(session, conversation, turn, is_held)
+                        cleared += 1
+        self._database.compact()
+        return cleared
+
+    def admit_again(self, documents: Collection[str]) -> None:
+        """Keep answers that show documents which were dropped before, and are there again.
+
+        Args:
+            documents: Their ids.
+        """
+        if documents and self._database.path.exists():
+            with self._database.writing() as session:
+                session.executemany(
+                    "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
+                )
+
+    def _remove(self, query: str, *parameters: str) -> int:
+        if not self._database.path.exists():
+            return 0
+        with self._database.writing() as session:
+            found = session.execute(query, parameters).fetchall()
+            session.executemany("DELETE FROM turns WHERE conversation = ?", found)
+            session.executemany("DELETE FROM feedback WHERE conversation = ?", found)
+            session.executemany("DELETE FROM conversations WHERE id = ?", found)
+        if found:
+            self._database.compact()
+        return len(found)
+
+
+def list_shown(answer: Mapping[str, Any]) -> dict[str, str]:
+    """List the documents that an answer shows: the paths by the ids, wherever in the answer."""
+    return dict(_walk_documents(answer))
+
+
+def _walk_documents(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("document_id"), str):
+            yield value["document_id"], str(value.get("uri", ""))
+        for inner in value.values():
+            yield from _walk_documents(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _walk_documents(inner)
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _list_texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _list_texts(inner)
+
+
+def _is_owned(session: Session, conversation: str, user_id: str) -> bool:
+    query = "SELECT 1 FROM conversations WHERE id = ? AND user_id = ?"
+    return session.execute(query, (conversation, user_id)).fetchone() is not None
+
+
+def _read_turns(session: Session, conversation: str, last: int | None) -> list[KeptTurn]:
+    query = (
+        "SELECT number, question, answer, asked, documents, thumb, text, given FROM turns "
+        "LEFT JOIN feedback USING (conversation, number) WHERE conversation = ? ORDER BY number DESC LIMIT ?"
+    )
+    rows = session.execute(query, (conversation, -1 if last is None else last)).fetchall()
+    return [
+        KeptTurn(
+            number,
+            question,
+            None if answer is None else json.loads(answer),
+            asked,
+            json.loads(documents),
+            None if thumb is None else Feedback(thumb, text, given),
+        )
+        for number, question, answer, asked, documents, thumb, text, given in reversed(rows)
+    ]
+
+
+def _is_cleared(session: Session, index_version: Any, documents: Mapping[str, str]) -> bool:
+    query = "SELECT mark FROM cleared WHERE index_version = ?"
+    marks = {mark for (mark,) in session.execute(query, (index_version,)).fetchall()}
+    if not marks:
+        return False
+    # A beginning of paths is their first folder.
+    named = {*documents, *(uri.partition("/")[0] + "/" for uri in documents.values())}
+    return any(_hash(name) in marks for name in named)
+
+
+def _clear(session: Session, conversation: str, turn: KeptTurn, is_held: Callable[[KeptTurn], bool]) -> None:
+    """Take an answer out; its question, what was said of it and the title go if they hold it themselves."""
+    question = turn.question
+    if is_held(KeptTurn(turn.number, question, None, turn.asked, {}, None)):
+        question = ""
+        session.execute(
+            "UPDATE conversations SET title = '' WHERE id = ? AND ? = 1", (conversation, turn.number)
+        )
+    said = turn.feedback
+    if said is not None and is_held(KeptTurn(turn.number, "", None, turn.asked, {}, said)):
+        session.execute(
+            "UPDATE feedback SET text = '' WHERE conversation = ? AND number = ?", (conversation, turn.number)
+        )
+    session.execute(
+        "UPDATE turns SET question = ?, answer = NULL, documents = '{}' WHERE conversation = ? AND number = ?",
+        (question, conversation, turn.number),
+    )
+
+
+def _hash(mark: str) -> bytes:
+    """Hash the id of a document, which must not stay in a file after it was forgotten."""
+    return hashlib.sha256(mark.encode()).digest()
