@@ -1,6 +1,6 @@
 """Conversations in one file: whose they are, and what leaves the file with the documents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> ConversationStore:
 
 
 def add(
-    store: ConversationStore, question: str = "does it stick?", answer: dict[str, object] = ANSWER
+    store: ConversationStore, question: str = "does it stick?", answer: Mapping[str, object] = ANSWER
 ) -> str:
     conversation = store.begin("ada", question, 1.0)
     assert store.add_turn(conversation, "ada", question, answer, list_shown(answer), 2.0) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -15,18 +16,33 @@ REQUEST_SECONDS: Final = 10.0
 """Longest time that a client may take to send the headers of a request, all together."""
 
 
-def serve_app(app: ASGIApp, listening: socket.socket) -> None:
+def serve_app(
+    app: ASGIApp,
+    listening: socket.socket,
+    *,
+    on_stop: Callable[[], None] | None = None,
+    answer_seconds: int | None = None,
+) -> None:
     """Serve until the process is told to end.
 
     Args:
         app: The application.
         listening: An open socket, which is closed at the end.
+        on_stop: As for :func:`make_server`.
+        answer_seconds: As for :func:`make_server`.
     """
+    server = make_server(app, on_stop=on_stop, answer_seconds=answer_seconds)
     with listening:
-        anyio.run(lambda: make_server(app).serve(sockets=[listening]))
+        anyio.run(lambda: server.serve(sockets=[listening]))
 
 
-def make_server(app: ASGIApp, *, request_seconds: float = REQUEST_SECONDS) -> uvicorn.Server:
+def make_server(
+    app: ASGIApp,
+    *,
+    request_seconds: float = REQUEST_SECONDS,
+    on_stop: Callable[[], None] | None = None,
+    answer_seconds: int | None = None,
+) -> uvicorn.Server:
     """Make a server that ends a connection which has not sent whole headers in time, however it spreads their bytes.
 
     A connection that was answered may stay open for its next request as long as uvicorn's ``timeout_keep_alive`` says.
@@ -35,9 +51,32 @@ def make_server(app: ASGIApp, *, request_seconds: float = REQUEST_SECONDS) -> uv
     Args:
         app: The application. It gets no WebSockets.
         request_seconds: Longest time for the headers of a request.
+        on_stop: Called in the event loop when the process was told to end, before answers that are under way are
+            waited for.
+        answer_seconds: Longest time for which these are waited for; None for any time.
     """
-    http = _make_protocol(request_seconds)
-    return uvicorn.Server(uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False))
+    config = uvicorn.Config(
+        app,
+        http=_make_protocol(request_seconds),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=answer_seconds,
+    )
+    return _Server(config, on_stop)
+
+
+class _Server(uvicorn.Server):
+    """Says when it begins to end, since uvicorn tells an application only after all answers have ended."""
+
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._on_stop is not None:
+            self._on_stop()
+        await super().shutdown(sockets)
 
 
 def _make_protocol(request_seconds: float) -> type[asyncio.Protocol]:

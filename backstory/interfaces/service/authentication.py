@@ -1,0 +1,143 @@
+"""Who sends a request, and for which tenant: a bearer token, and the role that its user has there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+
+from backstory.interfaces.service.accounts import Caller
+from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.names import Role
+from backstory.interfaces.service.service import Service
+
+TENANT_HEADER: Final = "X-Backstory-Tenant"
+TENANT_PARAMETER: Final = "tenant"
+_BEARER: Final = "bearer"
+DESCRIBED: Final = (
+    Security(HTTPBearer(auto_error=False, description="A token of `backstory serve token add`.")),
+    Security(
+        APIKeyHeader(
+            name=TENANT_HEADER,
+            scheme_name="tenant",
+            auto_error=False,
+            description="The tenant, also as the parameter `tenant`; not needed by a user who may enter one alone.",
+        )
+    ),
+)
+"""Tells of tokens and tenants in the description of the service; what it depends on refuses nothing itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A request that was let in.
+
+    Attributes:
+        caller: Whose token it bears.
+        tenant: The tenant that it is for.
+        role: The role of the caller there.
+    """
+
+    caller: Caller
+    tenant: str
+    role: Role
+
+
+def get_service(request: Request) -> Service:
+    """Return the service that a request was sent to."""
+    service: Service = request.app.state.service
+    return service
+
+
+def authenticate(service: Service, authorization: str) -> Caller:
+    """Find whose token a request bears, and count the request.
+
+    Args:
+        service: The service.
+        authorization: The header of that name.
+
+    Raises:
+        RefusedError: There is no such token (401), or it has sent too many requests (429).
+    """
+    scheme, _, token = authorization.partition(" ")
+    caller = service.accounts.authenticate(token.strip()) if scheme.lower() == _BEARER else None
+    if caller is None:
+        raise RefusedError(
+            "send a valid token as `Authorization: Bearer TOKEN`", status=401, code="unauthorized"
+        )
+    service.require_rate(caller.token_id)
+    return caller
+
+
+def enter(caller: Caller, tenant: str | None, wanted: Role) -> Access:
+    """Let a caller into a tenant. No file is read, so that time tells nothing about other tenants.
+
+    Args:
+        caller: The caller.
+        tenant: Name of the tenant; None for the only one that the caller may enter.
+        wanted: The role that is needed.
+
+    Raises:
+        RefusedError: The caller may not enter it, or nothing is there (404 in both cases), the role is too low (403),
+            or no tenant is named by a caller who may enter several, or none (400).
+    """
+    if tenant is None:
+        if len(caller.roles) != 1:
+            raise RefusedError(
+                f"name the tenant in the header {TENANT_HEADER}, one that you may enter",
+                status=400,
+                code="tenant_needed",
+            )
+        [tenant] = caller.roles
+    role = caller.roles.get(tenant)
+    if role is None:
+        raise refuse_tenant()
+    if not caller.may(tenant, wanted):
+        raise RefusedError(f"this needs the role {wanted}; you are {role}", status=403, code="role_needed")
+    return Access(caller, tenant, role)
+
+
+def refuse_tenant() -> RefusedError:
+    """Make the one error for a tenant that is not there, and for one that the caller may not enter."""
+    return RefusedError("there is no such tenant that you may enter", status=404, code="unknown_tenant")
+
+
+def access(role: Role) -> Callable[[Request], Access]:
+    """Return the dependency that lets in requests of a role, or of a higher one."""
+    return {"reader": enter_as_reader, "editor": enter_as_editor, "owner": enter_as_owner}[role]
+
+
+def enter_as_reader(request: Request) -> Access:
+    """Let a reader, editor or owner in."""
+    return _enter(request, "reader")
+
+
+def enter_as_editor(request: Request) -> Access:
+    """Let an editor or owner in."""
+    return _enter(request, "editor")
+
+
+def enter_as_owner(request: Request) -> Access:
+    """Let an owner in."""
+    return _enter(request, "owner")
+
+
+def enter_as_anyone(request: Request) -> Caller:
+    """Let any user in, for what belongs to no tenant."""
+    return authenticate(get_service(request), request.headers.get("authorization", ""))
+
+
+def _enter(request: Request, wanted: Role) -> Access:
+    caller = enter_as_anyone(request)
+    tenant = request.headers.get(TENANT_HEADER) or request.query_params.get(TENANT_PARAMETER)
+    return enter(caller, tenant, wanted)
+
+
+Reader = Annotated[Access, Depends(enter_as_reader)]
+Editor = Annotated[Access, Depends(enter_as_editor)]
+Owner = Annotated[Access, Depends(enter_as_owner)]
+Anyone = Annotated[Caller, Depends(enter_as_anyone)]
+Served = Annotated[Service, Depends(get_service)]

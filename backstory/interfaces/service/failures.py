@@ -1,0 +1,209 @@
+"""Every error as one body, ``{"error": {"code", "message"}}``, with the status that tells a client what to do.
+
+An error that is no fault of the client shows nothing of this machine: the log has it, under the id that the body names.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from backstory.base.errors import (
+    BackstoryError,
+    BudgetExhaustedError,
+    DiskFullError,
+    InputError,
+    ModelError,
+    NoIndexError,
+    PrivacyError,
+    QuotaExhaustedError,
+)
+from backstory.interfaces.library.results import Result
+
+logger = logging.getLogger(__name__)
+
+PROTECTING: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every answer that sets none of its own."""
+
+_SOON_SECONDS: Final = 30
+_LATER_SECONDS: Final = 3600
+_ID_BYTES: Final = 6
+_INTERNAL: Final = "internal"
+_ASK: Final = "tell whoever runs this service the id"
+_STATUS_OF_CODES: Final[Mapping[str, int]] = {
+    "existing_document": 409,
+    "colliding_name": 409,
+    "job_ended": 409,
+    "too_large": 413,
+}
+_CODES_OF_STATUS: Final[Mapping[int, str]] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+
+
+class ErrorText(Result):
+    """What went wrong."""
+
+    code: str = Field(description="Name of the cause, which stays the same when the message changes.")
+    message: str = Field(description="What is wrong, and what to do.")
+    id: str | None = Field(default=None, description="Id of the log's entry; null if the log has none.")
+
+
+class ErrorBody(Result):
+    """The body of every error."""
+
+    error: ErrorText = Field(description="What went wrong.")
+
+
+class RefusedError(BackstoryError):
+    """A request that the service refuses.
+
+    Attributes:
+        status: The status of the answer.
+        retry_after: Seconds after which the client may try again; None if it should not.
+    """
+
+    def __init__(self, message: str, *, status: int, code: str, retry_after: float | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Told:
+    """What a client is told of an error: the status, the body, and when to try again."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        id_: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.status = status
+        self.text = ErrorText(code=code, message=message, id=id_)
+        self.retry_after = retry_after
+
+    def to_response(self) -> Response:
+        """Return the answer."""
+        headers = {} if self.retry_after is None else {"Retry-After": str(math.ceil(self.retry_after))}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        body = ErrorBody(error=self.text).to_dict()
+        return JSONResponse(body, status_code=self.status, headers={**PROTECTING, **headers})
+
+
+def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = False) -> Told:
+    """Describe an error of the library to a client.
+
+    Args:
+        error: The error.
+        root: Folder of the tenants, whose path no client is shown.
+        names_resource: Whether the request's path names what may not exist, rather than its body.
+    """
+    message = hide_paths(str(error), root)
+    if error.code == "unknown_tenant":
+        # Whether it is absent, or not the caller's, must make no difference.
+        return Told(404, error.code, "there is no such tenant that you may enter")
+    if isinstance(error, RefusedError):
+        return Told(error.status, error.code, message, retry_after=error.retry_after)
+    if isinstance(error, InputError | PrivacyError):
+        status = _STATUS_OF_CODES.get(error.code, 400)
+        if names_resource and error.code.startswith("unknown_"):
+            status = 404
+        return Told(status, error.code, message)
+    if isinstance(error, NoIndexError):
+        if error.code == "indexing":
+            told = "the first indexing is under way, and nothing can be searched yet; ask again in a while"
+            return Told(503, error.code, told, retry_after=_SOON_SECONDS)
+        return Told(409, "no_index", "nothing is indexed yet; add documents first")
+    logged = log_fault(error)
+    if isinstance(error, BudgetExhaustedError | QuotaExhaustedError):
+        told = f"the budget or the quota of the model is used up; ask again later, or {_ASK}"
+        return Told(503, error.code, told, id_=logged, retry_after=_LATER_SECONDS)
+    if isinstance(error, ModelError):
+        told = f"the model gave no answer that can be used; ask again in a while, or {_ASK}"
+        return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
+    if isinstance(error, DiskFullError) or error.code == "busy_file":
+        told = f"the service cannot store anything at present; try again in a while, or {_ASK}"
+        return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
+    return describe_fault(logged)
+
+
+def describe_fault(logged: str) -> Told:
+    """Describe a fault of the service, of which the log has everything and the client an id.
+
+    Args:
+        logged: Id of the log's entry.
+    """
+    return Told(500, _INTERNAL, f"the service failed by a fault of its own; {_ASK}", id_=logged)
+
+
+def hide_paths(text: str, root: Path) -> str:
+    """Cut the place of the tenants' folders on this machine out of a text.
+
+    Args:
+        text: Such as the message of an error.
+        root: Folder of the tenants.
+    """
+    return text.replace(f"{root}/", "").replace(str(root), "the service")
+
+
+def add_failures(app: FastAPI, root: Path) -> None:
+    """Answer every error of an application in the one form.
+
+    Args:
+        app: The application.
+        root: Folder of the tenants, whose path no client is shown.
+    """
+
+    async def tell_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, BackstoryError)  # noqa: S101 - it is registered for these alone
+        return describe_error(error, root, names_resource=bool(request.path_params)).to_response()
+
+    async def tell_form(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for these alone
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
+        )
+        return Told(400, "input", f"{faults}; see /docs for what this takes").to_response()
+
+    async def tell_status(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these alone
+        code = _CODES_OF_STATUS.get(error.status_code, "input")
+        return Told(error.status_code, code, str(error.detail)).to_response()
+
+    async def tell_fault(_: Request, error: Exception) -> Response:
+        return describe_fault(log_fault(error)).to_response()
+
+    app.add_exception_handler(BackstoryError, tell_error)
+    app.add_exception_handler(RequestValidationError, tell_form)
+    app.add_exception_handler(HTTPException, tell_status)
+    app.add_exception_handler(Exception, tell_fault)
+
+
+def log_fault(error: BaseException) -> str:
+    """Write an error into the log, and return the id of the entry."""
+    logged = secrets.token_hex(_ID_BYTES)
+    logger.error("request failed id=%s error=%s", logged, type(error).__name__, exc_info=error)
+    return logged

@@ -1,0 +1,111 @@
+"""What Prometheus reads of the service: requests by route and status, and how much waits. No name is in it."""
+
+from __future__ import annotations
+
+import time
+from ipaddress import ip_address
+from typing import Final
+
+from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from backstory.interfaces.service.authentication import enter_as_anyone, get_service
+
+_BOUNDS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER: Final = "other"
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+
+class Metrics:
+    """The figures of one application."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.seconds = Histogram(
+            "backstory_request_seconds",
+            "Seconds from a request to the end of its answer",
+            ("method", "route", "status"),
+            registry=self.registry,
+            buckets=_BOUNDS,
+        )
+        self.under_way = Gauge(
+            "backstory_requests_under_way", "Requests that are being answered", registry=self.registry
+        )
+        self.waiting = Gauge(
+            "backstory_work_waiting", "Questions and searches that wait for a thread", registry=self.registry
+        )
+
+
+class Measured:
+    """Measures every request of an application."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            metrics: Takes the figures.
+        """
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count it when it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        began = time.perf_counter()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self._metrics.under_way.track_inprogress():
+            try:
+                await self._app(scope, receive, note_status)
+            finally:
+                method = scope["method"] if scope["method"] in _METHODS else _OTHER
+                took = time.perf_counter() - began
+                self._metrics.seconds.labels(method, _name_route(scope), str(status)).observe(took)
+
+
+def make_metrics_router(metrics: Metrics) -> APIRouter:
+    """Make the route of the figures.
+
+    Args:
+        metrics: The figures.
+    """
+    router = APIRouter(tags=["operation"])
+
+    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def read_metrics(request: Request) -> Response:
+        """Give the figures to Prometheus: without a token on this machine, with any valid one elsewhere."""
+        if not _is_local(request):
+            enter_as_anyone(request)
+        metrics.waiting.set(get_service(request).waiting)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
+
+    return router
+
+
+def _is_local(request: Request) -> bool:
+    """Return whether a program of this machine asks for itself, and not a proxy for somebody else."""
+    if request.client is None or any(name in request.headers for name in _FORWARDED):
+        return False
+    try:
+        return ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _name_route(scope: Scope) -> str:
+    """Name the route as the application declares it, so that no id or name becomes a label."""
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) else _OTHER

@@ -1,0 +1,145 @@
+"""What the service consists of: users, tenants, index jobs, the limits of requests, and threads for long work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.limits import RequestRates
+from backstory.interfaces.service.tenants import Tenants
+from backstory.storage.conversations import ConversationStore
+
+_T = TypeVar("_T")
+_MEGABYTE: Final = 1 << 20
+_RETRY_SECONDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """The limits of requests.
+
+    Attributes:
+        requests_per_minute: Requests that a token may send per minute for long.
+        requests_at_once: Requests that it may send at once after a pause.
+        body_bytes: Most bytes of a body that is no upload.
+        upload_bytes: Most bytes of the body of an upload.
+        workers: Questions and searches that are worked on at a time.
+        waiting: Questions and searches that may wait for that; further ones are refused.
+        question_characters: Most characters of a question.
+        turns_read: Turns of a conversation that a follow-up may go on from, the last ones.
+    """
+
+    requests_per_minute: int = 240
+    requests_at_once: int = 60
+    body_bytes: int = _MEGABYTE
+    upload_bytes: int = 256 * _MEGABYTE
+    workers: int = 4
+    waiting: int = 100
+    question_characters: int = 8_000
+    turns_read: int = 10
+
+
+@dataclass
+class Service:
+    """The parts of a service, shared by all requests of its process.
+
+    Attributes:
+        accounts: Users, tokens and roles.
+        tenants: The workspaces.
+        jobs: The index jobs.
+        limits: The limits of requests.
+        clock: Gives seconds since 1970.
+        stopping: Set when the process was told to end, so that streams end.
+    """
+
+    accounts: Accounts
+    tenants: Tenants
+    jobs: IndexJobs
+    limits: ServiceLimits = ServiceLimits()
+    clock: Callable[[], float] = time.time
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+    _rates: RequestRates = field(init=False)
+    _workers: anyio.CapacityLimiter = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self._rates = RequestRates(limits.requests_per_minute, limits.requests_at_once, time.monotonic)
+        self._workers = anyio.CapacityLimiter(limits.workers)
+
+    @property
+    def root(self) -> Path:
+        """Folder of the service, as paths of messages begin."""
+        return self.tenants.root.resolve()
+
+    def close(self) -> None:
+        """Stop the index jobs, which stay pending, and close all libraries."""
+        self.jobs.close()
+        self.tenants.close()
+
+    def conversations(self, tenant: str) -> ConversationStore:
+        """Return the conversations of a tenant."""
+        return ConversationStore(self.tenants.folder(tenant) / ".backstory" / "conversations.db")
+
+    def require_rate(self, token_id: str) -> None:
+        """Take one request of a token.
+
+        Raises:
+            RefusedError: It has sent too many; the error says when it may send the next one.
+        """
+        wait = self._rates.take(token_id)
+        if wait:
+            raise RefusedError(
+                "too many requests of this token; send the next one later",
+                status=429,
+                code="too_many_requests",
+                retry_after=wait,
+            )
+
+    async def work(self, function: Callable[[], _T]) -> _T:
+        """Call a function in a thread, as soon as one is free. A call that is cancelled waits until it has returned.
+
+        Raises:
+            RefusedError: The process is about to end, or too many calls wait already.
+        """
+        self.require_place()
+        return await anyio.to_thread.run_sync(function, limiter=self._workers)
+
+    def require_place(self) -> None:
+        """Refuse long work that would wait too long.
+
+        Raises:
+            RefusedError: The process is about to end, or too many calls wait already.
+        """
+        if self.stopping.is_set():
+            raise refuse_stopping()
+        if self.waiting >= self.limits.waiting:
+            raise RefusedError(
+                "too many questions at once; ask again in a while",
+                status=503,
+                code="busy",
+                retry_after=_RETRY_SECONDS,
+            )
+
+    @property
+    def waiting(self) -> int:
+        """Number of calls that wait for a thread."""
+        return self._workers.statistics().tasks_waiting
+
+
+def refuse_stopping() -> RefusedError:
+    """Make the error of work that the end of the process cuts short."""
+    return RefusedError(
+        "the service is stopping; ask again when it runs again",
+        status=503,
+        code="stopping",
+        retry_after=_RETRY_SECONDS,
+    )

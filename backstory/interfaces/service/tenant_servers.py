@@ -1,0 +1,90 @@
+"""The Model Context Protocol over HTTP for each tenant, with the tokens of the service.
+
+Every request stands alone: no session outlives it, so none can be taken over, and a token or a role that was revoked
+ends at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import anyio.to_thread
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from backstory.base.errors import BackstoryError
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.mcp.server import LibraryServer, make_server
+from backstory.interfaces.service.authentication import authenticate, enter, refuse_tenant
+from backstory.interfaces.service.failures import RefusedError, describe_error
+from backstory.interfaces.service.names import Role
+from backstory.interfaces.service.service import Service
+
+_PATH: Final = "/mcp"
+_CHECKED_BEFORE: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+"""The service has checked Host and Origin of every request."""
+
+
+class TenantServers:
+    """An application below ``/mcp``: the server of the tenant that the path names."""
+
+    def __init__(self, service: Service) -> None:
+        """Take the service whose tenants are served.
+
+        Args:
+            service: The service.
+        """
+        self._service = service
+        self._making = threading.Lock()
+        self._servers: WeakKeyDictionary[Library, dict[bool, LibraryServer]] = WeakKeyDictionary()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request with the tools that the role of its caller allows."""
+        if scope["type"] != "http":
+            return
+        try:
+            tenant, may_write = await anyio.to_thread.run_sync(self._let_in, scope)
+            with ExitStack() as held:
+                lent = self._service.tenants.entering(tenant)
+                library = await anyio.to_thread.run_sync(held.enter_context, lent)
+                server = await anyio.to_thread.run_sync(self._find_server, library, may_write)
+                await _answer(server, scope, receive, send)
+        except BackstoryError as error:
+            await describe_error(error, self._service.root).to_response()(scope, receive, send)
+
+    def _let_in(self, scope: Scope) -> tuple[str, bool]:
+        """Return the tenant of a request, and whether its caller may write.
+
+        Raises:
+            RefusedError: See :func:`authenticate` and :func:`enter`.
+        """
+        caller = authenticate(self._service, Headers(scope=scope).get("authorization", ""))
+        name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
+        if not name:
+            raise refuse_tenant()
+        reader: Role = "reader"
+        access = enter(caller, name, reader)
+        if scope["method"] != "POST":
+            raise RefusedError(
+                "send requests by POST; no session is kept", status=405, code="method_not_allowed"
+            )
+        return access.tenant, caller.may(access.tenant, "editor")
+
+    def _find_server(self, library: Library, may_write: bool) -> LibraryServer:
+        with self._making:
+            made = self._servers.setdefault(library, {})
+            if may_write not in made:
+                made[may_write] = make_server(library, allow_write=may_write)
+            return made[may_write]
+
+
+async def _answer(server: LibraryServer, scope: Scope, receive: Receive, send: Send) -> None:
+    app = server.streamable_http_app(
+        streamable_http_path=_PATH, stateless_http=True, transport_security=_CHECKED_BEFORE
+    )
+    async with app.router.lifespan_context(app):
+        await app({**scope, "path": _PATH, "raw_path": _PATH.encode(), "root_path": ""}, receive, send)

@@ -1,0 +1,27 @@
+"""A service of two tenants, once for the tests that change nothing of it but conversations."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.service import ServiceLimits
+from tests.interfaces.library.conftest import indexed_once
+from tests.interfaces.service.running import Running, running, write_service
+
+__all__ = ["indexed_once"]
+
+
+@pytest.fixture(scope="session")
+def served_once(indexed_once: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("service")
+    limits = ServiceLimits(requests_per_minute=100_000, requests_at_once=10_000, body_bytes=100_000)
+    service, tokens = write_service(root, indexed_once.workspace.root, limits)
+    with running(service, tokens) as started:
+        yield started
+
+
+@pytest.fixture
+def service_root(tmp_path: Path) -> Path:
+    return tmp_path / "service"
