@@ -50,6 +50,11 @@ def digest_json(value: Any, *, length: int = 32) -> str:
     return digest([json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)], length=length)
 
 
+def document_id_of(uri: str) -> str:
+    """Make the id of a document from its uri, so that it is the same after every change of the file."""
+    return digest([uri], length=16)
+
+
 def document_chunk_id(document_id: str, revision: str, page: int | None, method: str, index: int) -> str:
     """Make the id of a stored chunk: ``{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}``."""
     return f"{document_id}#rev:{revision}#p:{page or 0}#m:{method}#c:{index}"

@@ -16,7 +16,7 @@ import polars as pl
 
 from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
 from backstory.base.extras import is_installed
-from backstory.base.ids import digest, is_written
+from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.sandbox.limits import ReadingLimits
@@ -360,7 +360,7 @@ def _describe(
         published_at, origin = stated.updated_at, stated.updated_by
     slug = stated.slug or slug
     return Revision(
-        document_id=digest([uri], length=16),
+        document_id=document_id_of(uri),
         revision=_revision_of(content_hash),
         uri=uri,
         title=stated.title or slug,

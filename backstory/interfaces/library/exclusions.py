@@ -36,8 +36,10 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     require_excludable(workspace, uri)
     if SOURCE_MARK in uri:
         return _exclude_from_source(workspace, uri)
-    ignored = path.parent / IGNORE_FILE
-    _append_line(ignored, f"/{_escape(path.name)}")
+    # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
+    folder = next(folder for folder in path.parents if folder.is_dir())
+    ignored = folder / IGNORE_FILE
+    _append_line(ignored, _pattern_of(path.relative_to(folder).as_posix()))
     return f"{ignored} now names it; delete that line to read the file again. The file is unchanged"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +53,7 @@ from backstory.text.prompts.formats import ContextFormat
 if TYPE_CHECKING:
     from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
+    from backstory.interfaces.library.file_states import FileState
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
     from backstory.writing.answers.answer import Turn
@@ -397,6 +399,20 @@ class Library:
         """
         return self._read_corpus().list_all()
 
+    def files(self) -> list[FileState]:
+        """List every file of the documents with its state: searched, waiting for the next indexing, or not read.
+
+        Returns:
+            The states, by path; also where nothing is indexed yet.
+        """
+        from backstory.interfaces.library.file_states import list_file_states
+
+        corpus = self._corpus.read_mine() if is_made(self._workspace) else None
+        searched: Mapping[str, str] = {}
+        with suppress(NoIndexError), self._snapshots.reading() as snapshot:
+            searched = snapshot.revisions
+        return list_file_states(self._workspace, corpus, searched)
+
     def document(self, name: str) -> DocumentEntry:
         """Describe one document.
 
@@ -424,6 +440,26 @@ class Library:
         """
         span = (pages, pages) if isinstance(pages, int) else pages
         return self._read_corpus().read(document, span)
+
+    def page_picture(self, document: str, page: int) -> bytes:
+        """Draw a page of a PDF for a screen.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            page: The page, from 1.
+
+        Returns:
+            A PNG file.
+
+        Raises:
+            InputError: No document has this name or several have it, it has no picture of this page, or its file has
+                changed since it was indexed.
+            DocumentError: The page cannot be drawn.
+            NoIndexError: Nothing is indexed yet.
+        """
+        from backstory.interfaces.library.page_pictures import draw_document_page
+
+        return draw_document_page(self._read_corpus(), document, page)
 
     def chunk(self, name: str, character: int | None = None) -> Chunk | None:
         """Read one chunk of a document.

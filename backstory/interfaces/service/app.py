@@ -12,14 +12,18 @@ from starlette.middleware import Middleware
 
 from backstory.base.version import VERSION
 from backstory.interfaces.service.api_page import make_page_router
+from backstory.interfaces.service.authentication import access
 from backstory.interfaces.service.chat import make_chat_router
 from backstory.interfaces.service.conversations import make_conversations_router
+from backstory.interfaces.service.documents import make_documents_router
 from backstory.interfaces.service.failures import add_failures
 from backstory.interfaces.service.health import make_health_router
+from backstory.interfaces.service.jobs import make_jobs_router
 from backstory.interfaces.service.limits import BodyLimit, KnownHosts
 from backstory.interfaces.service.metrics import Measured, Metrics, make_metrics_router
 from backstory.interfaces.service.searching import make_search_router
 from backstory.interfaces.service.service import Service
+from backstory.interfaces.service.sources import make_sources_router
 from backstory.interfaces.service.tenant_servers import TenantServers
 
 _ABOUT: Final = """Answers from the documents of a tenant, each claim with the passage that says it.
@@ -71,6 +75,9 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
         make_chat_router(),
         make_search_router(),
         make_conversations_router(),
+        make_documents_router(service.tenants, service.jobs, access),
+        make_jobs_router(service.jobs, access),
+        make_sources_router(service.tenants, access),
         make_page_router(),
     ):
         app.include_router(router)

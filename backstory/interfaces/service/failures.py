@@ -48,6 +48,7 @@ _ID_BYTES: Final = 6
 _INTERNAL: Final = "internal"
 _ASK: Final = "tell whoever runs this service the id"
 _STATUS_OF_CODES: Final[Mapping[str, int]] = {
+    "changed_document": 409,
     "existing_document": 409,
     "colliding_name": 409,
     "job_ended": 409,

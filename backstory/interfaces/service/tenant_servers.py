@@ -78,7 +78,7 @@ class TenantServers:
         with self._making:
             made = self._servers.setdefault(library, {})
             if may_write not in made:
-                made[may_write] = make_server(library, allow_write=may_write, hides_root=True)
+                made[may_write] = make_server(library, allow_write=may_write)
             return made[may_write]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
@@ -24,6 +26,13 @@ from backstory.ingest.documents.ocr.recognition import DPI
 _POINTS_PER_INCH: Final = 72
 _MOST_PIXELS: Final = 40_000_000
 """A page of A2 at 300 dpi; larger ones are drawn at a lower resolution."""
+
+_SCREEN_DPI: Final = 110
+_SCREEN_PIXELS: Final = 4_000_000
+"""A page of A2 at the resolution of a screen; larger ones are drawn at a lower one."""
+
+_RGB: Final = 2
+_FAST: Final = 3
 
 _MOST_SIDE: Final = 32_000
 """Tesseract reads no longer side."""
@@ -97,22 +106,58 @@ def draw_pdf_page(content: bytes, page: int) -> bytes:
         DocumentError: The page cannot be drawn.
     """
     with closing(_open(content, f"page {page}")) as pdf:
-        try:
-            opened = pdf[page - 1]
-            width, height = opened.get_size()
-            scale = min(
-                DPI / _POINTS_PER_INCH,
-                math.sqrt(_MOST_PIXELS / max(width * height, 1)),
-                _MOST_SIDE / max(width, height, 1),
-            )
-            bitmap = opened.render(scale=scale, grayscale=True)
-        except (pypdfium2.PdfiumError, ValueError) as error:
-            raise DocumentError(
-                "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
-            ) from error
-        pixels = memoryview(bitmap.buffer).cast("B")
-        rows = b"".join(pixels[row * bitmap.stride :][: bitmap.width] for row in range(bitmap.height))
+        bitmap = _render(pdf, page, DPI, _MOST_PIXELS, grayscale=True)
+        rows = b"".join(_list_rows(bitmap, 1))
         return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows
+
+
+def draw_pdf_picture(content: bytes, page: int) -> bytes:
+    """Draw a page, from 1, in its colours for a screen, as a PNG file.
+
+    Raises:
+        DocumentError: There is no such page, or it cannot be drawn.
+    """
+    with closing(_open(content, f"page {page}")) as pdf:
+        if not 1 <= page <= len(pdf):
+            raise DocumentError(
+                f"there is no page {page}: the file has {len(pdf)}",
+                code="unknown_page",
+                page=page,
+                pages=len(pdf),
+            )
+        bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
+        header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _RGB, 0, 0, 0)
+        # Each row of a PNG begins with its filter, here none.
+        rows = b"".join(b"\0" + row for row in _list_rows(bitmap, 3))
+        chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, _FAST)), (b"IEND", b""))
+        return b"\x89PNG\r\n\x1a\n" + b"".join(_pack_chunk(name, data) for name, data in chunks)
+
+
+def _render(
+    pdf: pypdfium2.PdfDocument, page: int, dpi: int, most_pixels: int, **options: bool
+) -> pypdfium2.PdfBitmap:
+    try:
+        opened = pdf[page - 1]
+        width, height = opened.get_size()
+        scale = min(
+            dpi / _POINTS_PER_INCH,
+            math.sqrt(most_pixels / max(width * height, 1)),
+            _MOST_SIDE / max(width, height, 1),
+        )
+        return opened.render(scale=scale, **options)
+    except (pypdfium2.PdfiumError, ValueError) as error:
+        raise DocumentError(
+            "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
+        ) from error
+
+
+def _list_rows(bitmap: pypdfium2.PdfBitmap, bytes_of_pixel: int) -> Iterator[memoryview]:
+    pixels = memoryview(bitmap.buffer).cast("B")
+    return (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
+
+
+def _pack_chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def _open(content: bytes, uri: str) -> pypdfium2.PdfDocument:

@@ -1,0 +1,51 @@
+"""A page of a document as a picture for a screen, drawn in the process with limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from backstory.base.errors import DocumentError, ReadingLimitError
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox.worker import run_limited
+from backstory.settings.inputs import DocumentSettings
+
+DRAWN_FORMAT: Final = "pdf"
+"""The one format whose pages can be drawn."""
+
+_TASK: Final = f"{__name__}:draw_request"
+
+
+def draw_page(content: bytes, uri: str, page: int, settings: DocumentSettings) -> bytes:
+    """Draw a page of a PDF as a PNG file.
+
+    Args:
+        content: Bytes of the file.
+        uri: Name of the file in error messages.
+        page: The page, from 1.
+        settings: Limits of time and memory.
+
+    Raises:
+        DocumentError: There is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
+    """
+    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    try:
+        answer = run_limited(_TASK, json.dumps({"page": page}).encode() + b"\n" + content, limits)
+    except ReadingLimitError as error:
+        raise DocumentError(f"{uri}: {error}", code=error.code, uri=uri) from error
+    line, _, picture = answer.partition(b"\n")
+    failure = json.loads(line)
+    if failure:
+        raise DocumentError(f"{uri}: {failure['error']}", code=failure["code"], uri=uri)
+    return picture
+
+
+def draw_request(request: bytes) -> bytes:
+    """Handle a request of :func:`draw_page`, in the process with limits."""
+    from backstory.ingest.documents.formats.pdf_pages import draw_pdf_picture
+
+    line, _, content = request.partition(b"\n")
+    try:
+        return b"{}\n" + draw_pdf_picture(content, json.loads(line)["page"])
+    except DocumentError as error:
+        return json.dumps({"error": str(error), "code": error.code}).encode() + b"\n"

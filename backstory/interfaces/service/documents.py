@@ -1,0 +1,240 @@
+"""The endpoints of documents: their list with states, texts and pictures of pages, uploads, and removal."""
+
+# Without the future import: FastAPI must see the annotations of functions inside functions as objects.
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, get_args
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
+
+from backstory.base.errors import InputError
+from backstory.interfaces.library.added_texts import inspect_text
+from backstory.interfaces.library.exclusions import exclude_document
+from backstory.interfaces.library.file_states import FileState, State
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
+from backstory.interfaces.library.results import DocumentEntry, Result
+from backstory.interfaces.service.entrance import Admit, Entrance
+from backstory.interfaces.service.index_jobs import IndexJobs, TenantLibraries
+from backstory.interfaces.service.job_store import Job
+from backstory.interfaces.service.multipart import list_uploads, read_form
+from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads
+
+_MOST_DOCUMENTS: Final = 1000
+_PICTURE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"image/png": {}}, "description": "The page as a picture."}
+}
+_FORM: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}}
+                    },
+                    "required": ["files"],
+                }
+            }
+        },
+    }
+}
+_CACHED: Final = "private, no-cache"
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+
+
+class DocumentPage(Result):
+    """Some of the documents of a tenant, by path."""
+
+    documents: tuple[FileState, ...] = Field(description="The documents and other files, by path.")
+    count: int = Field(description="Number of all that fit the question.")
+    states: dict[str, int] = Field(description="Number of files of the tenant by state.")
+    job: Job | None = Field(description="The index job that is pending or under way; null without one.")
+
+
+class PageText(Result):
+    """The text of a document, or of some of its pages."""
+
+    document_id: str = Field(description="Id of the document.")
+    title: str = Field(description="Its title.")
+    uri: str = Field(description="Its path.")
+    revision: str = Field(description="Revision of the text.")
+    text: str = Field(description="The text.")
+    pages: int | None = Field(description="Number of pages of the document; null without pages.")
+    page_start: int | None = Field(description="First page of the text; null without pages.")
+    page_end: int | None = Field(description="Last page of the text, inclusive.")
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+
+
+class UploadAnswer(Result):
+    """What became of uploaded files."""
+
+    files: tuple[StoredUpload, ...] = Field(description="The files, in the order in which they came.")
+    job: Job = Field(description="The job that indexes them.")
+
+
+class RemovalAnswer(Result):
+    """What became of a document that was to be removed."""
+
+    document_id: str = Field(description="Its id.")
+    outcome: Literal["deleted", "excluded", "gone"] = Field(
+        description="deleted: its uploaded file is deleted; excluded: its file stays, and is no longer read; gone: its "
+        "file was gone already."
+    )
+    reason: str | None = Field(description="How to revert an exclusion; null otherwise.")
+    job: Job = Field(description="The job that takes its text out of the index.")
+
+
+def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admit) -> APIRouter:
+    """Make the endpoints of documents.
+
+    Args:
+        tenants: The workspaces of the tenants.
+        jobs: Their index jobs.
+        admit: Lets requests in.
+    """
+    router = APIRouter(tags=["documents"])
+    reader = Annotated[Entrance, Depends(admit("reader"))]
+    editor = Annotated[Entrance, Depends(admit("editor"))]
+
+    @router.get("/api/documents")
+    def list_documents(
+        access: reader,
+        state: Annotated[State | None, Query(description="Only files in this state.")] = None,
+        name: Annotated[str, Query(description="Only files with this text in their path or title.")] = "",
+        limit: Annotated[int, Query(ge=1, le=_MOST_DOCUMENTS)] = 100,
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> DocumentPage:
+        """List the documents and all other files, each with its state and the reason."""
+        with tenants.entering(access.tenant) as library:
+            files = library.files()
+        wanted = name.casefold()
+        found = [
+            file
+            for file in files
+            if (state is None or file.state == state)
+            and (wanted in file.name.casefold() or wanted in (file.title or "").casefold())
+        ]
+        counts = {each: sum(file.state == each for file in files) for each in get_args(State)}
+        return DocumentPage(
+            documents=tuple(found[offset : offset + limit]),
+            count=len(found),
+            states=counts,
+            job=jobs.store(access.tenant).current(),
+        )
+
+    @router.get("/api/documents/{document_id}")
+    def read_document(access: reader, document_id: str) -> FileState:
+        """Read the state of one document."""
+        with tenants.entering(access.tenant) as library:
+            return _find(library, document_id)
+
+    @router.get("/api/documents/{document_id}/text")
+    def read_text(
+        access: reader,
+        document_id: str,
+        first_page: Annotated[int | None, Query(ge=1)] = None,
+        last_page: Annotated[int | None, Query(ge=1)] = None,
+    ) -> PageText:
+        """Read the text of a document, or of some of its pages."""
+        first, last = first_page or last_page, last_page or first_page
+        span = None if first is None or last is None else (first, last)
+        with tenants.entering(access.tenant) as library:
+            text = library.text(_find_read(library, document_id).document_id, span)
+        document = text.document
+        return PageText.of(
+            text,
+            **{
+                name: getattr(document, name) for name in ("document_id", "title", "uri", "revision", "pages")
+            },
+        )
+
+    @router.get("/api/documents/{document_id}/pages/{page}.png", response_class=Response, responses=_PICTURE)
+    def draw_page(access: reader, request: Request, document_id: str, page: int) -> Response:
+        """Draw a page of a PDF as a picture."""
+        with tenants.entering(access.tenant) as library:
+            tag = f'"{_find_read(library, document_id).revision}-{page}"'
+            headers = {"Cache-Control": _CACHED, "ETag": tag}
+            if request.headers.get("if-none-match") == tag:
+                return Response(status_code=304, headers=headers)
+            picture = library.page_picture(document_id, page)
+        return Response(picture, media_type="image/png", headers=headers)
+
+    @router.post("/api/documents", status_code=202, openapi_extra=dict(_FORM))
+    async def upload(
+        access: editor,
+        request: Request,
+        replace: Annotated[bool, Query(description="Whether files of the same names are replaced.")] = False,
+    ) -> UploadAnswer:
+        """Upload files, all or none, and index them. A file of the same name and content is no error."""
+        form = await read_form(request)
+        try:
+            return await run_in_threadpool(
+                _store, tenants, jobs, access, list_uploads(form), replaces=replace
+            )
+        finally:
+            await form.close()
+
+    @router.delete("/api/documents/{document_id}", status_code=202)
+    def remove_document(access: editor, document_id: str) -> RemovalAnswer:
+        """Delete an uploaded file, or exclude any other from reading, and take its text out of the index."""
+        with tenants.entering(access.tenant) as library:
+            outcome, reason = _take_out(library, _find(library, document_id))
+        job = jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
+        return RemovalAnswer(document_id=document_id, outcome=outcome, reason=reason, job=job)
+
+    return router
+
+
+def _store(
+    tenants: TenantLibraries, jobs: IndexJobs, access: Entrance, uploads: Sequence[Upload], *, replaces: bool
+) -> UploadAnswer:
+    with tenants.entering(access.tenant) as library:
+        stored = store_uploads(library.workspace, uploads, replaces=replaces)
+    return UploadAnswer(files=tuple(stored), job=jobs.submit(access.tenant, access.caller.user_id))
+
+
+def _find(library: Library, document_id: str) -> FileState:
+    """Find a file by the id of its document alone: by no name, and by no part of an id."""
+    found = next((file for file in library.files() if file.document_id == document_id), None)
+    if found is None or found.uri.endswith("/") or not found.uri:
+        raise _unknown(document_id)
+    return found
+
+
+def _find_read(library: Library, document_id: str) -> DocumentEntry:
+    """Find a document that was read, without a look at all files."""
+    if not _ID.fullmatch(document_id):
+        raise _unknown(document_id)
+    found = library.document(document_id)
+    if found.document_id != document_id:  # the whole id of one document can be the title of another
+        raise _unknown(document_id)
+    return found
+
+
+def _unknown(document_id: str) -> InputError:
+    return InputError(
+        f"there is no document {document_id!r}; GET /api/documents lists all",
+        code="unknown_document",
+        name=document_id,
+    )
+
+
+def _take_out(library: Library, file: FileState) -> tuple[Literal["deleted", "excluded", "gone"], str | None]:
+    """Delete a file that the service or the library wrote, and exclude any other."""
+    workspace = library.workspace
+    if file.state == "removed":
+        return "gone", None
+    if is_upload(file.uri):
+        delete_upload(workspace, file.uri)
+        return "deleted", None
+    path = make_locator(workspace)(file.uri)
+    if file.uri.startswith(f"{ADDED_FOLDER}/") and inspect_text(path) == "ours":
+        path.unlink(missing_ok=True)
+        return "deleted", None
+    reason = exclude_document(workspace, file.uri, path)
+    return "excluded", reason.replace(f"{workspace.root}/", "")

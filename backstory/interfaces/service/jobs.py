@@ -1,0 +1,60 @@
+"""The endpoints of index jobs."""
+
+# Without the future import: FastAPI must see the annotations of functions inside functions as objects.
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field
+
+from backstory.interfaces.library.results import Result
+from backstory.interfaces.service.entrance import Admit, Entrance
+from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_store import Job
+
+_MOST_JOBS: Final = 200
+
+
+class JobList(Result):
+    """Jobs of a tenant."""
+
+    jobs: tuple[Job, ...] = Field(description="The jobs, the latest first.")
+    count: int = Field(description="Number of all jobs that are kept.")
+
+
+def make_jobs_router(jobs: IndexJobs, admit: Admit) -> APIRouter:
+    """Make the endpoints of index jobs.
+
+    Args:
+        jobs: The jobs of all tenants.
+        admit: Lets requests in.
+    """
+    router = APIRouter(tags=["jobs"])
+    reader = Annotated[Entrance, Depends(admit("reader"))]
+    editor = Annotated[Entrance, Depends(admit("editor"))]
+
+    @router.post("/api/index", status_code=202)
+    def index(access: editor) -> Job:
+        """Index all files as they are now. A job that is pending or under way is returned, and goes over them again."""
+        return jobs.submit(access.tenant, access.caller.user_id)
+
+    @router.get("/api/jobs")
+    def list_jobs(
+        access: reader,
+        limit: Annotated[int, Query(ge=1, le=_MOST_JOBS)] = 20,
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> JobList:
+        """List the jobs, the latest first."""
+        found, count = jobs.store(access.tenant).list_jobs(limit, offset)
+        return JobList(jobs=tuple(found), count=count)
+
+    @router.get("/api/jobs/{job_id}")
+    def read_job(access: reader, job_id: str) -> Job:
+        """Read one job: its state, and how far it is."""
+        return jobs.store(access.tenant).read(job_id)
+
+    @router.post("/api/jobs/{job_id}/cancel")
+    def cancel_job(access: editor, job_id: str) -> Job:
+        """Cancel a job, which stops at its next file or step. What was made stays."""
+        return jobs.cancel(access.tenant, job_id)
+
+    return router

@@ -1,0 +1,108 @@
+"""The endpoint of sources: where the documents of a tenant come from, and what became of their files."""
+
+# Without the future import: FastAPI must see the annotations of functions inside functions as objects.
+from collections import Counter
+from typing import Annotated, Literal, TypeAlias
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.roots import Source, list_sources
+from backstory.interfaces.library.file_states import FileState
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Result
+from backstory.interfaces.service.entrance import Admit, Entrance
+from backstory.interfaces.service.index_jobs import TenantLibraries
+
+Kind: TypeAlias = Literal["documents", "folder", "file", "drive", "address", "pages"]
+
+
+class SourceState(Result):
+    """One source of documents. Its address stays in the settings, which people of the tenant need not see."""
+
+    name: str = Field(description="Name of the source; empty for the folder of documents, with all uploads.")
+    kind: Kind = Field(
+        description="documents: the folder of documents; folder and file: elsewhere on the machine of the service; "
+        "drive: Google Drive; address: such as a bucket; pages: single pages of the web."
+    )
+    is_reached: bool = Field(description="Whether the source is there, and the last indexing reached it.")
+    problem: str | None = Field(description="Why it is not reached, and what to do; null if it is.")
+    files: int = Field(description="Number of its files.")
+    states: dict[str, int] = Field(description="Number of its files by state, as the documents have them.")
+
+
+class SourceList(Result):
+    """The sources of a tenant."""
+
+    sources: tuple[SourceState, ...] = Field(description="The folder of documents, then the others by name.")
+
+
+def make_sources_router(tenants: TenantLibraries, admit: Admit) -> APIRouter:
+    """Make the endpoint of sources.
+
+    Args:
+        tenants: The workspaces of the tenants.
+        admit: Lets requests in.
+    """
+    router = APIRouter(tags=["sources"])
+    reader = Annotated[Entrance, Depends(admit("reader"))]
+
+    @router.get("/api/sources")
+    def list_all(access: reader) -> SourceList:
+        """List where the documents come from, with the number of files in each state."""
+        with tenants.entering(access.tenant) as library:
+            return SourceList(sources=tuple(_describe_all(library)))
+
+    return router
+
+
+def _describe_all(library: Library) -> list[SourceState]:
+    workspace = library.workspace
+    by_source: dict[str, list[FileState]] = {}
+    for file in library.files():
+        name, mark, _ = file.uri.partition(SOURCE_MARK)
+        by_source.setdefault(name if mark else "", []).append(file)
+    own = _describe("", "documents", None, by_source.get("", []))
+    others = sorted(list_sources(workspace), key=lambda source: source.name)
+    return [
+        own,
+        *(
+            _describe(source.name, _name_kind(source), _find_problem(source), by_source.get(source.name, []))
+            for source in others
+        ),
+    ]
+
+
+def _describe(name: str, kind: Kind, problem: str | None, files: list[FileState]) -> SourceState:
+    states = Counter(file.state for file in files)
+    return SourceState(
+        name=name,
+        kind=kind,
+        is_reached=problem is None,
+        problem=problem,
+        files=len(files),
+        states=dict(sorted(states.items())),
+    )
+
+
+def _name_kind(source: Source) -> Kind:
+    settings = source.settings
+    if settings.drive is not None:
+        return "drive"
+    if settings.url is not None:
+        return "address"
+    if settings.is_remote:
+        return "pages"
+    return "file" if source.root.is_file() else "folder"
+
+
+def _find_problem(source: Source) -> str | None:
+    if source.settings.is_remote:
+        return read_state(source.root).problem or None
+    return (
+        None
+        if source.root.exists()
+        else "its file or folder is not there; make it available, or remove the source"
+    )

@@ -1,0 +1,227 @@
+"""Uploaded files: checked, written whole or not at all, and deleted again. They lie in a folder of the documents."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+from pydantic import Field
+
+from backstory.base.errors import InputError
+from backstory.base.files.atomic import flush, lock, publish
+from backstory.base.ids import document_id_of
+from backstory.base.sandbox.limits import ReadingLimits
+from backstory.ingest.documents.archives import is_archive
+from backstory.ingest.documents.file_kinds import list_formats
+from backstory.ingest.documents.file_rules import make_rules
+from backstory.ingest.documents.files import explain_path
+from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.interfaces.library.results import Result
+from backstory.interfaces.service.file_names import check_file_name, fold_file_name
+from backstory.pipeline.workspace import Workspace
+
+UPLOADS_FOLDER: Final = "uploads"
+"""Folder, in the folder of the documents, of uploaded files; every other file of a tenant is never deleted."""
+
+_LOCK: Final = "uploads.lock"
+_INCOMING: Final = "upload.tmp"
+_BLOCK_BYTES: Final = 1 << 20
+
+
+class StoredUpload(Result):
+    """What became of one uploaded file."""
+
+    name: str = Field(description="Its name.")
+    document_id: str = Field(description="Id of its document.")
+    size: int = Field(description="Its bytes.")
+    outcome: Literal["added", "replaced", "unchanged"] = Field(
+        description="added: no file had this name; replaced: the file of this name had another content; unchanged: it "
+        "had this content already."
+    )
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file as it came.
+
+    Attributes:
+        name: Its name as the client sent it.
+        content: Its bytes, from the present position on.
+        size: Number of them.
+    """
+
+    name: str
+    content: BinaryIO
+    size: int
+
+
+def store_uploads(
+    workspace: Workspace, uploads: Sequence[Upload], *, replaces: bool = False
+) -> list[StoredUpload]:
+    """Write uploaded files into the folder of the documents. Either all of them are accepted, or none.
+
+    Args:
+        workspace: The workspace of the tenant.
+        uploads: The files.
+        replaces: Whether a file of the same name and another content is replaced.
+
+    Returns:
+        What became of each.
+
+    Raises:
+        InputError: A name or a size is not allowed, a file has the name already (``existing_document``), or one that
+            looks the same (``colliding_name``). Nothing is written then.
+    """
+    names = [_check(workspace, upload) for upload in uploads]
+    folder = workspace.documents_dir / UPLOADS_FOLDER
+    with _locked(workspace):
+        _require_own_folder(workspace, folder)
+        others = {fold_file_name(name): name for name in _list_names(folder)}
+        outcomes: list[Literal["added", "replaced", "unchanged"]] = []
+        for name, upload in zip(names, uploads, strict=True):
+            known = others.setdefault(fold_file_name(name), name)
+            if known != name or names.count(name) > 1:
+                raise InputError(
+                    f"{name!r} and {known!r} are two files that look the same, or are one to some machines; rename one",
+                    code="colliding_name",
+                    name=name,
+                )
+            outcomes.append(_compare(folder / name, upload, replaces=replaces))
+        for name, upload, outcome in zip(names, uploads, outcomes, strict=True):
+            if outcome != "unchanged":
+                _write(workspace, folder / name, upload)
+    return [
+        StoredUpload(
+            name=name,
+            document_id=document_id_of(f"{UPLOADS_FOLDER}/{name}"),
+            size=upload.size,
+            outcome=outcome,
+        )
+        for name, upload, outcome in zip(names, uploads, outcomes, strict=True)
+    ]
+
+
+def is_upload(uri: str) -> bool:
+    """Return whether the file of a document was uploaded as such; a member of an uploaded archive was not."""
+    return uri.startswith(f"{UPLOADS_FOLDER}/") and uri.count("/") == 1
+
+
+def delete_upload(workspace: Workspace, uri: str) -> None:
+    """Delete an uploaded file. It is no error if it is gone already.
+
+    Args:
+        workspace: The workspace of the tenant.
+        uri: Path of its document.
+
+    Raises:
+        InputError: Something else than the service has made the folder of uploads.
+    """
+    if not is_upload(uri):
+        raise ValueError("only uploaded files are deleted")
+    folder = workspace.documents_dir / UPLOADS_FOLDER
+    with _locked(workspace):
+        _require_own_folder(workspace, folder)
+        (folder / uri.removeprefix(f"{UPLOADS_FOLDER}/")).unlink(missing_ok=True)
+        flush(folder)
+
+
+def _check(workspace: Workspace, upload: Upload) -> str:
+    """Return the name under which a file is stored, if it would be read there."""
+    name = check_file_name(upload.name)
+    settings = workspace.settings.documents
+    most = ReadingLimits(settings.read_seconds, settings.read_megabytes).most_bytes
+    if upload.size > most:
+        raise InputError(
+            f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it",
+            code="too_large",
+            name=name,
+            limit=most,
+        )
+    if find_reader(name, READERS) is None and not is_archive(name):
+        known = list_formats(reader.format for reader in READERS)
+        raise InputError(
+            f"{name} is of no format that is read; save its text as one of these: {known}",
+            code="unsupported_format",
+            name=name,
+        )
+    reason = explain_path(f"{UPLOADS_FOLDER}/{name}", make_rules(settings))
+    if reason is not None:
+        raise InputError(
+            f"{name} would not be read: {reason}", code="bad_file_name", name=name, reason=reason
+        )
+    return name
+
+
+@contextmanager
+def _locked(workspace: Workspace) -> Iterator[None]:
+    """Let one thread or process at a time change the uploaded files of a tenant."""
+    workspace.secret.parent.mkdir(parents=True, exist_ok=True)
+    with (workspace.secret.parent / _LOCK).open("ab") as file:
+        lock(file)
+        yield
+
+
+def _require_own_folder(workspace: Workspace, folder: Path) -> None:
+    """Make the folder of uploads; raise if it leads anywhere else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink() or folder.resolve() != workspace.documents_dir.resolve() / UPLOADS_FOLDER:
+        raise InputError(
+            f"{workspace.settings.documents.folder}/{UPLOADS_FOLDER} is a link, so nothing is written or deleted "
+            "there; whoever runs this service can replace it by a folder",
+            code="linked_folder",
+        )
+
+
+def _list_names(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _compare(path: Path, upload: Upload, *, replaces: bool) -> Literal["added", "replaced", "unchanged"]:
+    if not os.path.lexists(path):
+        return "added"
+    if path.is_symlink() or not path.is_file():
+        raise InputError(
+            f"{path.name} is the name of something else than an uploaded file; rename yours",
+            code="colliding_name",
+            name=path.name,
+        )
+    if path.stat().st_size == upload.size and _is_same(path, upload):
+        return "unchanged"
+    if replaces:
+        return "replaced"
+    raise InputError(
+        f"there is a file {path.name} with another content; upload it with `replace=true` to replace that, or rename "
+        "yours",
+        code="existing_document",
+        name=path.name,
+    )
+
+
+def _write(workspace: Workspace, path: Path, upload: Upload) -> None:
+    """Write a file elsewhere first, where no run reads the documents, and rename it once it is whole."""
+    incoming = workspace.secret.parent / _INCOMING
+    try:
+        with incoming.open("wb") as file:
+            shutil.copyfileobj(upload.content, file, _BLOCK_BYTES)
+        publish(incoming, path)
+    finally:
+        incoming.unlink(missing_ok=True)
+
+
+def _is_same(path: Path, upload: Upload) -> bool:
+    """Return whether a file has the content of an upload, whose position stays as it is."""
+    place = upload.content.tell()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                if block != upload.content.read(len(block)):
+                    return False
+        return not upload.content.read(1)
+    finally:
+        upload.content.seek(place)
