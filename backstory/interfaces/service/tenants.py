@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import threading
 from collections import OrderedDict
@@ -115,16 +114,12 @@ class Tenants:
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        made = init_workspace(self._folder / f"{_NEW}{name}-{secrets.token_hex(4)}")
-        try:
-            made.rename(folder)
-        except OSError as error:
-            shutil.rmtree(made)
-            if not os.path.lexists(folder):
-                raise
-            raise InputError(
-                f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
-            ) from error
+        with self._making():
+            if os.path.lexists(folder):
+                raise InputError(
+                    f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
+                )
+            init_workspace(self._folder / f"{_NEW}{name}").rename(folder)
         return folder
 
     def folder(self, name: str) -> Path:
@@ -191,6 +186,18 @@ class Tenants:
             return False
         folder = self._folder / name
         return folder.is_dir() and not folder.is_symlink() and (folder / SETTINGS_FILE).is_file()
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """Let one process at a time make a tenant, without what one that was killed has left."""
+        descriptor = os.open(self._folder, _FOLDER)
+        try:
+            lock(descriptor)
+            for left in self._folder.glob(f"{_NEW}*"):
+                shutil.rmtree(left)
+            yield
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _holding(self, name: str) -> Iterator[None]:

@@ -148,6 +148,16 @@ def test_a_tenant_is_made_whole_private_and_once(root: Path) -> None:
     assert not list(root.rglob(".new-*"))
 
 
+def test_what_a_killed_process_left_of_a_new_tenant_is_none_and_goes(root: Path) -> None:
+    tenants = open_tenants(root)
+    folder = tenants.create("attic")
+    folder.rename(folder.with_name(".new-attic"))
+    assert tenants.names() == NAMES
+    tenants.create("attic")
+    assert tenants.names() == ("attic", *NAMES)
+    assert not list(root.rglob(".new-*"))
+
+
 def test_a_link_in_a_tenants_folder_leads_nowhere_else(root: Path) -> None:
     tenants = open_tenants(root)
     posts, others = tenants.folder("garden") / "posts", tenants.folder("kitchen") / "posts"
