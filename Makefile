@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 AUDIT := .audit
 DEMO := .demo
+SERVED := .serve
 EXTRAS := code dagster drive gemini ibis mcp office otel remote serve
 WORKSPACE ?= $(DEMO)
 PORT ?= 3000
+SERVE_PORT ?= 8766
 
 # Where 6 GB of memory serve as a disk, the folders of the tests lie there: else they wait for SQLite to flush its files for
 # most of the time.
@@ -18,7 +20,7 @@ PYTEST = folder=$$(mktemp -d $(TEMPORARY)/bs-XXXXXX) && trap 'rm -rf "$$folder"'
 	export TMPDIR="$$folder" POLARS_MAX_THREADS=1 OPENBLAS_NUM_THREADS=1 && $(BIN)/python -m pytest -p tests.files_in_turn --numprocesses auto --dist load --maxschedchunk 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long ui check lint audit lock clean
+.PHONY: help install demo serve test test-long ui check lint audit lock clean
 
 help: ## Say what the targets are
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +38,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics that it covers
 	@$(BIN)/python -m pipelines.demo $(DEMO)
+
+serve: $(STAMP) ## Open the assistant over the example on SERVE_PORT (default: 8766), and print a token for it
+	@$(BIN)/python -m pipelines.demo_service $(SERVED) --port $(SERVE_PORT)
 
 test: $(STAMP) ## Run every test on every core, without a network; the slowest 50 are listed at the end
 	@$(PYTEST) --durations=50
@@ -62,5 +67,5 @@ audit: $(STAMP) ## Ask for known vulnerabilities of requirements.lock (needs a n
 lock: ## Compile requirements.lock again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(EXTRAS:%=--extra %) --group dev pyproject.toml --output-file requirements.lock
 
-clean: ## Remove the environment and the demo workspace
-	rm -rf $(VENV) $(AUDIT) $(DEMO)
+clean: ## Remove the environment, the demo workspace and the example's service
+	rm -rf $(VENV) $(AUDIT) $(DEMO) $(SERVED)

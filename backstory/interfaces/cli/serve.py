@@ -1,18 +1,110 @@
-"""The command group ``serve``: the service for many users, and the commands that administer it."""
+"""The command ``serve``: the service for many users, and the commands that administer it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
 import typer
 
-from backstory.interfaces.cli.service import grant, keys, revoke, tenants, tokens, users
-
-serve = typer.Typer(
-    no_args_is_help=True,
-    help="Administer the service for many users: tenants, users, tokens, roles and keys.",
+from backstory.interfaces.cli.loading import loading
+from backstory.interfaces.cli.service import (
+    DEFAULT_MEGABYTES,
+    KeyFileOption,
+    grant,
+    keys,
+    open_folder,
+    revoke,
+    tenants,
+    tokens,
+    users,
 )
+from backstory.interfaces.cli.terminal import open_console, plain
+
+if TYPE_CHECKING:
+    from backstory.interfaces.service.opening import ServiceFolder
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8766
+
+serve = typer.Typer(invoke_without_command=True)
 serve.add_typer(tenants, name="tenant")
 serve.add_typer(users, name="user")
 serve.add_typer(tokens, name="token")
 serve.add_typer(keys, name="key")
 serve.command()(grant)
 serve.command()(revoke)
+
+
+@serve.callback()
+def run_service(
+    context: typer.Context,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            "--root", metavar="DIR", help="Folder of the service, with all its tenants.", show_default=False
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. Any other than 127.0.0.1 needs a proxy that encrypts, since tokens are sent.",
+        ),
+    ] = HOST,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for any that is free.")
+    ] = PORT,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further name by which clients call it, with the port if they name one. Repeat it for several.",
+        ),
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(min=0, metavar="MB", help="What the open snapshots of tenants may count together.")
+    ] = DEFAULT_MEGABYTES,
+    key_file: KeyFileOption = None,
+) -> None:
+    """Serve documents to many users over HTTP, a workspace for each tenant, or administer tenants and users.
+
+    SIGTERM and Ctrl-C end it: answers under way get 20 seconds, and index jobs go on after the next start.
+
+    Exit codes: 1 a key or the file of accounts cannot be used; 2 bad usage; else that of the signal.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if root is None:
+        raise typer.BadParameter("name the folder of the service", param_hint="--root")
+    serve_folder(open_folder(root, key_file, megabytes=memory), host, port, allow_host or ())
+
+
+def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[str] = ()) -> None:
+    """Serve an open folder until the process is told to end, and print the address.
+
+    Args:
+        opened: Its parts.
+        host: Address to listen on.
+        port: Port; 0 for any that is free.
+        names: Further names by which clients call it.
+
+    Raises:
+        InputError: The port cannot be opened.
+        AccountError: A key of a tenant cannot be opened.
+    """
+    with loading():
+        from backstory.interfaces.mcp.http import open_socket
+        from backstory.interfaces.service.index_jobs import IndexJobs
+        from backstory.interfaces.service.service import Service
+        from backstory.interfaces.service.serving import name_hosts
+        from backstory.interfaces.service.serving import serve as serve_requests
+
+    opened.require_keys()
+    listening = open_socket(port, host)
+    number = listening.getsockname()[1]
+    place = f"[{host}]" if ":" in host else host
+    open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
+    service = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants))
+    serve_requests(service, listening, hosts=name_hosts(number, names))

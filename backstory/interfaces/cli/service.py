@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -48,6 +48,9 @@ KeyArgument = Annotated[
     ),
 ]
 
+DEFAULT_MEGABYTES: Final = 512
+"""What the open snapshots of a service may count by default."""
+
 tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants.")
 users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
 tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
@@ -56,12 +59,14 @@ keys = typer.Typer(
 )
 
 
-def open_folder(root: Path, key_file: Path | None = None, *, makes: bool = False) -> ServiceFolder:
-    """Open the folder of a service, after loading what that takes."""
+def open_folder(
+    root: Path, key_file: Path | None = None, *, megabytes: int = DEFAULT_MEGABYTES, makes: bool = False
+) -> ServiceFolder:
+    """Open the folder of a service, as ``open_service_folder`` does, after loading what that takes."""
     with loading():
         from backstory.interfaces.service.opening import open_service_folder
 
-    return open_service_folder(root, key_file, makes=makes)
+    return open_service_folder(root, key_file, megabytes=megabytes, makes=makes)
 
 
 @tenants.command("add")
@@ -151,12 +156,12 @@ def list_users(root: RootOption, as_json: JsonOption = False) -> None:
 
 @users.command("remove")
 def remove_user(user: UserArgument, root: RootOption) -> None:
-    """Remove a user with all tokens and roles.
+    """Remove a user with all tokens, roles and conversations.
 
     Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user.
     """
-    open_folder(root).accounts.remove_user(user)
-    _print(f"Removed {user}, with all tokens and roles.")
+    conversations = open_folder(root).remove_user(user)
+    _print(f"Removed {user}, with all tokens and roles, and {count(conversations, 'conversation')}.")
 
 
 @tokens.command("add")

@@ -75,17 +75,22 @@ def make_app(server: MCPServer[Any], token: SecretStr, port: int) -> ASGIApp:
     return BearerOnly(app, token)
 
 
-def open_socket(port: int) -> socket.socket:
-    """Open the socket of a port of this machine; 0 for any that is free.
+def open_socket(port: int, host: str = HOST) -> socket.socket:
+    """Open the socket of a port.
+
+    Args:
+        port: The port; 0 for any that is free.
+        host: Address of this machine on which it listens; by default none but this machine reaches it.
 
     Raises:
         InputError: The port is in use, or not allowed.
     """
     try:
-        return socket.create_server((HOST, port))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
-            f"port {port} cannot be opened ({error.strerror}); name another with --port",
+            f"port {port} of {host} cannot be opened ({error.strerror}); name another with --port",
             code="unusable_port",
             port=port,
         ) from error

@@ -122,6 +122,15 @@ class Accounts:
             session.execute("INSERT INTO users VALUES (?, ?, ?)", (user_id, name, _write_time(now)))
         return user_id
 
+    def find_user(self, name: str) -> str:
+        """Return the id of a user.
+
+        Raises:
+            InputError: There is no such user.
+        """
+        with self.database.reading() as session:
+            return _find_user(session, name)
+
     def remove_user(self, name: str) -> None:
         """Remove a user with all tokens and roles.
 

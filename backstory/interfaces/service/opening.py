@@ -14,10 +14,12 @@ from backstory.interfaces.service.key_file import default_key_file, require_outs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
 from backstory.settings.template import OWNER_ONLY
+from backstory.storage.conversations import ConversationStore
+
+CONVERSATIONS: Final = Path(".backstory", "conversations.db")
+"""The file of conversations in a workspace."""
 
 MEGABYTE: Final = 1 << 20
-DEFAULT_MEGABYTES: Final = 512
-"""What the open snapshots of a service may count by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,36 @@ class ServiceFolder:
     keys: KeyRing
     tenants: Tenants
 
+    def require_keys(self) -> None:
+        """Raise if the keys of a tenant cannot be opened, before anybody asks for them.
+
+        Raises:
+            AccountError: The key file is absent or open to others, or a key was sealed with another one.
+        """
+        for name in self.tenants.names():
+            self.keys.open(name)
+
+    def remove_user(self, name: str) -> int:
+        """Remove a user with all tokens, roles and conversations. A removal that was interrupted can be repeated.
+
+        Returns:
+            The number of conversations that were removed.
+
+        Raises:
+            InputError: There is no such user.
+        """
+        user_id = self.accounts.find_user(name)
+        removed = self._remove_conversations(user_id)
+        self.accounts.remove_user(name)
+        return removed + self._remove_conversations(user_id)  # one may have begun meanwhile
+
+    def _remove_conversations(self, user_id: str) -> int:
+        files = [self.tenants.folder(tenant) / CONVERSATIONS for tenant in self.tenants.names()]
+        return sum(ConversationStore(file).remove_person(user_id) for file in files)
+
 
 def open_service_folder(
-    root: Path, key_file: Path | None = None, *, megabytes: int = DEFAULT_MEGABYTES, makes: bool = False
+    root: Path, key_file: Path | None = None, *, megabytes: int, makes: bool = False
 ) -> ServiceFolder:
     """Open the folder of a service.
 

@@ -1,9 +1,16 @@
 """The commands that administer a service: what they store and show, and that no secret goes through their arguments."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -13,8 +20,10 @@ from backstory.interfaces.cli.app import app
 from backstory.interfaces.cli.serve import serve
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.opening import open_service_folder
+from backstory.storage.conversations import ConversationStore
 from tests.interfaces.cli.invocation import exit_code
 
+COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "serve"]
 KEY = "sk-that-is-shown-nowhere"
 
 
@@ -67,7 +76,10 @@ def test_a_key_comes_from_standard_input_and_is_never_shown(root: Path, tmp_path
     assert all(KEY not in one.output for one in shown)
     assert list_rows(root, "key") == [{"tenant": "garden", "key": ANSWER_KEY_VARIABLE}]
     assert list_rows(root, "tenant") == [{"tenant": "garden", "users": 0, "keys": [ANSWER_KEY_VARIABLE]}]
-    assert open_service_folder(root).keys.open("garden")[ANSWER_KEY_VARIABLE].get_secret_value() == KEY
+    assert (
+        open_service_folder(root, megabytes=1).keys.open("garden")[ANSWER_KEY_VARIABLE].get_secret_value()
+        == KEY
+    )
     assert (tmp_path / "config" / "backstory" / "service.key").stat().st_mode & 0o777 == 0o600
     assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert call(root, "key", "remove", "garden", ANSWER_KEY_VARIABLE).exit_code == 0
@@ -155,3 +167,66 @@ def test_a_key_file_in_the_folder_is_refused_before_anything_is_stored(
     assert exit_code(monkeypatch, *words) == 1
     assert not key_file.exists()
     assert list_rows(root, "key") == []
+
+
+def test_a_removed_users_conversations_go_and_those_of_others_stay(root: Path) -> None:
+    opened = open_service_folder(root, megabytes=1)
+    file = opened.tenants.folder("garden") / ".backstory" / "conversations.db"
+    store = ConversationStore(file)
+    opened.accounts.add_user("ben")
+    ids = {name: opened.accounts.find_user(name) for name in ("anna", "ben")}
+    for name, user_id in ids.items():
+        store.begin(user_id, f"what did {name} ask?", 0.0)
+    assert call(root, "user", "remove", "anna").exit_code == 0
+    assert [store.list_of(user_id, limit=9)[1] for user_id in ids.values()] == [0, 1]
+    stored = b"".join(path.read_bytes() for path in file.parent.glob("conversations.db*"))
+    assert b"what did ben ask" in stored
+    assert b"what did anna ask" not in stored
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the service on a free port, and yield its process and its address."""
+    words = [*COMMAND, "--root", str(root), "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        found = re.search(r"serving (http://127\.0\.0\.1:\d+)", line)
+        assert found, line + process.stderr.read()
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_service_serves_who_the_commands_let_in_and_ends_when_told(root: Path) -> None:
+    call(root, "grant", "anna", "garden", "reader")
+    [token] = call(root, "token", "add", "anna").stdout.splitlines()
+    headers = {"Authorization": f"Bearer {token}", "X-Backstory-Tenant": "garden"}
+    with serving(root) as (process, url):
+        assert httpx2.get(f"{url}/healthz").status_code == 200
+        assert httpx2.get(f"{url}/api/conversations").status_code == 401
+        assert httpx2.get(f"{url}/api/conversations", headers=headers).status_code == 200
+        call(root, "revoke", "anna", "garden")
+        assert httpx2.get(f"{url}/api/conversations", headers=headers).status_code == 404
+        call(root, "grant", "anna", "garden", "reader")
+        call(root, "token", "revoke", list_rows(root, "token")[0]["id"])
+        assert httpx2.get(f"{url}/api/conversations", headers=headers).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM, errors
+    assert token not in output + errors
+
+
+def test_a_service_whose_keys_cannot_be_opened_does_not_begin(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(root, "key", "set", "garden", ANSWER_KEY_VARIABLE, given=KEY)
+    (tmp_path / "config" / "backstory" / "service.key").chmod(0o644)
+    assert exit_code(monkeypatch, "serve", "--root", str(root), "--port", "0") == 1
+
+
+def test_the_service_needs_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exit_code(monkeypatch, "serve", "--port", "0") == 2
+    assert exit_code(monkeypatch, "serve", "--root", str(tmp_path / "absent"), "--port", "0") == 2

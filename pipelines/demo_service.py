@@ -1,0 +1,60 @@
+"""The service over the example: a root with the tenant ``example``, a user who owns it, and a token for a day."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from backstory.interfaces.cli.failure import run_command
+from backstory.interfaces.cli.serve import HOST, PORT, serve_folder
+from backstory.interfaces.cli.service import open_folder
+from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.opening import ServiceFolder
+from pipelines.demo import prepare_demo
+
+TENANT: Final = "example"
+USER: Final = "you"
+DEFAULT_FOLDER: Final = Path(".serve")
+
+
+def prepare_service(root: Path) -> ServiceFolder:
+    """Make a service with the example as its only tenant, and index its documents.
+
+    Args:
+        root: Folder of the service. What it holds already is not touched.
+    """
+    opened = open_folder(root, makes=True)
+    prepare_demo(root / "tenants" / TENANT)
+    with opened.tenants.entering(TENANT) as library:
+        library.index()
+    return opened
+
+
+def renew_token(accounts: Accounts) -> str:
+    """Give the user of the example a token for a day, and end those of earlier calls."""
+    if USER not in {user.name for user in accounts.list_users()}:
+        accounts.add_user(USER)
+    accounts.grant(USER, TENANT, "owner")
+    for token in accounts.list_tokens():
+        if token.user == USER:
+            accounts.revoke_token(token.token_id)
+    return accounts.make_token(USER, days=1)
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Folder of the service.")] = DEFAULT_FOLDER,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = PORT,
+) -> None:
+    """Serve the documents of the example to one user, whose token is printed."""
+    console = Console(highlight=False)
+    console.print(f"Indexing a copy of the example in {folder} ...")
+    opened = prepare_service(folder)
+    console.print(f"Your token, for a day: {renew_token(opened.accounts)}", soft_wrap=True)
+    serve_folder(opened, HOST, port)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    run_command(app)
