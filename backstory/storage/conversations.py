@@ -254,6 +254,16 @@ class ConversationStore:
                 if turn.feedback is not None:
                     yield turns[:place], turn
 
+    def find_damage(self) -> str | None:
+        """Read the whole file, and return what is wrong with it, or None."""
+        return self._database.find_damage()
+
+    def count(self) -> int:
+        """Return the number of conversations of all people."""
+        with self._database.reading() as session:
+            [(total,)] = session.execute("SELECT count(*) FROM conversations").fetchall()
+        return int(total)
+
     def clear_answers(
         self, is_held: Callable[[KeptTurn], bool], marks: Collection[str], index_version: str | None
     ) -> int:

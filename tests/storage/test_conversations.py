@@ -168,3 +168,12 @@ def test_nothing_is_written_where_nobody_has_asked(store: ConversationStore, tmp
     store.admit_again({"d1"})
     assert list(tmp_path.iterdir()) == []
     assert store.list_of("ada", limit=10) == ([], 0)
+
+
+def test_damage_is_found(store: ConversationStore, tmp_path: Path) -> None:
+    assert store.find_damage() is None
+    add(store)
+    assert (store.find_damage(), store.count()) == (None, 1)
+    path = tmp_path / "conversations.db"
+    path.write_bytes(path.read_bytes()[:1000] + b"x" * 3000)
+    assert store.find_damage() is not None

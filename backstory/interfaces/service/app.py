@@ -16,7 +16,7 @@ from backstory.interfaces.service.authentication import access
 from backstory.interfaces.service.chat import make_chat_router
 from backstory.interfaces.service.conversations import make_conversations_router
 from backstory.interfaces.service.documents import make_documents_router
-from backstory.interfaces.service.failures import add_failures
+from backstory.interfaces.service.failures import ErrorBody, add_failures
 from backstory.interfaces.service.health import make_health_router
 from backstory.interfaces.service.jobs import make_jobs_router
 from backstory.interfaces.service.limits import BodyLimit, KnownHosts
@@ -61,6 +61,7 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=live,
+        responses={"default": {"model": ErrorBody, "description": "Every error."}},
         middleware=[
             Middleware(Measured, metrics=metrics),
             Middleware(KnownHosts, hosts=hosts),

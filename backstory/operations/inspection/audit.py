@@ -11,6 +11,7 @@ from backstory.base.errors import (
     CacheFileError,
     DamagedTableError,
     SearchIndexError,
+    WorkspaceError,
 )
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot.history import read_history
@@ -30,6 +31,7 @@ from backstory.operations.inspection.probes import SHARED, Probe
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.conversations import ConversationStore
 from backstory.storage.tables.parquet import find_damaged_partitions, list_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.writing.draft_cache import DraftCache
@@ -133,6 +135,14 @@ def _describe_forgotten(workspace: Workspace) -> str:
     return "can be read" if workspace.forgotten.is_file() else "holds nothing"
 
 
+def _describe_conversations(workspace: Workspace) -> str:
+    store = ConversationStore(workspace.conversations)
+    if damage := store.find_damage():
+        raise WorkspaceError(damage)
+    held = store.count()
+    return f"{held:,} can be read" if held else "none"
+
+
 _PROBES: Final = (
     *(Probe(f"table {name}", partial(_describe_files, table=name), is_replaced=True) for name in TABLES),
     Probe("document files", _describe_documents, is_replaced=True),
@@ -146,4 +156,5 @@ _PROBES: Final = (
     Probe("archive", _describe_archive, is_replaced=True),
     Probe("forgotten list", _describe_forgotten, is_replaced=True),
     Probe("written posts", _describe_posts, is_replaced=True),
+    Probe("conversations", _describe_conversations),
 )

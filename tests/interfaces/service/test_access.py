@@ -1,6 +1,8 @@
 """Who is let in: tokens, tenants and roles at every route, and what the refused learn."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -10,7 +12,8 @@ from backstory.interfaces.service.app import make_app
 from tests.interfaces.service.running import QUESTION, Running
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
-PLACES = {"{id}": "absent", "{turn}": "1", "{n}": "1", "{job_id}": "absent"}
+PLACES = {"{turn}": "1", "{page}": "1"}
+DESCRIBED = Path(__file__).parents[3] / "docs" / "reference" / "service.md"
 
 
 def list_routes(served: Running) -> list[tuple[str, str]]:
@@ -19,9 +22,7 @@ def list_routes(served: Running) -> list[tuple[str, str]]:
     found = []
     for path, operations in described.items():
         for method in operations:
-            named = path
-            for place, value in PLACES.items():
-                named = named.replace(place, value)
+            named = re.sub(r"{\w+}", lambda place: PLACES.get(place[0], "absent"), path)
             if path not in OPEN:
                 found.append((method.upper(), named))
     return [*found, ("POST", "/mcp/garden")]
@@ -108,11 +109,32 @@ def test_roles_that_are_too_low_are_told_so(served_once: Running) -> None:
             assert client.get("/api/feedback/export").status_code == status
 
 
+def test_each_route_needs_the_role_that_its_page_names(served_once: Running) -> None:
+    rows = re.findall(r"^\| `([A-Z]+) (/api/\S+)` \| (\w+) \|", DESCRIBED.read_text("utf-8"), re.MULTILINE)
+    assert {role for _, _, role in rows} == {"reader", "editor", "owner"}
+    users = {"reader": "ben", "editor": "dora", "owner": "ada"}
+    wrong = []
+    for method, path, needed in rows:
+        filled = re.sub(r"{\w+}", lambda place: PLACES.get(place[0], "absent"), path)
+        for role, user in users.items():
+            is_lower = list(users).index(role) < list(users).index(needed)
+            if not is_lower and method != "GET":
+                continue  # what those may change is tested elsewhere
+            with served_once.client(user, "garden") as client:
+                if (call(client, method, filled).status_code == 403) != is_lower:
+                    wrong.append((method, path, role))
+    assert wrong == []
+
+
 def test_every_route_names_its_form_and_an_error(served_once: Running) -> None:
     described = make_app(served_once.service, hosts=[]).openapi()
+    told = DESCRIBED.read_text("utf-8")
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             assert operation["description"], path
+            assert "422" not in operation["responses"], path
+            assert "default" in operation["responses"], path
+            assert f"{method.upper()} {path}" in told, path
             right = {status: each for status, each in operation["responses"].items() if status < "300"}
             assert right, path
             assert all(each.get("content") or status == "204" for status, each in right.items()), (
