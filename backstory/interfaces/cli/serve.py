@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,6 +25,9 @@ from backstory.interfaces.cli.terminal import open_console, plain
 
 if TYPE_CHECKING:
     from backstory.interfaces.service.opening import ServiceFolder
+
+_OPEN_FILES: Final = 10_240
+"""Files that the service may have open: an open tenant has ten, and a request a few. More is too much for macOS."""
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8766
@@ -102,9 +106,18 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
         from backstory.interfaces.service.serving import serve as serve_requests
 
     opened.require_keys()
+    _allow_open_files()
     listening = open_socket(port, host)
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
     open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
     service = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants))
     serve_requests(service, listening, hosts=name_hosts(number, names))
+
+
+def _allow_open_files() -> None:
+    """Allow this process as many open files as it may need, up to what the system permits it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -230,3 +231,18 @@ def test_a_service_whose_keys_cannot_be_opened_does_not_begin(
 def test_the_service_needs_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_code(monkeypatch, "serve", "--port", "0") == 2
     assert exit_code(monkeypatch, "serve", "--root", str(tmp_path / "absent"), "--port", "0") == 2
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/limits").is_file(), reason="the system does not tell the limits of processes"
+)
+def test_the_service_may_open_as_many_files_as_its_tenants_need(root: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        with serving(root) as (process, _):
+            limits = Path(f"/proc/{process.pid}/limits").read_text(encoding="ascii")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    [allowed] = re.findall(r"^Max open files +(\d+)", limits, re.MULTILINE)
+    assert int(allowed) == min(hard, 10_240)
