@@ -194,7 +194,7 @@ class PrivacyError(BackstoryError, PermissionError):
 
 
 class AccountError(BackstoryError, RuntimeError):
-    """The file of the service's accounts, or the key file of its tenants' keys, is damaged, exposed or not usable."""
+    """The service's file of accounts or its key file cannot be used, or a tenant cannot be removed whole."""
 
 
 class RunHistoryError(BackstoryError, RuntimeError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import InputError
+from backstory.base.errors import AccountError, InputError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.library import Library
@@ -158,8 +158,8 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name.
-            AccountError: The file of accounts cannot be used.
-            OSError: A file cannot be removed or searched; the removal can be repeated.
+            AccountError: The file of accounts cannot be used, or a file of the tenant cannot be removed or one of the
+                service cannot be searched; the removal can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
         if self._is_tenant(name):
@@ -173,6 +173,14 @@ class Tenants:
         try:
             lock(descriptor)
             return remove_files(self.root.resolve(), name, self._folder / name, aside, self.keys.database)
+        except OSError as error:
+            raise AccountError(
+                f"the removal of {name} stopped at {error.filename} ({error.strerror}): what is left lies in {aside}; "
+                "permit its removal, and repeat the command",
+                code="unfinished_removal",
+                name=name,
+                path=aside,
+            ) from error
         finally:
             os.close(descriptor)
 
@@ -246,12 +254,15 @@ class Tenants:
 
     def _leave(self, entry: _Open) -> None:
         size = _measure(entry.library.workspace.index)
+        gone = [name for name in self.open_names if not (self._folder / name / SETTINGS_FILE).exists()]
         with self._lock:
             entry.users -= 1
             entry.bytes = size
             unused = [entry] if entry.is_retired and not entry.users else []
             unused += self._evict()
         _close(unused)
+        for name in gone:  # removed by another process
+            self._retire(name)
 
     def _evict(self) -> list[_Open]:
         """Take the least recently used workspaces that nobody uses off the list, until the rest fits."""

@@ -1,23 +1,26 @@
 """A workspace for each tenant: what one finds of another, what all share, how many are open, and how one is removed."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
-from backstory.base.errors import InputError
+from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
 from tests.errors import raises
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server
+from tests.privileges import NOBODY
 
 NAMES = ("cellar", "garden", "kitchen")
 MARKS = {name: f"zyx{number}quill" for number, name in enumerate(NAMES)}
@@ -360,6 +363,39 @@ def test_a_removal_waits_for_who_has_entered_and_lets_nobody_in(root: Path) -> N
             assert library.workspace.root.name == "garden"
         assert removing.result().is_complete
     assert elsewhere.list_interrupted() == ()
+
+
+def test_what_another_process_removed_is_closed_when_the_next_one_leaves(root: Path) -> None:
+    tenants = open_tenants(root)
+    for name in ("garden", "kitchen"):
+        with tenants.entering(name) as library:
+            library.search("frost")
+    assert open_tenants(root).remove("garden").is_complete
+    assert list(tenants.open_names) == ["garden", "kitchen"]
+    with tenants.entering("kitchen"):
+        pass
+    assert list(tenants.open_names) == ["kitchen"]
+    tenants.close()
+
+
+def test_a_removal_that_cannot_finish_is_told_and_repeated(
+    served_once: Path, open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
+) -> None:
+    root = open_folder / "root"
+    shutil.copytree(served_once, root)
+    if os.geteuid() == 0:
+        for path in (root, *root.rglob("*")):
+            os.chown(path, NOBODY, -1)
+    with shut(root, 0o700):
+        tenants = open_tenants(root)
+        (tenants.folder("garden") / "posts").chmod(0o500)
+        aside = root.resolve() / "tenants" / ".removed-garden"
+        with raises(AccountError, "unfinished_removal", name="garden", path=aside):
+            tenants.remove("garden")
+        assert (tenants.names(), tenants.list_interrupted()) == (("cellar", "kitchen"), ("garden",))
+        (aside / "posts").chmod(0o700)
+        assert tenants.remove("garden").is_complete
+        assert tenants.list_interrupted() == ()
 
 
 def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
