@@ -146,7 +146,9 @@ class ConversationStore:
         documents: Mapping[str, str],
         now: float,
     ) -> int | None:
-        """Add a question and its answer. The answer is not kept if what it shows has been dropped since it was made.
+        """Add a question and its answer, without the passages of the search: copies of documents that it need not hold.
+
+        The answer is not kept if what it shows has been dropped since it was made.
 
         Args:
             conversation: Id of the conversation.
@@ -163,7 +165,7 @@ class ConversationStore:
             if not _is_owned(session, conversation, user_id):
                 return None
             is_dropped = _is_cleared(session, answer.get("index_version"), documents)
-            kept = None if is_dropped else json.dumps(answer, ensure_ascii=False)
+            kept = None if is_dropped else json.dumps({**answer, "hits": []}, ensure_ascii=False)
             named = "{}" if is_dropped else json.dumps(dict(documents), ensure_ascii=False)
             [(last,)] = session.execute(
                 "SELECT coalesce(max(number), 0) FROM turns WHERE conversation = ?", (conversation,)

@@ -11,9 +11,10 @@ SECRET = "the valve sticks at forty degrees"
 ANSWER = {
     "markdown": f"It does: {SECRET} [1]",
     "claims": [{"text": SECRET, "citations": [{"document_id": "d1", "uri": "pumps.md", "quote": SECRET}]}],
+    "hits": [],
     "index_version": "v1",
 }
-OTHER = {"markdown": "Nothing.", "claims": [], "index_version": "v1"}
+OTHER = {"markdown": "Nothing.", "claims": [], "hits": [], "index_version": "v1"}
 
 
 @pytest.fixture
@@ -58,6 +59,13 @@ def test_the_turns_of_a_conversation_are_read_in_their_order(store: Conversation
         3.0,
         1,
     )
+
+
+def test_passages_of_the_search_are_not_kept_but_known(store: ConversationStore, tmp_path: Path) -> None:
+    passage = "Rhubarb grows behind the shed."
+    add(store, answer={**ANSWER, "hits": [{"document_id": "d9", "uri": "rhubarb.md", "text": passage}]})
+    assert not is_on_disk(tmp_path, passage)
+    assert store.clear_answers(shows("d9"), {"d9"}, "v1") == 1
 
 
 def test_another_person_has_no_such_conversation(store: ConversationStore) -> None:

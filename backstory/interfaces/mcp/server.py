@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pydantic_core
@@ -44,21 +45,28 @@ _CAUTION: Final = (
 
 
 class LibraryServer(MCPServer[Any]):
-    """A server whose tools answer with one JSON text beside the structured result, errors as well."""
+    """A server whose tools answer with one JSON text beside the structured result, errors as well.
+
+    Attributes:
+        hidden_root: A folder of this machine whose place results and errors do not show; None to show all places.
+    """
+
+    hidden_root: Path | None = None
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; an error is a result that says so, whose text is a :class:`Failure` as JSON."""
         if refusal := self._refuse_unknown(name, arguments):
-            return _fail(refusal)
+            return _fail(refusal.to_dict())
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
-            return _fail(_describe(name, error))
+            return _fail(self._hide_root(_describe(name, error).to_dict()))
         if isinstance(result, CallToolResult):
             # The SDK indents the text, which would not be within the limit of the result.
-            return result.model_copy(update={"content": [_write(result.structured_content)]})
+            shown = self._hide_root(result.structured_content)
+            return result.model_copy(update={"structured_content": shown, "content": [_write(shown)]})
         return result
 
     async def get_prompt(
@@ -89,6 +97,16 @@ class LibraryServer(MCPServer[Any]):
             # The list of tools reads it from a cache that was filled before.
             tool.__dict__.pop("output_schema", None)
 
+    def _hide_root(self, value: Any) -> Any:
+        """Make the places below the hidden folder relative to it, wherever they stand in values for JSON."""
+        if self.hidden_root is None:
+            return value
+        if isinstance(value, str):
+            return value.replace(f"{self.hidden_root}/", "").replace(str(self.hidden_root), ".")
+        if isinstance(value, dict):
+            return {name: self._hide_root(each) for name, each in value.items()}
+        return [self._hide_root(each) for each in value] if isinstance(value, list) else value
+
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
         tool = self._tool_manager.get_tool(name)
         return _refuse_others(name, arguments, tool.parameters["properties"] if tool else arguments)
@@ -110,7 +128,11 @@ class LibraryServer(MCPServer[Any]):
 
 
 def make_server(
-    library: Library, *, allow_write: bool = False, tools: str | Sequence[str] = DEFAULT
+    library: Library,
+    *,
+    allow_write: bool = False,
+    tools: str | Sequence[str] = DEFAULT,
+    hides_root: bool = False,
 ) -> LibraryServer:
     """Make the server of a library.
 
@@ -119,6 +141,7 @@ def make_server(
             setting ``privacy.documents``.
         allow_write: Whether tools that index files or write texts are offered.
         tools: ``default``, ``original`` for the names of the original design, or names of tools.
+        hides_root: Whether results show no place of the workspace on this machine, for clients elsewhere.
 
     Returns:
         The server. Its tools are always in the same order.
@@ -146,6 +169,7 @@ def make_server(
             log_level="WARNING",
             subscriptions=False,
         )
+    server.hidden_root = library.workspace.root if hides_root else None
     for tool in chosen:
         server.add_tool(tool.function, title=tool.title, annotations=tool.annotations)
     server.shorten_schemas()
@@ -197,9 +221,9 @@ def _describe(name: str, error: ToolError) -> Failure:
     )
 
 
-def _fail(failure: Failure) -> CallToolResult:
+def _fail(failure: dict[str, Any]) -> CallToolResult:
     # Clients compare the structured content of errors, too, with the output schema of the tool.
-    return CallToolResult(content=[_write(failure.to_dict())], is_error=True)
+    return CallToolResult(content=[_write(failure)], is_error=True)
 
 
 def _write(value: Any) -> TextContent:

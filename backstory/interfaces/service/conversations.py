@@ -57,8 +57,8 @@ class ConversationTurn(Result):
     asked_at: datetime = Field(description="When it was asked, UTC.")
     question: str = Field(description="The question; empty if it was removed.")
     answer: dict[str, Any] | None = Field(
-        description="The answer as /api/chat/message gave it; null if it was removed, because it quoted what is no "
-        "longer among the documents."
+        description="The answer as /api/chat/message gave it, without its hits; null if it was removed, because it "
+        "quoted what is no longer among the documents."
     )
     feedback: GivenFeedback | None = Field(description="What was said of it; null for nothing.")
 

@@ -7,9 +7,9 @@ ends at once.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from contextlib import ExitStack
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
@@ -25,6 +25,8 @@ from backstory.interfaces.service.names import Role
 from backstory.interfaces.service.service import Service
 
 _PATH: Final = "/mcp"
+_KEPT: Final = 16
+"""Servers that are kept, since making one takes as long as several requests."""
 _CHECKED_BEFORE: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """The service has checked Host and Origin of every request."""
 
@@ -40,7 +42,7 @@ class TenantServers:
         """
         self._service = service
         self._making = threading.Lock()
-        self._servers: WeakKeyDictionary[Library, dict[bool, LibraryServer]] = WeakKeyDictionary()
+        self._servers: OrderedDict[tuple[str, bool], tuple[Library, LibraryServer]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with the tools that the role of its caller allows."""
@@ -51,7 +53,7 @@ class TenantServers:
             with ExitStack() as held:
                 lent = self._service.tenants.entering(tenant)
                 library = await anyio.to_thread.run_sync(held.enter_context, lent)
-                server = await anyio.to_thread.run_sync(self._find_server, library, may_write)
+                server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
                 await _answer(server, scope, receive, send)
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
@@ -74,12 +76,19 @@ class TenantServers:
             )
         return access.tenant, caller.may(access.tenant, "editor")
 
-    def _find_server(self, library: Library, may_write: bool) -> LibraryServer:
+    def _find_server(self, tenant: str, library: Library, may_write: bool) -> LibraryServer:
+        """Find the server of a library, or make it; those that were used last are kept.
+
+        A library that was closed and opened again is another one.
+        """
         with self._making:
-            made = self._servers.setdefault(library, {})
-            if may_write not in made:
-                made[may_write] = make_server(library, allow_write=may_write)
-            return made[may_write]
+            served, server = self._servers.pop((tenant, may_write), (None, None))
+            if served is not library or server is None:
+                server = make_server(library, allow_write=may_write, hides_root=True)
+            self._servers[tenant, may_write] = library, server
+            if len(self._servers) > _KEPT:
+                self._servers.popitem(last=False)
+            return server
 
 
 async def _answer(server: LibraryServer, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,98 @@
+"""The tools of agents over HTTP for each tenant, with the client of the SDK."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.interfaces.service.running import QUESTION, Running
+
+WRITING = {"index_document", "index_directory", "dump_document"}
+
+
+@asynccontextmanager
+async def connect(served: Running, user: str, tenant: str) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.tokens[user]}"}) as http,
+        Client(streamable_http_client(f"{served.url}/mcp/{tenant}", http_client=http)) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("user", "tenant", "may_write"),
+    [
+        ("ben", "garden", False),
+        ("dora", "garden", True),
+        ("dora", "workshop", False),
+        ("ada", "garden", True),
+    ],
+)
+def test_tools_follow_the_role(served_once: Running, user: str, tenant: str, may_write: bool) -> None:
+    async def run() -> None:
+        async with connect(served_once, user, tenant) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            assert bool(names & WRITING) is may_write
+            answered = await client.call_tool("answer_question", {"query": QUESTION})
+            assert isinstance(answered.structured_content, dict)
+            assert not answered.is_error
+            assert "night-train.md" in str(answered.structured_content)
+
+    anyio.run(run)
+
+
+def test_a_writing_tool_is_refused_to_a_reader_who_calls_it_all_the_same(served_once: Running) -> None:
+    async def run() -> None:
+        async with connect(served_once, "ben", "garden") as client:
+            for name in sorted(WRITING):
+                assert (await client.call_tool(name, {"path": "posts"})).is_error
+
+    anyio.run(run)
+
+
+def test_an_editor_can_read_and_write_no_file_outside_of_the_tenant(served_once: Running) -> None:
+    root = served_once.service.root
+
+    async def run() -> None:
+        async with connect(served_once, "dora", "garden") as client:
+            for path in ("/etc", str(root), str(root / "tenants" / "workshop"), "../workshop/posts"):
+                told = await client.call_tool("index_directory", {"path": path})
+                assert told.is_error, path
+            for path in ("/tmp/x.txt", str(root / "x.txt"), "../workshop/posts/x.md"):
+                dumped = await client.call_tool(
+                    "dump_document", {"document": "night-train.md", "output_path": path}
+                )
+                assert dumped.is_error, path
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("user", ["ben", "cleo", "dora"])
+def test_places_on_this_machine_are_not_shown(served_once: Running, user: str) -> None:
+    tenant = "workshop" if user == "cleo" else "garden"
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("documents", {}),
+        ("status", {}),
+        ("search", {"query": QUESTION}),
+        ("answer_question", {"query": QUESTION}),
+        ("fetch", {"id": "absent.md"}),
+    ]
+
+    async def run() -> None:
+        async with connect(served_once, user, tenant) as client:
+            for name, arguments in calls:
+                told = await client.call_tool(name, arguments)
+                assert str(served_once.service.root) not in str(told), name
+
+    anyio.run(run)
+
+
+def test_only_requests_by_post_are_answered(served_once: Running) -> None:
+    with served_once.client("ben") as client:
+        for method in ("GET", "DELETE", "PUT"):
+            refused = client.request(method, "/mcp/garden")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (405, "method_not_allowed")
