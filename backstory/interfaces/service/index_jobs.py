@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
-from backstory.base.errors import BackstoryError, StoppedError
+from backstory.base.errors import BackstoryError, InputError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
@@ -33,7 +33,11 @@ class TenantLibraries(Protocol):
         """Return the names of all tenants."""
 
     def folder(self, name: str) -> Path:
-        """Return the workspace of a tenant."""
+        """Return the workspace of a tenant.
+
+        Raises:
+            InputError: There is no such tenant.
+        """
 
     def entering(self, name: str) -> AbstractContextManager[Library]:
         """Lend the library of a tenant, which stays open meanwhile."""
@@ -82,11 +86,14 @@ class IndexJobs:
                 thread.join()
 
     def store(self, tenant: str) -> JobStore:
-        """Return the jobs of a tenant."""
+        """Return the jobs of a tenant.
+
+        Raises:
+            InputError: There is no such tenant.
+        """
+        folder = self._tenants.folder(tenant)
         with self._changed:
-            if tenant not in self._stores:
-                self._stores[tenant] = JobStore(self._tenants.folder(tenant) / ".backstory")
-            return self._stores[tenant]
+            return self._stores.setdefault(tenant, JobStore(folder / ".backstory"))
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
@@ -101,15 +108,6 @@ class IndexJobs:
             InputError: There is no such job, or it has ended.
         """
         return self.store(tenant).cancel(job_id)
-
-    def abandon(self, tenant: str) -> None:
-        """Cancel the job of a tenant, and wait until nothing works on it, since the tenant is to be removed."""
-        current = self.store(tenant).current()
-        if current is not None:
-            self.cancel(tenant, current.job_id)
-        with self._changed:
-            self._changed.wait_for(lambda: tenant not in self._running)
-            self._stores.pop(tenant, None)
 
     def wait(self, tenant: str) -> None:
         """Wait until no job of a tenant is pending or under way."""
@@ -147,44 +145,75 @@ class IndexJobs:
                 self._changed.wait()
 
     def _work(self, tenant: str) -> None:
+        """Work on the jobs of a tenant, always inside of it, so that its removal waits and finds all files."""
+        while not self._is_closing:
+            with ExitStack() as inside:
+                try:
+                    library = inside.enter_context(self._tenants.entering(tenant))
+                except BackstoryError as error:
+                    self._refuse(tenant, error)
+                    return
+                store = self.store(tenant)
+                store.resume()
+                turn = store.take()
+                if turn is None:
+                    return
+                self._index(tenant, library, store, turn)
+
+    def _refuse(self, tenant: str, error: BackstoryError) -> None:
+        """Fail the job of a tenant that cannot be entered; one that was removed has none any more."""
+        if not self._is_there(tenant):
+            return
         store = self.store(tenant)
         store.resume()
-        while not self._is_closing and (turn := store.take()) is not None:
-            self._index(tenant, store, turn)
+        if turn := store.take():
+            store.fail(turn.job_id, error.code, self._describe(tenant, error))
 
-    def _index(self, tenant: str, store: JobStore, turn: JobTurn) -> None:
+    def _index(self, tenant: str, library: Library, store: JobStore, turn: JobTurn) -> None:
         """Go over the files of a tenant once, and record what became of the job."""
-        listener = _JobListener(store, turn.job_id, lambda: self._is_closing)
+        listener = _JobListener(store, turn.job_id, lambda: self._is_closing or not self._is_there(tenant))
         report: IndexReport | None = None
         code, failure = "failed_steps", ""
         try:
-            with self._tenants.entering(tenant) as library:
-                with listening(listener, draws=True, names=listener.begin):
-                    report = library.index(accept_removals=turn.accepts_removals)
-                failure = "; ".join(report.failures)
+            with listening(listener, draws=True, names=listener.begin):
+                report = library.index(accept_removals=turn.accepts_removals)
+            failure = self._describe(tenant, "; ".join(report.failures))
         except BackstoryError as error:
-            code, failure = error.code, str(error)
+            code, failure = error.code, self._describe(tenant, error)
         except Exception:  # as above; the log needs the traceback, and the caller gets no internals
             logger.exception("an index job failed job=%s", turn.job_id)
             code, failure = "internal", "an unexpected error; the log of the service has its traceback"
+        if not self._is_there(tenant):
+            return
         if listener.is_stopped and self._is_closing:
             store.put_back(turn.job_id)
         elif failure or report is None:
-            root = f"{self._tenants.folder(tenant)}/"
-            store.fail(turn.job_id, code, failure.replace(root, ""))
+            store.fail(turn.job_id, code, failure)
         else:
             store.complete(turn.job_id, {name: int(getattr(report, name)) for name in _COUNTS})
         logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+
+    def _is_there(self, tenant: str) -> bool:
+        """Return whether a tenant is there; its files must not be made again after it was removed."""
+        try:
+            self._tenants.folder(tenant)
+        except InputError:
+            return False
+        return True
+
+    def _describe(self, tenant: str, failure: object) -> str:
+        """Describe a failure without the place of the tenant's files on this machine."""
+        return str(failure).replace(f"{self._tenants.folder(tenant)}/", "") if self._is_there(tenant) else ""
 
 
 class _JobListener:
     """Records the progress of a job now and then, and stops it at its next step where it was cancelled."""
 
-    def __init__(self, store: JobStore, job_id: str, is_closing: Callable[[], bool]) -> None:
+    def __init__(self, store: JobStore, job_id: str, is_over: Callable[[], bool]) -> None:
         self.is_stopped = False
         self._store = store
         self._job_id = job_id
-        self._is_closing = is_closing
+        self._is_over = is_over
         self._place = IndexingPlace()
         self._file: str | None = None
         self._step: str | None = None
@@ -196,8 +225,6 @@ class _JobListener:
 
     def __call__(self, label: str, done: int, total: int) -> None:
         self._place.move(label, done, total)
-        if self._is_closing():
-            self._stop()
         if label == STEP_OF_TABLES:
             self._file = None
         moment = time.monotonic()
@@ -205,9 +232,9 @@ class _JobListener:
             return
         self._step, self._recorded = label, moment
         percent = round(100 * self._place.share, 1)
-        if not self._store.advance(self._job_id, JobProgress(percent, label, done, total, self._file)):
-            self._stop()
-
-    def _stop(self) -> None:
-        self.is_stopped = True
-        raise StoppedError("the job was stopped; what was made stays, and the next one goes on from there")
+        progress = JobProgress(percent, label, done, total, self._file)
+        if self._is_over() or not self._store.advance(self._job_id, progress):
+            self.is_stopped = True
+            raise StoppedError(
+                "the job was stopped; what was made stays, and the next one goes on from there"
+            )

@@ -17,11 +17,15 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.base.progress import announce
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore
+from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.tenants import Tenants
 from tests.errors import raises
-from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
+from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
 from tests.pipeline.workspace_states import describe
+from tests.workspaces import copy_made
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "3"))
 CANCELS = int(os.environ.get("BACKSTORY_CANCELS", "4"))
@@ -54,10 +58,36 @@ def start_jobs(root: Path) -> Iterator[Callable[[], IndexJobs]]:
         tenants.close()
 
 
+def edit(folder: Path) -> None:
+    """Change, remove and add files of a tenant."""
+    posts = folder / "posts"
+    (posts / "sourdough.md").write_text("# Sourdough\n\nRye, and a colder kitchen.\n")
+    for number in range(0, PAGES, 5):
+        (posts / f"page-{number:04}.md").unlink()
+        (posts / f"later-{number:04}.md").write_text(
+            f"# Later {number}\n\nA later page about moth {number}.\n"
+        )
+
+
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a workspace holds that indexed everything at once, by the library alone."""
-    folder = write_tenant(tmp_path_factory.mktemp("expected"), "acme", more=PAGES)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tenant whose files are indexed, by the library alone."""
+    folder = write_tenant(tmp_path_factory.mktemp("made"), "acme", more=PAGES)
+    with Library.open(folder) as library:
+        assert library.index().success
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(made: Path) -> dict[str, Any]:
+    return describe(made)
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a workspace holds that never had other files than the edited ones."""
+    folder = write_tenant(tmp_path_factory.mktemp("edited"), "acme", more=PAGES)
+    edit(folder)
     with Library.open(folder) as library:
         assert library.index().success
     return describe(folder)
@@ -144,7 +174,7 @@ def test_progress_names_the_file_and_never_goes_back(
     assert any(one.step == "embedding documents" and one.file is None for one in told)
 
 
-def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Do something at the given record of progress, before the worker sees whether it is to go on."""
     advance, seen = JobStore.advance, 0
 
@@ -180,6 +210,28 @@ def test_a_cancelled_job_leaves_tables_that_the_next_one_completes(
     following = finish(jobs, "acme", jobs.submit("acme", WHO))
     assert (following.state, following.counts["documents"]) == ("COMPLETED", 6 + PAGES)
     assert describe(folder) == expected
+
+
+@pytest.mark.parametrize("seed", range(CANCELS))
+def test_a_later_job_that_is_cancelled_is_completed_as_if_there_had_been_no_other_files(
+    seed: int,
+    root: Path,
+    made: Path,
+    start_jobs: Callable[[], IndexJobs],
+    edited: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = copy_made(made, root / "acme").root
+    edit(folder)
+    jobs = start_jobs()
+    with monkeypatch.context() as patch:
+        number = random.Random(seed).randrange(1, PAGES + 12)
+        stop_at(number, patch, lambda: jobs.cancel("acme", job.job_id))
+        job = jobs.submit("acme", WHO)
+        jobs.wait("acme")
+    assert jobs.store("acme").read(job.job_id).state == "CANCELLED"
+    assert finish(jobs, "acme", jobs.submit("acme", WHO)).state == "COMPLETED"
+    assert describe(folder) == edited
 
 
 def test_a_job_that_ended_cannot_be_cancelled(root: Path, start_jobs: Callable[[], IndexJobs]) -> None:
@@ -253,6 +305,22 @@ def test_a_job_of_a_killed_process_is_completed_by_the_next_process(
     assert describe(folder) == expected
 
 
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_later_job_of_a_killed_process_ends_as_if_there_had_been_no_other_files(
+    seed: int, root: Path, made: Path, touches: int, edited: dict[str, Any]
+) -> None:
+    folder = copy_made(made, root / "acme").root
+    edit(folder)
+    store = JobStore(folder / ".backstory")
+    job = store.request(WHO)
+    # The process may have ended before; that is as good a case.
+    killed = work_in_a_process(root, random.Random(seed).randrange(20, touches - 10))
+    assert killed.returncode in (-signal.SIGKILL, 0)
+    assert work_in_a_process(root, -1).returncode == 0
+    assert store.read(job.job_id).state == "COMPLETED"
+    assert describe(folder) == edited
+
+
 def test_a_job_that_ends_every_process_fails(root: Path) -> None:
     folder = write_tenant(root, "acme")
     store = JobStore(folder / ".backstory")
@@ -311,11 +379,48 @@ def test_an_unexpected_error_fails_its_job_and_no_other(
     assert finish(jobs, "other", jobs.submit("other", WHO)).state == "COMPLETED"
 
 
-def test_the_job_of_a_tenant_that_is_removed_is_over(root: Path, start_jobs: Callable[[], IndexJobs]) -> None:
-    folder = write_tenant(root, "acme", more=PAGES)
-    jobs = start_jobs()
+def test_a_tenant_is_removed_in_the_middle_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Accounts(tmp_path / "service" / "service.db").database
+    keys = KeyRing(database, tmp_path / "service.key")
+    tenants = Tenants(tmp_path / "service", keys, memory_bytes=1 << 30)
+    folder = write_tenant(tmp_path / "service" / "tenants", "acme", more=PAGES)
+    jobs = IndexJobs(tenants)
+    jobs.start()
+    begun, removed = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        # The folder has another name by now; the removal goes on when the job has left it.
+        while folder.exists():
+            assert not removed.is_set()
+
+    stop_at(20, monkeypatch, wait)
     job = jobs.submit("acme", WHO)
-    jobs.abandon("acme")
-    assert JobStore(folder / ".backstory").read(job.job_id).state == "CANCELLED"
-    shutil.rmtree(folder)
+    begun.wait()
+    proof = tenants.remove("acme")
+    removed.set()
+    assert proof.is_complete, proof
+    jobs.wait("acme")
     assert not folder.exists()
+    with raises(InputError, "unknown_tenant"):
+        jobs.submit("acme", WHO)
+    with raises(InputError, "unknown_tenant"):
+        jobs.cancel("acme", job.job_id)
+    assert not folder.exists()
+    jobs.close()
+    tenants.close()
+
+
+def test_a_tenant_that_cannot_be_opened_fails_its_job(
+    root: Path, start_jobs: Callable[[], IndexJobs]
+) -> None:
+    folder = write_tenant(root, "acme")
+    (folder / "backstory.yaml").write_text("embeding: {provider: hashing}\n")
+    jobs = start_jobs()
+    failed = finish(jobs, "acme", jobs.submit("acme", WHO))
+    assert (failed.state, failed.failure_code) == ("FAILED", "unknown_setting")
+    assert str(root) not in str(failed.failure)
+    (folder / "backstory.yaml").write_text(SETTINGS)
+    assert finish(jobs, "acme", jobs.submit("acme", WHO)).state == "COMPLETED"
