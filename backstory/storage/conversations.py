@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -102,12 +103,14 @@ class Conversation:
 class ConversationStore:
     """The conversations of a workspace, each of which only its own person reads. Any number of threads share it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, holding: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """Name the file; the first turn makes it.
 
         Args:
             path: The file of the workspace.
+            holding: Keeps the workspace from being removed while something is written, which would make it again.
         """
+        self._holding = holding
         self._database = Database(
             path,
             _SCHEMA,
@@ -133,7 +136,7 @@ class ConversationStore:
         conversation = secrets.token_urlsafe(_ID_BYTES)
         title = " ".join(question.split())[:_TITLE_CHARACTERS]
         row = (conversation, user_id, title, now, now)
-        with self._database.writing() as session:
+        with self._writing() as session:
             session.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?)", row)
         return conversation
 
@@ -161,7 +164,7 @@ class ConversationStore:
         Returns:
             The number of the turn; None if this person has no such conversation.
         """
-        with self._database.writing() as session:
+        with self._writing() as session:
             if not _is_owned(session, conversation, user_id):
                 return None
             is_dropped = _is_cleared(session, answer.get("index_version"), documents)
@@ -236,7 +239,7 @@ class ConversationStore:
         Returns:
             False if this person has no such turn.
         """
-        with self._database.writing() as session:
+        with self._writing() as session:
             query = "SELECT 1 FROM turns WHERE conversation = ? AND number = ?"
             is_there = session.execute(query, (conversation, number)).fetchone() is not None
             if not is_there or not _is_owned(session, conversation, user_id):
@@ -283,7 +286,7 @@ class ConversationStore:
         if not self._database.path.exists():
             return 0
         cleared = 0
-        with self._database.writing() as session:
+        with self._writing() as session:
             if index_version is not None:
                 session.execute("DELETE FROM cleared WHERE index_version <> ?", (index_version,))
                 rows = [(index_version, _hash(mark)) for mark in marks]
@@ -303,15 +306,20 @@ class ConversationStore:
             documents: Their ids.
         """
         if documents and self._database.path.exists():
-            with self._database.writing() as session:
+            with self._writing() as session:
                 session.executemany(
                     "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
                 )
 
+    @contextmanager
+    def _writing(self) -> Iterator[Session]:
+        with self._holding(), self._database.writing() as session:
+            yield session
+
     def _remove(self, query: str, *parameters: str) -> int:
         if not self._database.path.exists():
             return 0
-        with self._database.writing() as session:
+        with self._writing() as session:
             found = session.execute(query, parameters).fetchall()
             session.executemany("DELETE FROM turns WHERE conversation = ?", found)
             session.executemany("DELETE FROM feedback WHERE conversation = ?", found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -86,8 +87,9 @@ class Service:
         self.tenants.close()
 
     def conversations(self, tenant: str) -> ConversationStore:
-        """Return the conversations of a tenant."""
-        return ConversationStore(self.tenants.folder(tenant) / ".backstory" / "conversations.db")
+        """Return the conversations of a tenant, of which nothing is written once its removal has begun."""
+        path = self.tenants.folder(tenant) / ".backstory" / "conversations.db"
+        return ConversationStore(path, partial(self.tenants.holding, tenant))
 
     def require_rate(self, token_id: str) -> None:
         """Take one request of a token.

@@ -143,7 +143,7 @@ class Tenants:
             SettingsError: Its settings are invalid.
             AccountError: Its keys cannot be opened.
         """
-        with self._holding(name):
+        with self.holding(name):
             entry = self._take(name)
             try:
                 yield entry.library
@@ -208,8 +208,12 @@ class Tenants:
             os.close(descriptor)
 
     @contextmanager
-    def _holding(self, name: str) -> Iterator[None]:
-        """Hold a shared lock on the folder of a tenant, for which its removal waits."""
+    def holding(self, name: str) -> Iterator[None]:
+        """Hold a shared lock on the folder of a tenant, for which its removal waits. A block may lie in another one.
+
+        Raises:
+            InputError: There is no tenant of this name.
+        """
         try:
             descriptor = os.open(self.folder(name), _FOLDER)
         except OSError as error:  # removed meanwhile, or a link

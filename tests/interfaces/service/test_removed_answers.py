@@ -7,10 +7,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.workspace import open_workspace
+from backstory.storage.conversations import Feedback
+from tests.errors import raises
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 
 QUOTE = b"A seat reservation on the night train to Lisbon."
@@ -131,3 +134,15 @@ def test_questions_in_many_threads_at_once_all_get_their_own_answers(served: Run
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_conversation_does_not_bring_a_removed_tenant_back(served: Running) -> None:
+    store = served.service.conversations("workshop")
+    kept = store.begin("cleo", "what?", 1.0)
+    assert served.service.tenants.remove("workshop").is_complete
+    with raises(InputError, "unknown_tenant"):
+        store.begin("cleo", "what?", 2.0)
+    with raises(InputError, "unknown_tenant"):
+        store.give_feedback(kept, "cleo", 1, Feedback("up", "", 3.0))
+    assert not store.remove(kept, "cleo")
+    assert [path.name for path in (served.service.root / "tenants").iterdir()] == ["garden"]
