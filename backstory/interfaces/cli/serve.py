@@ -11,7 +11,6 @@ import typer
 
 from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.service import (
-    DEFAULT_MEGABYTES,
     KeyFileOption,
     grant,
     keys,
@@ -68,8 +67,11 @@ def run_service(
         ),
     ] = None,
     memory: Annotated[
-        int, typer.Option(min=0, metavar="MB", help="What the open snapshots of tenants may count together.")
-    ] = DEFAULT_MEGABYTES,
+        int | None,
+        typer.Option(
+            min=0, metavar="MB", help="What the open snapshots of tenants may count together. Default: 512."
+        ),
+    ] = None,
     key_file: KeyFileOption = None,
 ) -> None:
     """Serve documents to many users over HTTP, a workspace for each tenant, or administer tenants and users.

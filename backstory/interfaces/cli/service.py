@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,9 +48,6 @@ KeyArgument = Annotated[
     ),
 ]
 
-DEFAULT_MEGABYTES: Final = 512
-"""What the open snapshots of a service may count by default."""
-
 tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants.")
 users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
 tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
@@ -60,7 +57,7 @@ keys = typer.Typer(
 
 
 def open_folder(
-    root: Path, key_file: Path | None = None, *, megabytes: int = DEFAULT_MEGABYTES, makes: bool = False
+    root: Path, key_file: Path | None = None, *, megabytes: int | None = None, makes: bool = False
 ) -> ServiceFolder:
     """Open the folder of a service, as ``open_service_folder`` does, after loading what that takes."""
     with loading():

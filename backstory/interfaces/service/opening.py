@@ -20,6 +20,7 @@ CONVERSATIONS: Final = Path(".backstory", "conversations.db")
 """The file of conversations in a workspace."""
 
 MEGABYTE: Final = 1 << 20
+DEFAULT_MEGABYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ class ServiceFolder:
 
 
 def open_service_folder(
-    root: Path, key_file: Path | None = None, *, megabytes: int, makes: bool = False
+    root: Path, key_file: Path | None = None, *, megabytes: int | None = None, makes: bool = False
 ) -> ServiceFolder:
     """Open the folder of a service.
 
     Args:
         root: The folder.
         key_file: The key file; None for the one in the folder of the user's configuration.
-        megabytes: What the open snapshots may count, in MB of 2**20 bytes.
+        megabytes: What the open snapshots may count, in MB of 2**20 bytes; None for :data:`DEFAULT_MEGABYTES`.
         makes: Whether the folder is made if it is absent, open to its owner alone.
 
     Raises:
@@ -91,4 +92,5 @@ def open_service_folder(
     require_outside(path, root)
     accounts = Accounts(root / ACCOUNTS_FILE)
     keys = KeyRing(accounts.database, path)
-    return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=megabytes * MEGABYTE))
+    memory_bytes = (DEFAULT_MEGABYTES if megabytes is None else megabytes) * MEGABYTE
+    return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=memory_bytes))
