@@ -29,6 +29,7 @@ from backstory.interfaces.mcp.reading_tools import add_reading_tools
 from backstory.interfaces.mcp.registry import DEFAULT, Registry
 from backstory.interfaces.mcp.resources import add_resources
 from backstory.interfaces.mcp.schemas import shorten_schema
+from backstory.interfaces.mcp.standard_streams import claim_standard_streams
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,12 @@ class LibraryServer(MCPServer[Any]):
             shown = self._hide_root(result.structured_content)
             return result.model_copy(update={"structured_content": shown, "content": [_write(shown)]})
         return result
+
+    async def run_stdio_async(self) -> None:
+        """Serve standard input and output until the client closes the connection."""
+        lowlevel = self._lowlevel_server
+        with claim_standard_streams() as (reader, writer):
+            await lowlevel.run(reader, writer, lowlevel.create_initialization_options())
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
