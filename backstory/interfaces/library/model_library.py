@@ -112,6 +112,8 @@ class ModelLibrary(Library):
 
 def _show(result: _R, view: ModelView, document_id: str | None = None) -> _R:
     """Return a result with the words of documents as a model is sent them."""
+    if view.is_open:
+        return result
     about = getattr(result, "document", result)
     document_id = getattr(about, "document_id", document_id)
     changes: dict[str, Any] = {}

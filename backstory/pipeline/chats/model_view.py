@@ -44,7 +44,8 @@ class ModelView:
         self._conversation = conversation
         self._rule = workspace.settings.privacy.documents
         is_ours = model is not None and model.paid_model is None
-        self._is_open = is_ours or self._rule == "keep" or not workspace.hides_names
+        self.is_open: Final = is_ours or self._rule == "keep" or not workspace.hides_names
+        """Whether every text is sent as it is."""
         self._searched: dict[str, NamedDocument | None] = {}
         self._withheld: dict[str, str] = {}
         self._replaced: dict[str, str] = {}
@@ -53,14 +54,14 @@ class ModelView:
     def renew(self) -> ModelView:
         """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
         view = ModelView(self._workspace, self._model, self._conversation)
-        if not view._is_open and "_state" in self.__dict__ and view._state == self._state:
+        if not view.is_open and "_state" in self.__dict__ and view._state == self._state:
             kept = ("_searched", "_recorded", "_names", "_shown")
             view.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
         return view
 
     def send(self, document_id: str | None, text: str) -> str | None:
         """Return a text as it is sent; None if it is withheld. See :data:`backstory.text.people.SendText`."""
-        if self._is_open:
+        if self.is_open:
             return text
         with self._lock:
             if document_id is None:
@@ -76,7 +77,7 @@ class ModelView:
 
     def list_withheld(self, document_ids: Iterable[str]) -> list[str]:
         """List those of some documents that are withheld."""
-        if self._is_open or self._rule != "reject":
+        if self.is_open or self._rule != "reject":
             return []
         with self._lock:
             wanted = list(dict.fromkeys(document_ids))

@@ -49,8 +49,9 @@ def test_a_text_is_within_its_own_count_and_no_smaller_one(learnt: list[str]) ->
     assert not counter.is_within(text, _count(text) - 1)
 
 
-def test_counts_stay_right_when_words_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_counts, "_MOST_WORDS", 3)
+@pytest.mark.parametrize("forgotten", ["_MOST_WORDS", "_MOST_CHARACTERS"])
+def test_counts_stay_right_when_some_are_forgotten(monkeypatch: pytest.MonkeyPatch, forgotten: str) -> None:
+    monkeypatch.setattr(token_counts, forgotten, 3)
     counter = TokenCounter()
     for text in ["one two three four", "five six", "one five seven", "", "one two three four"]:
         assert counter.count(text) == _count(text)
