@@ -126,7 +126,7 @@ def embed_texts(
     )
     logger.info(
         "embedded texts=%d unique=%d cached=%d computed=%d tokens=%d api_calls=%d seconds=%.2f embedder=%s task=%s",
-        *asdict(stats).values(),
+        *vars(stats).values(),
         embedder.id,
         task,
     )
