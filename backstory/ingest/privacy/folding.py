@@ -31,6 +31,7 @@ _WORD: Final = regex.compile(
     rf"|\p{{So}}{_INSIDE}"
     r"|[\p{M}\p{Cf}]++"
 )
+_WHOLLY_UNSPACED: Final = regex.compile(rf"[{UNSPACED}]+")
 _GRAPHEME: Final = regex.compile(r"\X")
 _OTHER_ASCII: Final = bytes(point for point in range(128) if not chr(point).isalnum() and chr(point) != "@")
 _SMALL_ASCII: Final = bytes(range(256)).lower()
@@ -80,7 +81,7 @@ def places_of_letters(word: Word) -> list[tuple[int, int]]:
 
 def is_unspaced(text: str) -> bool:
     """Return whether a text is written wholly in scripts that put no spaces between words."""
-    return regex.fullmatch(rf"[{UNSPACED}]+", text) is not None
+    return _WHOLLY_UNSPACED.fullmatch(text) is not None
 
 
 class _Letters(dict[int, str]):

@@ -33,6 +33,8 @@ _BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
 _CUT: Final = "\0"
 """Put where a word may begin or end: no letter and no space."""
 _MENTION_GAP: Final = re.compile(r"(?<=@)~\s*")
+_CERTAIN: Final = re.compile(f"{ISOLATED_MENTION}|{NUMBER_MENTION}")
+_CERTAIN_IN_APP_LINE: Final = re.compile(f"{_CERTAIN.pattern}|{ANY_PHONE}")
 _UNSEEN: Final = regex.compile(r"\p{Cf}")
 _JOINT: Final = regex.compile(
     r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})"
@@ -63,7 +65,7 @@ def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collec
 
 
 def _find_texts(texts: pl.Series, searched: pl.Series, names: list[str]) -> set[str]:
-    return set(find_real_names(pl.DataFrame({"message_id": texts, "text": searched}), names)["message_id"])
+    return set(texts.filter(_search(searched, NameFinder(names), "message")))
 
 
 def _hide(texts: pl.Series, names: Collection[str]) -> pl.Series:
@@ -89,6 +91,8 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         One row per cell that holds a name: ``column``, and ``message_id``, null if the table has none. The name itself
         is not included.
     """
+    if messages.is_empty():
+        return pl.DataFrame(schema=_BREACH_SCHEMA)
     finder = NameFinder(names)
     table = messages
     if "message_id" not in messages.columns:
@@ -127,46 +131,33 @@ def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
         return pl.Series(dtype=pl.Boolean)
     # Pseudonyms are removed first, because their letters could be somebody's name.
     views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
-    matching = {
-        row for row, has_name in zip(rows, _search_views(views, finder, place), strict=True) if has_name
-    }
+    matching = {rows[view] for view in _search_views(views, finder, place)}
     return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
 
 
-def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
-    vocabulary = finder.vocabulary(place).names
-    rows: set[int] = set()
-    if vocabulary:
+def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> set[int]:
+    """Return the places of the texts that hold a name."""
+    numbers = finder.phones.may_hold(texts)
+    rows = {row for row in numbers if finder.phones.occurs_in(texts[row])}
+    if vocabulary := finder.vocabulary(place).names:
         for row, found in _hits(texts, sorted(vocabulary)):
             spelled = _SpelledOut(texts[row])
             if any(spelled.holds(letters, vocabulary[letters]) for letters in found):
                 rows.add(row)
     if place == "identifier" and finder.buried:
         rows.update(row for row, _ in _hits(texts, finder.buried))
-    certain = f"{ISOLATED_MENTION}|{NUMBER_MENTION}" + (f"|{ANY_PHONE}" if place == "app line" else "")
-    has_name = pl.Series([row in rows for row in range(len(texts))], dtype=pl.Boolean)
     if place != "identifier":
-        has_name |= texts.str.contains(certain).fill_null(value=False)
-    numbers = finder.phones.may_hold(texts)
-    return has_name | pl.Series(
-        [bool(may and finder.phones.occurs_in(text)) for text, may in zip(texts, numbers, strict=True)],
-        dtype=pl.Boolean,
-    )
+        certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
+        rows.update(row for row, text in enumerate(texts) if text is not None and certain.search(text))
+    return rows
 
 
 def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield each text in which the letters of names follow each other, and these names."""
-    folded = [None if text is None else fold(text) for text in texts]
-    letters = pl.col("letters")
-    hits = (
-        pl.LazyFrame({"letters": folded}, schema={"letters": pl.String})
-        .with_row_index("row")
-        .with_columns(letters.str.extract_many(names, overlapping=True))
-        .filter(letters.list.len() > 0)
-        .with_columns(letters.list.unique(maintain_order=True))
-        .collect()
-    )
-    yield from hits.iter_rows()
+    folded = pl.Series([None if text is None else fold(text) for text in texts], dtype=pl.String)
+    for row, letters in enumerate(folded.str.extract_many(names, overlapping=True).to_list()):
+        if letters:
+            yield row, list(dict.fromkeys(letters))
 
 
 class _SpelledOut:

@@ -159,22 +159,21 @@ class NameFinder:
             One boolean per text.
         """
         views, rows = spread_views(texts)
-        in_views = self._may_view_hold(views, place)
-        matching = {row for row, may_hold in zip(rows, in_views, strict=True) if may_hold}
+        matching = {rows[view] for view in self._list_views_that_may_hold(views, place)}
         return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
 
-    def _may_view_hold(self, texts: pl.Series, place: Place) -> pl.Series:
-        names = sorted(self.vocabulary(place).names)
+    def _list_views_that_may_hold(self, texts: pl.Series, place: Place) -> set[int]:
         selected = self.phones.may_hold(texts)
-        if names:
+        if names := sorted(self.vocabulary(place).names):
             folded = pl.Series([None if text is None else fold(text) for text in texts], dtype=pl.String)
-            selected |= folded.str.contains_any(names).fill_null(value=False)
+            selected.update(folded.str.contains_any(names).arg_true())
         if place != "identifier":
-            selected |= texts.str.contains(f"{ISOLATED_MENTION}|{NUMBER_MENTION}").fill_null(value=False)
-        if place == "app line":
-            selected |= texts.str.contains(ANY_PHONE).fill_null(value=False)
-        if self.unspeakable and place != "identifier":
-            selected |= texts.is_not_null()
+            certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
+            selected.update(
+                row for row, text in enumerate(texts) if text is not None and certain.search(text)
+            )
+            if self.unspeakable:
+                selected.update(texts.is_not_null().arg_true())
         return selected
 
     def find(self, text: str, place: Place) -> list[Found]:

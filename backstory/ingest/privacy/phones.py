@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-import polars as pl
-
 _GAP: Final = "[\\s().\\-\u2010-\u2015/\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 _NUMBER: Final = re.compile(rf"\d(?:{_GAP}{{0,3}}\d){{6,}}")
 _BETWEEN_DIGITS: Final = re.compile(rf"(?<=\d){_GAP}{{1,3}}(?=\d)")
@@ -66,11 +64,11 @@ class PhoneFinder:
                     next_free = last
         return found
 
-    def may_hold(self, texts: pl.Series) -> pl.Series:
-        """Select quickly the texts in which :meth:`find` can find something."""
+    def may_hold(self, texts: Iterable[str | None]) -> set[int]:
+        """Select quickly the texts in which :meth:`find` can find something, by their places."""
         if not self._by_core:
-            return pl.repeat(value=False, n=len(texts), eager=True)
-        return texts.str.contains(r"\d(?:" + _GAP + r"{0,3}\d){6}").fill_null(value=False)
+            return set()
+        return {place for place, text in enumerate(texts) if text is not None and _NUMBER.search(text)}
 
     def occurs_in(self, text: str) -> bool:
         """Return whether a text holds the digits of a known number, by a different method than :meth:`find`."""
