@@ -14,21 +14,24 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import scan_table
+from backstory.storage.tables.parquet import select_rows
 
 _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
-    "documents": (pl.col("document_id", "uri", "revision", "content_hash", "status", "published_at"),),
+    "documents": tuple(
+        map(pl.col, ("document_id", "uri", "revision", "content_hash", "status", "published_at"))
+    ),
     # Numbers in place of texts, since all messages are held during a run: 32 MB for a million.
     "messages": (
-        pl.col("message_id", "conversation_id").hash(),
+        pl.col("message_id").hash(),
+        pl.col("conversation_id").hash(),
         pl.col("timestamp"),
         pl.col("local_time"),
         pl.col("author").is_not_null().alias("by_person"),
         pl.struct("author", "text", "kind").hash().alias("content"),
     ),
-    "windows": (pl.col("window_id", "conversation_id", "started_at", "timezone"),),
-    "window_contexts": (pl.col("window_id", "verdict"),),
-    "posts": (pl.col("window_id", "slug", "path", "status", "reason", "removed_citations"),),
+    "windows": tuple(map(pl.col, ("window_id", "conversation_id", "started_at", "timezone"))),
+    "window_contexts": tuple(map(pl.col, ("window_id", "verdict"))),
+    "posts": tuple(map(pl.col, ("window_id", "slug", "path", "status", "reason", "removed_citations"))),
 }
 """What of each table is compared."""
 
@@ -217,7 +220,7 @@ def read_reader_tables(
 
 def _read(workspace: Workspace, table: str) -> pl.DataFrame | None:
     try:
-        return scan_table(workspace.tables, table).select(*_EXPRESSIONS[table]).collect()
+        return select_rows(workspace.tables, table, _EXPRESSIONS[table])
     except ContractError:
         return None  # the stage makes it again, and the answer names it as not known
 

@@ -44,14 +44,12 @@ def make_schema(model: type[Table]) -> DataFrameSchema:
 
 @cache
 def _keeps(model: type[Table]) -> pl.Expr:
-    """Return whether all rows keep a contract, in one query: what pandera says, in a tenth of its time."""
-    rules = []
+    """Return whether all values are within the limits of a contract, in one query: a tenth of the time of pandera."""
+    rules = [pl.lit(value=True)]
     for column in model.columns:
         values = pl.col(column.name)
-        if not column.nullable:
-            rules.append(values.is_not_null().all())
-            if column.dtype.is_float():
-                rules.append(values.is_not_nan().all())
+        if not column.nullable and column.dtype.is_float():
+            rules.append(values.is_not_nan().all())
         # Like pandera, a limit leaves out missing values.
         if column.least is not None:
             rules.append((values >= column.least).all())
@@ -60,7 +58,7 @@ def _keeps(model: type[Table]) -> pl.Expr:
         if column.allowed is not None:
             rules.append(values.is_in(list(column.allowed)).all())
     if model.unique:
-        rules.append(~pl.struct(model.unique).is_duplicated().any())
+        rules.append(pl.struct(model.unique).n_unique() == pl.len())
     return pl.all_horizontal(rules)
 
 
@@ -71,7 +69,12 @@ def keeps_contract(frame: pl.DataFrame, model: type[Table]) -> bool:
         frame: The table.
         model: Its contract.
     """
-    return frame.schema == polars_schema(model) and bool(frame.select(_keeps(model)).item())
+    return (
+        frame.schema == polars_schema(model)
+        # Polars has counted missing values already, so that a rule of the query would take longer than to ask.
+        and all(column.nullable or not frame[column.name].null_count() for column in model.columns)
+        and bool(frame.select(_keeps(model)).item())
+    )
 
 
 @cache

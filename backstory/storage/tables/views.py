@@ -22,7 +22,7 @@ from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.storage.tables.parquet import encode_rows, replace_file
+from backstory.storage.tables.parquet import encode_rows, replace_content
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs, write_utc
 
@@ -234,8 +234,9 @@ def write_views(root: Path) -> Path:
         LedgerError: The ledger is damaged.
     """
     for table in SERVED_TABLES:
-        if _read_if_there(root / table / _SCHEMA_FILE) != _encode_schema(table):
-            replace_file(root / table / _SCHEMA_FILE, _make_empty(table))
+        content = _encode_schema(table)
+        if _read_if_there(root / table / _SCHEMA_FILE) != content:
+            replace_content(root / table / _SCHEMA_FILE, content)
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
@@ -248,9 +249,9 @@ def write_views(root: Path) -> Path:
         ledger.forget(_RECORDED, [VIEWS_FILE])
         _remove_leftovers(building)
         try:
-            with closing(duckdb.connect(building)) as connection:
+            with closing(AttachedFile(building, read_only=False)) as file:
                 for view in views:
-                    connection.execute(view)
+                    file.connection.execute(view)
             _require_views(building)
             publish(building, path)
         finally:
