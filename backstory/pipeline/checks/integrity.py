@@ -71,14 +71,9 @@ def find_orphans(
     Returns:
         The reference columns of the orphaned rows, each once.
     """
-    known = read_table(workspace.tables, parent, parent_partitions).select(on).unique()
-    return (
-        read_table(workspace.tables, child, partitions)
-        .select(on)
-        .unique()
-        .join(known, on=list(on), how="anti")
-        .sort(on)
-    )
+    known = read_table(workspace.tables, parent, parent_partitions).lazy()
+    named = read_table(workspace.tables, child, partitions).lazy().select(on)
+    return named.join(known.select(on), on=list(on), how="anti").unique().sort(on).collect()
 
 
 def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:

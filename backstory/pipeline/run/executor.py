@@ -96,8 +96,7 @@ def execute_tables(
     if takes_turns:
         executor.execute_in_turn(partitions)
     else:
-        for stage in stages:
-            executor.execute(stage, partitions if stage.partitioned else [WHOLE])
+        executor.execute_all(partitions)
     executor.skip_after_stop()
     executor.drop_unused_answers()
     return executor.state
@@ -187,6 +186,16 @@ class _Executor:
             self._on_progress(join_reports(reports))
             for check in checks_after(stage.table):
                 self._check(check, self.state.good(stage.table, partitions), self._on_progress)
+
+    def execute_all(self, partitions: Sequence[str]) -> None:
+        """Build one stage after another; those that search the index share it."""
+        for stage in self._stages:
+            if stage not in ANSWERS:
+                self.execute(stage, partitions if stage.partitioned else [WHOLE])
+        with self._resources.sharing_index():
+            for stage in self._stages:
+                if stage in ANSWERS:
+                    self.execute(stage, partitions)
 
     def execute_in_turn(self, partitions: Sequence[str]) -> None:
         """Build one partition after another, so that each is given the posts of those before it.
