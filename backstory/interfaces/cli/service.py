@@ -215,8 +215,8 @@ def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: 
     Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user, tenant or role.
     """
     opened = open_folder(root)
-    opened.tenants.folder(tenant)
-    opened.accounts.grant(user, tenant, role)
+    with opened.tenants.holding(tenant):  # so that a removal leaves no role to a later tenant of this name
+        opened.accounts.grant(user, tenant, role)
     _print(f"{user} may enter {tenant} as {role}.")
 
 
@@ -242,7 +242,8 @@ def set_key(
     opened = open_folder(root, key_file)
     opened.tenants.folder(tenant)
     value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
-    opened.keys.seal(tenant, name, SecretStr(value))
+    with opened.tenants.holding(tenant):  # as for a role
+        opened.keys.seal(tenant, name, SecretStr(value))
     _print(f"Stored {name} of {tenant}.")
 
 

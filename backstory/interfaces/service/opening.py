@@ -61,8 +61,12 @@ class ServiceFolder:
         return removed + self._remove_conversations(user_id)  # one may have begun meanwhile
 
     def _remove_conversations(self, user_id: str) -> int:
-        files = [self.tenants.folder(tenant) / CONVERSATIONS for tenant in self.tenants.names()]
-        return sum(ConversationStore(file).remove_person(user_id) for file in files)
+        removed = 0
+        for tenant in self.tenants.names():
+            with self.tenants.holding(tenant):
+                store = ConversationStore(self.tenants.folder(tenant) / CONVERSATIONS)
+                removed += store.remove_person(user_id)
+        return removed
 
 
 def open_service_folder(
