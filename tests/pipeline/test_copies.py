@@ -20,6 +20,7 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.conversations import ConversationStore, list_shown
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.interfaces.cli.invocation import run as run_command
@@ -173,6 +174,32 @@ def test_the_run_after_has_nothing_to_do_and_is_as_a_fresh_one(
     run_pipeline(open_workspace(fresh))
     now, then = of_tables(made), of_tables(open_workspace(fresh))
     assert [table for table in TABLES if not now[table].equals(then[table])] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_removed_leaves_the_conversations_of_people(made: Workspace, way: Way) -> None:
+    store = ConversationStore(made.conversations)
+    with Library.open(made.root) as library:
+        quoting, other = library.answer("Were only the moths awake?"), library.answer("thanks!")
+    assert GONE in quoting.model_dump_json()
+    ids = []
+    for question, answer in (
+        ("Who was awake?", quoting),
+        (f"Is it true: {GONE}?", other),
+        ("thanks!", other),
+    ):
+        ids.append(store.begin("somebody", question, 1.0))
+        values = answer.to_dict()
+        store.add_turn(ids[-1], "somebody", question, values, list_shown(values), 1.0)
+    assert GONE.encode() in made.conversations.read_bytes()
+    assert run_command(*way(made), "-w", str(made.root)).exit_code == 0
+    assert ".backstory/conversations.db" not in list_holding(made, GONE)
+    kept = [
+        (turn.question, turn.answer is None)
+        for each in ids
+        for turn in store.read_turns(each, "somebody") or []
+    ]
+    assert kept == [("Who was awake?", True), ("", True), ("thanks!", False)]
 
 
 def test_stale_copies_are_named_until_they_are_made_again_or_gone(made: Workspace, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backstory.interfaces.service.authentication import enter_as_anyone, get_service
+from backstory.interfaces.service.service import Service
 
 _BOUNDS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -38,6 +39,20 @@ class Metrics:
         self.waiting = Gauge(
             "backstory_work_waiting", "Questions and searches that wait for a thread", registry=self.registry
         )
+        self.open_tenants = Gauge(
+            "backstory_open_tenants", "Tenants whose workspaces are open", registry=self.registry
+        )
+        self.open_bytes = Gauge(
+            "backstory_open_bytes",
+            "What their snapshots count towards the limit of memory",
+            registry=self.registry,
+        )
+
+    def read_state(self, service: Service) -> None:
+        """Take what the service shows of itself at this moment."""
+        self.waiting.set(service.waiting)
+        self.open_tenants.set(len(service.tenants.open_names))
+        self.open_bytes.set(service.tenants.open_bytes)
 
 
 class Measured:
@@ -89,7 +104,7 @@ def make_metrics_router(metrics: Metrics) -> APIRouter:
         """Give the figures to Prometheus: without a token on this machine, with any valid one elsewhere."""
         if not _is_local(request):
             enter_as_anyone(request)
-        metrics.waiting.set(get_service(request).waiting)
+        metrics.read_state(get_service(request))
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
 
     return router

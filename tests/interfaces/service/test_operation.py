@@ -210,5 +210,6 @@ def test_figures_name_routes_and_no_one(served: Running) -> None:
     assert behind_a_proxy.status_code == 401
     assert 'route="/api/conversations/{id}",status="200"' in figures
     assert 'method="POST",route="/api/chat/message",status="200"' in figures
+    assert "backstory_open_tenants 1.0" in figures
     for name in (conversation, "garden", "ben", "secret-name", served.tokens["ben"]):
         assert name not in figures
