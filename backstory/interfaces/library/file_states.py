@@ -58,7 +58,7 @@ class FileState(Result):
 
 
 def list_file_states(
-    workspace: Workspace, corpus: Corpus | None, searched: Mapping[str, str]
+    workspace: Workspace, corpus: Corpus | None, searched: Mapping[str, str], hashes: FileHashes
 ) -> list[FileState]:
     """List every file of the documents with its state. A file that has not changed is not read for it.
 
@@ -66,13 +66,13 @@ def list_file_states(
         workspace: The workspace.
         corpus: Its tables; None if they were never made.
         searched: Revision of each document of the published snapshot, by uri.
+        hashes: Hashes of files, which also remember what is read for the list.
 
     Returns:
         The states, by uri. Files of other tenants than that of the setting ``rag.tenant`` are not among them.
     """
     folder = workspace.settings.documents.folder
     listing = list_all_files(workspace)
-    hashes = FileHashes(workspace.ledger)
     read: dict[str, dict[str, Any]] = {}
     outcomes: dict[str, dict[str, Any]] = {}
     if corpus is not None:
@@ -122,10 +122,10 @@ def _has_changed(file: DocumentFile, content: str | None, hashes: FileHashes) ->
     """Return whether a file differs from what was read of it; it is read only if it may have changed."""
     if content is None:
         return False
-    known = hashes.find(os.fspath(file.path))
-    if known is not None and (file.archive is not None or known == content):
-        return False
+    path = os.fspath(file.path)
     try:
-        return hashlib.sha256(file.read()).hexdigest() != content
+        if file.archive is None:
+            return hashes.hash(path, file.open) != content
+        return hashes.find(path) is None and hashlib.sha256(file.read()).hexdigest() != content
     except (DocumentError, FileNotFoundError):
         return content != ""

@@ -51,6 +51,7 @@ from backstory.text.prompts.formats import ContextFormat
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
+    from backstory.ingest.documents.file_hashes import FileHashes
     from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
     from backstory.interfaces.library.file_states import FileState
@@ -411,7 +412,7 @@ class Library:
         searched: Mapping[str, str] = {}
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:
             searched = snapshot.revisions
-        return list_file_states(self._workspace, corpus, searched)
+        return list_file_states(self._workspace, corpus, searched, self._file_hashes)
 
     def document(self, name: str) -> DocumentEntry:
         """Describe one document.
@@ -636,6 +637,12 @@ class Library:
         from backstory.interfaces.library.corpus import CorpusReader
 
         return CorpusReader(self._workspace)
+
+    @cached_property
+    def _file_hashes(self) -> FileHashes:
+        from backstory.ingest.documents.file_hashes import FileHashes
+
+        return FileHashes(self._workspace.ledger)
 
     def _read_corpus(self) -> Corpus:
         if not is_made(self._workspace):

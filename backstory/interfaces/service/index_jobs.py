@@ -39,6 +39,13 @@ class TenantLibraries(Protocol):
             InputError: There is no such tenant.
         """
 
+    def holding(self, name: str) -> AbstractContextManager[None]:
+        """Have a removal of a tenant wait, so that what is written meanwhile is removed with it.
+
+        Raises:
+            InputError: There is no such tenant.
+        """
+
     def entering(self, name: str) -> AbstractContextManager[Library]:
         """Lend the library of a tenant, which stays open meanwhile."""
 
@@ -97,7 +104,8 @@ class IndexJobs:
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
-        job = self.store(tenant).request(user_id, accepts_removals=accepts_removals)
+        with self._tenants.holding(tenant):
+            job = self.store(tenant).request(user_id, accepts_removals=accepts_removals)
         self._enqueue(tenant)
         return job
 
@@ -107,7 +115,8 @@ class IndexJobs:
         Raises:
             InputError: There is no such job, or it has ended.
         """
-        return self.store(tenant).cancel(job_id)
+        with self._tenants.holding(tenant):
+            return self.store(tenant).cancel(job_id)
 
     def wait(self, tenant: str) -> None:
         """Wait until no job of a tenant is pending or under way."""
@@ -164,10 +173,11 @@ class IndexJobs:
         """Fail the job of a tenant that cannot be entered; one that was removed has none any more."""
         if not self._is_there(tenant):
             return
-        store = self.store(tenant)
-        store.resume()
-        if turn := store.take():
-            store.fail(turn.job_id, error.code, self._describe(tenant, error))
+        with self._tenants.holding(tenant):
+            store = self.store(tenant)
+            store.resume()
+            if turn := store.take():
+                store.fail(turn.job_id, error.code, self._describe(tenant, error))
 
     def _index(self, tenant: str, library: Library, store: JobStore, turn: JobTurn) -> None:
         """Go over the files of a tenant once, and record what became of the job."""

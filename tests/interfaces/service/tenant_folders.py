@@ -44,6 +44,11 @@ class TenantFolders:
         return self.root / name
 
     @contextmanager
+    def holding(self, name: str) -> Iterator[None]:
+        assert self.folder(name).is_dir()
+        yield
+
+    @contextmanager
     def entering(self, name: str) -> Iterator[Library]:
         if name not in self._libraries:
             self._libraries[name] = Library.open(self.folder(name))
