@@ -27,6 +27,18 @@ TOKEN_PREFIX: Final = "bst_"  # noqa: S105 - what every token begins with, so th
 _TOKEN_BYTES: Final = 32
 _ID_BYTES: Final = 4
 _USER_ID_BYTES: Final = 8
+_SESSION_BYTES: Final = 32
+SESSION_HOURS: Final = 12
+"""Hours after which a browser has to sign in again."""
+
+_OF_TOKEN: Final = (
+    "SELECT token_id, hash, expires_at, user_id, name FROM tokens JOIN users USING (user_id) "  # noqa: S105 - SQL
+    "WHERE hash = ?"
+)
+_OF_SESSION: Final = (
+    "SELECT token_id, sessions.hash, min(sessions.expires_at, coalesce(tokens.expires_at, sessions.expires_at)), "
+    "user_id, name FROM sessions JOIN tokens USING (token_id) JOIN users USING (user_id) WHERE sessions.hash = ?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,8 @@ class Accounts:
         """
         with self.database.writing() as session:
             user_id = _find_user(session, name)
+            owned = "SELECT token_id FROM tokens WHERE user_id = ?"
+            session.execute(f"DELETE FROM sessions WHERE token_id IN ({owned})", (user_id,))  # noqa: S608 - see above
             for table in ("tokens", "roles", "users"):
                 session.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))  # noqa: S608 - listed above
 
@@ -213,6 +227,7 @@ class Accounts:
         """
         with self.database.writing() as session:
             removed = session.execute("DELETE FROM tokens WHERE token_id = ?", (token_id,)).rowcount
+            session.execute("DELETE FROM sessions WHERE token_id = ?", (token_id,))
         if not removed:
             raise InputError(
                 f"there is no token {token_id!r}; `backstory serve token list` shows all ids",
@@ -236,13 +251,49 @@ class Accounts:
         Raises:
             AccountError: The file is damaged, or cannot be read.
         """
-        hashed = _hash(token)
+        return self._find_caller(_OF_TOKEN, _hash(token), now)
+
+    def open_session(self, token: str, *, now: datetime | None = None) -> str | None:
+        """Begin the session of a browser, which ends after :data:`SESSION_HOURS`, or with its token.
+
+        Args:
+            token: What a person has signed in with, which may be anything.
+            now: The time; None for the clock's.
+
+        Returns:
+            What the browser sends from then on, of which only the hash is stored; None if no valid token is equal.
+        """
+        began = now or datetime.now(UTC)
+        caller = self.authenticate(token, now=began)
+        if caller is None:
+            return None
+        opened = secrets.token_urlsafe(_SESSION_BYTES)
+        row = (_hash(opened), caller.token_id, _write_time(began + timedelta(hours=SESSION_HOURS)))
+        with self.database.writing() as session:
+            session.execute("DELETE FROM sessions WHERE expires_at <= ?", (_write_time(began),))
+            session.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
+        return opened
+
+    def find_session(self, opened: str, *, now: datetime | None = None) -> Caller | None:
+        """Find the user of a session, as :meth:`authenticate` finds that of a token.
+
+        Args:
+            opened: What a browser sends, which may be anything.
+            now: The time; None for the clock's.
+
+        Returns:
+            The user with their present roles; None if there is no such session, or if it or its token has ended.
+        """
+        return self._find_caller(_OF_SESSION, _hash(opened), now)
+
+    def close_session(self, opened: str) -> None:
+        """End a session. It is no error if it has ended already."""
+        with self.database.writing() as session:
+            session.execute("DELETE FROM sessions WHERE hash = ?", (_hash(opened),))
+
+    def _find_caller(self, query: str, hashed: bytes, now: datetime | None) -> Caller | None:
         with self.database.reading() as session:
-            row = session.execute(
-                "SELECT token_id, hash, expires_at, user_id, name FROM tokens JOIN users USING (user_id) "
-                "WHERE hash = ?",
-                (hashed,),
-            ).fetchone()
+            row = session.execute(query, (hashed,)).fetchone()
             if row is None:
                 return None
             token_id, stored, expires, user_id, name = row

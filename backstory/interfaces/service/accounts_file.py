@@ -1,4 +1,4 @@
-"""The file of the accounts: users, tokens, roles, and the sealed keys of tenants."""
+"""The file of the accounts: users, tokens, sessions of browsers, roles, and the sealed keys of tenants."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ CREATE TABLE tokens (
     hash BLOB NOT NULL UNIQUE,
     created_at TEXT NOT NULL,
     expires_at TEXT
+) STRICT;
+CREATE TABLE sessions (
+    hash BLOB PRIMARY KEY,
+    token_id TEXT NOT NULL,
+    expires_at TEXT NOT NULL
 ) STRICT;
 CREATE TABLE roles (
     user_id TEXT NOT NULL,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import AccountError, InputError
-from backstory.interfaces.service.accounts import TOKEN_PREFIX, Accounts
+from backstory.interfaces.service.accounts import SESSION_HOURS, TOKEN_PREFIX, Accounts
 from tests.errors import raises
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -180,3 +180,45 @@ def test_a_damaged_file_lets_nobody_in_and_is_not_replaced(accounts: Accounts) -
     with raises(AccountError, "damaged_file"):
         accounts.add_user("cleo")
     assert accounts.database.path.read_bytes() == before
+
+
+def test_a_session_of_a_browser_stands_for_its_token(accounts: Accounts) -> None:
+    accounts.grant("anna", "garden", "editor")
+    token = accounts.make_token("anna", now=NOW)
+    opened = accounts.open_session(token, now=NOW)
+    assert opened is not None
+    assert accounts.find_session(opened, now=NOW) == accounts.authenticate(token, now=NOW)
+    # What a browser keeps is no token, and the file holds neither.
+    assert accounts.authenticate(opened, now=NOW) is None
+    assert accounts.find_session(token, now=NOW) is None
+    assert opened.encode() not in read_files(accounts)
+    assert accounts.open_session("bst_guessed", now=NOW) is None
+
+
+def test_a_session_ends_by_time_by_signing_out_and_with_its_token(accounts: Accounts) -> None:
+    token = accounts.make_token("anna", days=1, now=NOW)
+    first = accounts.open_session(token, now=NOW)
+    assert first
+    assert accounts.find_session(first, now=NOW + timedelta(hours=SESSION_HOURS, seconds=-1)) is not None
+    assert accounts.find_session(first, now=NOW + timedelta(hours=SESSION_HOURS)) is None
+    # The token ends before this session would.
+    late = accounts.open_session(token, now=NOW + timedelta(hours=23))
+    assert late
+    assert accounts.find_session(late, now=NOW + timedelta(hours=23)) is not None
+    assert accounts.find_session(late, now=NOW + timedelta(hours=24)) is None
+    fresh = accounts.open_session(token, now=NOW)
+    other = accounts.open_session(accounts.make_token("ben", now=NOW), now=NOW)
+    assert fresh
+    assert other
+    accounts.close_session(fresh)
+    assert accounts.find_session(fresh, now=NOW) is None
+    accounts.close_session(fresh)
+    [shown] = [each for each in accounts.list_tokens() if each.user == "anna"]
+    kept = accounts.open_session(token, now=NOW)
+    assert kept
+    accounts.revoke_token(shown.token_id)
+    assert accounts.find_session(kept, now=NOW) is None
+    accounts.remove_user("ben")
+    assert accounts.find_session(other, now=NOW) is None
+    with accounts.database.reading() as session:
+        assert session.execute("SELECT count(*) FROM sessions").fetchone() == (0,)

@@ -73,7 +73,7 @@ def render_page(
         preview: What other programs show of the page; None for its title alone.
         **values: The variables of the templates.
     """
-    environment = _environment(room)
+    environment = open_templates(room)
     css = environment.get_template(style).render(hues=HUES, inks=INK_ON_HUE, **values)
     return environment.get_template(template).render(
         title=title,
@@ -89,7 +89,24 @@ def render_page(
 
 def render_picture(template: str, **values: Any) -> str:
     """Render a template without the frame, such as an SVG file. All values are escaped."""
-    return _environment(_ROOM).get_template(template).render(hues=HUES, inks=INK_ON_HUE, **values)
+    return open_templates(_ROOM).get_template(template).render(hues=HUES, inks=INK_ON_HUE, **values)
+
+
+@cache
+def open_templates(room: str) -> Environment:
+    """Open the templates of a package, and those of this one. They escape all values, and drop controls.
+
+    Args:
+        room: Package whose folder ``templates`` holds the templates.
+    """
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((room, _ROOM))]),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def write_page(path: Path, html: str) -> Path:
@@ -139,15 +156,3 @@ def _finalize(value: object) -> object:
 
 def _hash_source(source: str) -> str:
     return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-
-
-@cache
-def _environment(room: str) -> Environment:
-    return Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((room, _ROOM))]),
-        autoescape=True,
-        finalize=_finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
