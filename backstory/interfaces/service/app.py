@@ -21,6 +21,7 @@ from backstory.interfaces.service.health import make_health_router
 from backstory.interfaces.service.jobs import make_jobs_router
 from backstory.interfaces.service.limits import BodyLimit, KnownHosts
 from backstory.interfaces.service.metrics import Measured, Metrics, make_metrics_router
+from backstory.interfaces.service.pages.router import make_web_router, takes_uploads
 from backstory.interfaces.service.searching import make_search_router
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.sources import make_sources_router
@@ -52,7 +53,8 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
             await anyio.to_thread.run_sync(service.close)
 
     def choose_limit(path: str) -> int:
-        return limits.upload_bytes if path == _UPLOADS else limits.body_bytes
+        is_upload = path == _UPLOADS or takes_uploads(path)
+        return limits.upload_bytes if is_upload else limits.body_bytes
 
     app = FastAPI(
         title="Backstory",
@@ -80,6 +82,7 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
         make_jobs_router(service.jobs, access),
         make_sources_router(service.tenants, access),
         make_page_router(),
+        make_web_router(),
     ):
         app.include_router(router)
     app.mount("/mcp", TenantServers(service), name="mcp")

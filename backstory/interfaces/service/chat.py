@@ -74,8 +74,16 @@ class Unanswered(ErrorBody):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question that was let in, with what was said before."""
+class Asked:
+    """A question that was let in, with what was said before.
+
+    Attributes:
+        service: The service.
+        access: Whose question it is, and to which tenant.
+        question: The question.
+        conversation: Id of the conversation that it goes on; None for one that begins.
+        history: What was said before in it.
+    """
 
     service: Service
     access: Access
@@ -102,9 +110,9 @@ def make_chat_router() -> APIRouter:
         """Answer a question from the documents alone, from the last snapshot while an indexing is under way."""
 
         def answer() -> Answered | Indexing:
-            asked = _let_in(service, access, question)
+            asked = let_in(service, access, question)
             with service.tenants.entering(access.tenant) as library:
-                return _find_indexing(asked, library) or _keep(asked, _answer(asked, library))
+                return find_indexing(asked, library) or keep_answer(asked, answer_asked(asked, library))
 
         try:
             result = await service.work(answer)
@@ -135,16 +143,16 @@ def make_chat_router() -> APIRouter:
     async def stream_message(question: Question, access: Reader, service: Served) -> Response:
         """Answer a question event by event. A question whose reader has gone is not kept."""
 
-        def prepare() -> _Asked | Indexing:
-            asked = _let_in(service, access, question)
+        def prepare() -> Asked | Indexing:
+            asked = let_in(service, access, question)
             with service.tenants.entering(access.tenant) as library:
-                return _find_indexing(asked, library) or asked
+                return find_indexing(asked, library) or asked
 
         prepared = await service.work(prepare)
         if isinstance(prepared, Indexing):
             again = {"Retry-After": str(_RETRY_SECONDS)}
             return JSONResponse(prepared.to_dict(), status_code=202, headers=again)
-        return EventStream(service, partial(_stream, prepared))
+        return EventStream(service, partial(stream_answer, prepared))
 
     return router
 
@@ -158,8 +166,13 @@ def make_history(turns: Sequence[KeptTurn]) -> list[Turn]:
     ]
 
 
-def _let_in(service: Service, access: Access, question: Question) -> _Asked:
+def let_in(service: Service, access: Access, question: Question) -> Asked:
     """Find the conversation of a question.
+
+    Args:
+        service: The service.
+        access: Whose question it is, and to which tenant.
+        question: The question.
 
     Raises:
         RefusedError: The caller has no such conversation, or the question is too long.
@@ -170,12 +183,12 @@ def _let_in(service: Service, access: Access, question: Question) -> _Asked:
             f"the question is longer than {most:,} characters; ask less at once", status=400, code="too_long"
         )
     if question.conversation_id is None:
-        return _Asked(service, access, question, None, ())
+        return Asked(service, access, question, None, ())
     store = service.conversations(access.tenant)
     turns = store.read_turns(question.conversation_id, access.caller.user_id, last=service.limits.turns_read)
     if turns is None:
         raise refuse_conversation()
-    return _Asked(service, access, question, question.conversation_id, make_history(turns))
+    return Asked(service, access, question, question.conversation_id, make_history(turns))
 
 
 def refuse_conversation() -> RefusedError:
@@ -183,7 +196,7 @@ def refuse_conversation() -> RefusedError:
     return RefusedError("you have no such conversation", status=404, code="unknown_conversation")
 
 
-def _find_indexing(asked: _Asked, library: Library) -> Indexing | None:
+def find_indexing(asked: Asked, library: Library) -> Indexing | None:
     """Tell how far the first indexing is; None if there is a snapshot, or nothing is under way."""
     workspace = library.workspace
     if has_pointer(workspace.index):
@@ -195,7 +208,12 @@ def _find_indexing(asked: _Asked, library: Library) -> Indexing | None:
     return Indexing(message=told or "the first indexing begins soon", job=job)
 
 
-def _answer(asked: _Asked, library: Library) -> Answer:
+def answer_asked(asked: Asked, library: Library) -> Answer:
+    """Answer a question that was let in.
+
+    Raises:
+        BackstoryError: See :meth:`Library.answer`.
+    """
     filters = make_filters(asked.question.filters, as_of=asked.question.as_of)
     answer = library.answer(asked.question.question, history=asked.history, filters=filters)
     return show_answer(answer, asked.service)
@@ -211,8 +229,12 @@ def show_answer(answer: Answer, service: Service) -> Answer:
     return shown
 
 
-def _keep(asked: _Asked, answer: Answer) -> Answered:
-    """Keep a question and its answer in its conversation, or in one that begins."""
+def keep_answer(asked: Asked, answer: Answer) -> Answered:
+    """Keep a question and its answer in its conversation, or in one that begins.
+
+    Raises:
+        RefusedError: The conversation was deleted while the question was answered.
+    """
     store, user = asked.service.conversations(asked.access.tenant), asked.access.caller.user_id
     question, now = asked.question.question, asked.service.clock()
     conversation = asked.conversation or store.begin(user, question, now)
@@ -224,19 +246,28 @@ def _keep(asked: _Asked, answer: Answer) -> Answered:
     return Answered(conversation_id=conversation, turn=turn, answer=answer)
 
 
-def _stream(asked: _Asked, emit: Emit) -> None:
-    """Answer a question, and emit its steps, its claims and their places."""
+def stream_answer(asked: Asked, emit: Emit) -> None:
+    """Answer a question, and emit its steps, its claims and their places.
+
+    Args:
+        asked: The question.
+        emit: Takes the events, the last of which is ``done`` with the conversation, the turn and the answer.
+
+    Raises:
+        StoppedError: Nobody takes the events any more.
+        BackstoryError: See :meth:`Library.answer`.
+    """
 
     def follow(step: str, done: int, total: int) -> None:
         emit(_STEPS.get(step, "answering"), {"step": step, "done": done, "total": total})
 
     emit("routing", {"question": asked.question.question})
     with asked.service.tenants.entering(asked.access.tenant) as library, listening(follow, draws=True):
-        answer = _answer(asked, library)
+        answer = answer_asked(asked, library)
     for text in _list_pieces(answer):
         emit("tokens", {"text": text})
     emit("citations", {"claims": [claim.to_dict() for claim in answer.claims]})
-    emit(DONE, _keep(asked, answer).to_dict())
+    emit(DONE, keep_answer(asked, answer).to_dict())
 
 
 def _list_pieces(answer: Answer) -> list[str]:

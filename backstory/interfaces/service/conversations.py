@@ -11,15 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
 
 from backstory.interfaces.library.results import Result
-from backstory.interfaces.service.authentication import DESCRIBED, Owner, Reader, Served
+from backstory.interfaces.service.authentication import DESCRIBED, Access, Owner, Reader, Served
 from backstory.interfaces.service.chat import make_history, refuse_conversation
 from backstory.interfaces.service.failures import ErrorBody
+from backstory.interfaces.service.service import Service
 from backstory.operations.evaluation.question_set import AskedBefore, LabelledQuestion
 from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
 
 _MOST_LISTED: Final = 100
-_REMOVED: Final = "This answer was removed, because it quoted what is no longer among the documents."
-_REMOVED_QUESTION: Final = "(removed question)"
+REMOVED: Final = "This answer was removed, because it quoted what is no longer among the documents."
+REMOVED_QUESTION: Final = "(removed question)"
 
 Id = Annotated[str, Path(max_length=64, description="Id of a conversation.")]
 
@@ -107,7 +108,7 @@ def make_conversations_router() -> APIRouter:
     @router.get("/conversations/{id}")
     def read_conversation(id: Id, access: Reader, service: Served) -> WholeConversation:  # noqa: A002 - the path's word
         """Read one of your conversations."""
-        conversation, turns = _read(service, access, id)
+        conversation, turns = find_turns(service, access, id)
         return WholeConversation(
             **_describe(conversation), history=tuple(_describe_turn(turn) for turn in turns)
         )
@@ -130,9 +131,9 @@ def make_conversations_router() -> APIRouter:
         format: Annotated[Literal["markdown", "json"], Query()] = "markdown",  # noqa: A002 - the word everybody looks for
     ) -> Response:
         """Export one of your conversations as a file."""
-        conversation, turns = _read(service, access, id)
+        conversation, turns = find_turns(service, access, id)
         if format == "markdown":
-            content, media, suffix = _write_markdown(conversation, turns), "text/markdown", "md"
+            content, media, suffix = export_markdown(conversation, turns), "text/markdown", "md"
         else:
             whole = WholeConversation(
                 **_describe(conversation), history=tuple(_describe_turn(turn) for turn in turns)
@@ -175,7 +176,12 @@ def make_conversations_router() -> APIRouter:
     return router
 
 
-def _read(service: Served, access: Reader, conversation_id: str) -> tuple[Conversation, list[KeptTurn]]:
+def find_turns(service: Service, access: Access, conversation_id: str) -> tuple[Conversation, list[KeptTurn]]:
+    """Find a conversation of a caller, with its questions and answers.
+
+    Raises:
+        RefusedError: The caller has no such conversation.
+    """
     store, user = service.conversations(access.tenant), access.caller.user_id
     conversation, turns = store.find(conversation_id, user), store.read_turns(conversation_id, user)
     if conversation is None or turns is None:
@@ -211,11 +217,12 @@ def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _write_markdown(conversation: Conversation, turns: Sequence[KeptTurn]) -> str:
-    parts = [f"# {conversation.title or _REMOVED_QUESTION}"]
+def export_markdown(conversation: Conversation, turns: Sequence[KeptTurn]) -> str:
+    """Write a conversation as Markdown."""
+    parts = [f"# {conversation.title or REMOVED_QUESTION}"]
     for turn in turns:
-        parts.append(f"## {' '.join(turn.question.split()) or _REMOVED_QUESTION}")
-        parts.append(_REMOVED if turn.answer is None else str(turn.answer["markdown"]))
+        parts.append(f"## {' '.join(turn.question.split()) or REMOVED_QUESTION}")
+        parts.append(REMOVED if turn.answer is None else str(turn.answer["markdown"]))
     return "\n\n".join(parts) + "\n"
 
 

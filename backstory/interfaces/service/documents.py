@@ -110,28 +110,13 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> DocumentPage:
         """List the documents and all other files, each with its state and the reason."""
-        with tenants.entering(access.tenant) as library:
-            files = library.files()
-        wanted = name.casefold()
-        found = [
-            file
-            for file in files
-            if (state is None or file.state == state)
-            and (wanted in file.name.casefold() or wanted in (file.title or "").casefold())
-        ]
-        counts = {each: sum(file.state == each for file in files) for each in get_args(State)}
-        return DocumentPage(
-            documents=tuple(found[offset : offset + limit]),
-            count=len(found),
-            states=counts,
-            job=jobs.store(access.tenant).current(),
-        )
+        return list_files(tenants, jobs, access.tenant, state=state, name=name, limit=limit, offset=offset)
 
     @router.get("/api/documents/{document_id}")
     def read_document(access: reader, document_id: str) -> FileState:
         """Read the state of one document."""
         with tenants.entering(access.tenant) as library:
-            return _find(library, document_id)
+            return find_file(library, document_id)
 
     @router.get("/api/documents/{document_id}/text")
     def read_text(
@@ -144,7 +129,7 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
         first, last = first_page or last_page, last_page or first_page
         span = None if first is None or last is None else (first, last)
         with tenants.entering(access.tenant) as library:
-            text = library.text(_find_read(library, document_id).document_id, span)
+            text = library.text(find_read(library, document_id).document_id, span)
         document = text.document
         return PageText.of(
             text,
@@ -157,7 +142,7 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
     def draw_page(access: reader, request: Request, document_id: str, page: int) -> Response:
         """Draw a page of a PDF as a picture."""
         with tenants.entering(access.tenant) as library:
-            tag = f'"{_find_read(library, document_id).revision}-{page}"'
+            tag = f'"{find_read(library, document_id).revision}-{page}"'
             headers = {"Cache-Control": _CACHED, "ETag": tag}
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers=headers)
@@ -174,7 +159,7 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
         form = await read_form(request)
         try:
             return await run_in_threadpool(
-                _store, tenants, jobs, access, list_uploads(form), replaces=replace
+                store_files, tenants, jobs, access, list_uploads(form), replaces=replace
             )
         finally:
             await form.close()
@@ -182,32 +167,95 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
     @router.delete("/api/documents/{document_id}", status_code=202)
     def remove_document(access: editor, document_id: str) -> RemovalAnswer:
         """Delete an uploaded file, or exclude any other from reading, and take its text out of the index."""
-        with tenants.entering(access.tenant) as library:
-            outcome, reason = _take_out(library, _find(library, document_id))
-        job = jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
-        return RemovalAnswer(document_id=document_id, outcome=outcome, reason=reason, job=job)
+        return take_out_document(tenants, jobs, access, document_id)
 
     return router
 
 
-def _store(
+def list_files(
+    tenants: TenantLibraries,
+    jobs: IndexJobs,
+    tenant: str,
+    *,
+    state: State | None,
+    name: str,
+    limit: int,
+    offset: int,
+) -> DocumentPage:
+    """List the documents of a tenant and all other files, each with its state and the reason.
+
+    Args:
+        tenants: The workspaces of the tenants.
+        jobs: Their index jobs.
+        tenant: The tenant.
+        state: Only files in this state; None for any.
+        name: Only files with this text in their path or title.
+        limit: Most files.
+        offset: Files to skip.
+    """
+    with tenants.entering(tenant) as library:
+        files = library.files()
+    wanted = name.casefold()
+    found = [
+        file
+        for file in files
+        if (state is None or file.state == state)
+        and (wanted in file.name.casefold() or wanted in (file.title or "").casefold())
+    ]
+    return DocumentPage(
+        documents=tuple(found[offset : offset + limit]),
+        count=len(found),
+        states={each: sum(file.state == each for file in files) for each in get_args(State)},
+        job=jobs.store(tenant).current(),
+    )
+
+
+def store_files(
     tenants: TenantLibraries, jobs: IndexJobs, access: Entrance, uploads: Sequence[Upload], *, replaces: bool
 ) -> UploadAnswer:
+    """Store uploaded files, all or none, and index them.
+
+    Raises:
+        InputError: See :func:`store_uploads`.
+    """
     with tenants.entering(access.tenant) as library:
         stored = store_uploads(library.workspace, uploads, replaces=replaces)
     return UploadAnswer(files=tuple(stored), job=jobs.submit(access.tenant, access.caller.user_id))
 
 
-def _find(library: Library, document_id: str) -> FileState:
-    """Find a file by the id of its document alone: by no name, and by no part of an id."""
+def take_out_document(
+    tenants: TenantLibraries, jobs: IndexJobs, access: Entrance, document_id: str
+) -> RemovalAnswer:
+    """Delete an uploaded file, or exclude any other from reading, and take its text out of the index.
+
+    Raises:
+        InputError: There is no such document.
+    """
+    with tenants.entering(access.tenant) as library:
+        outcome, reason = _take_out(library, find_file(library, document_id))
+    job = jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
+    return RemovalAnswer(document_id=document_id, outcome=outcome, reason=reason, job=job)
+
+
+def find_file(library: Library, document_id: str) -> FileState:
+    """Find a file by the id of its document alone: by no name, and by no part of an id.
+
+    Raises:
+        InputError: There is none.
+    """
     found = next((file for file in library.files() if file.document_id == document_id), None)
     if found is None or found.uri.endswith("/") or not found.uri:
         raise _unknown(document_id)
     return found
 
 
-def _find_read(library: Library, document_id: str) -> DocumentEntry:
-    """Find a document that was read, without a look at all files."""
+def find_read(library: Library, document_id: str) -> DocumentEntry:
+    """Find a document that was read, by its id alone, without a look at all files.
+
+    Raises:
+        InputError: There is none.
+        NoIndexError: Nothing is indexed yet.
+    """
     if not _ID.fullmatch(document_id):
         raise _unknown(document_id)
     found = library.document(document_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,8 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.app import make_app
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing
-from backstory.interfaces.service.limits import LOOPBACK_NAMES
 from backstory.interfaces.service.service import Service, ServiceLimits
+from backstory.interfaces.service.serving import name_hosts
 from backstory.interfaces.service.tenants import Tenants
 from tests.workspaces import copy_made
 
@@ -90,11 +90,13 @@ def write_service(root: Path, made: Path, limits: ServiceLimits) -> tuple[Servic
 
 
 @contextmanager
-def running(service: Service, tokens: dict[str, str], *, request_seconds: float = 10.0) -> Iterator[Running]:
-    """Serve on a free port of the loopback interface."""
+def running(
+    service: Service, tokens: dict[str, str], *, request_seconds: float = 10.0, names: Sequence[str] = ()
+) -> Iterator[Running]:
+    """Serve on a free port of the loopback interface, also under further names."""
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    app = make_app(service, hosts=[f"{name}:{port}" for name in LOOPBACK_NAMES])
+    app = make_app(service, hosts=name_hosts(port, names))
     server = make_server(
         app, request_seconds=request_seconds, on_stop=service.stopping.set, answer_seconds=20
     )

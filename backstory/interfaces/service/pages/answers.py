@@ -1,0 +1,150 @@
+"""An answer as its page shows it: each claim with the numbers of its places, and each place with its passage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from backstory.interfaces.pages.report.palette import name_paint
+from backstory.storage.conversations import Feedback, KeptTurn
+
+REFUSALS: Final[Mapping[str, str]] = {
+    "not_in_documents": "The documents do not clearly say this",
+    "outside": "No document can say this",
+    "unsafe": "Not answered",
+    "no_index": "Nothing is indexed yet",
+}
+"""Heading of an answer that was refused, by its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlace:
+    """A place of a document that an answer cites.
+
+    Attributes:
+        number: Its number in the answer, from 1.
+        paint: CSS classes of its colour.
+        title: Title of the document.
+        where: Page or line, in words; empty if neither is known.
+        quote: Words of the document.
+        document_id: Id of the document.
+        start: First character of the quote in the document's text, from 0.
+        end: Character after the last one.
+        page: First page; None for a document without pages.
+    """
+
+    number: int
+    paint: str
+    title: str
+    where: str
+    quote: str
+    document_id: str
+    start: int
+    end: int
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownClaim:
+    """A statement of an answer.
+
+    Attributes:
+        text: The statement, Markdown.
+        places: The places that say it.
+        is_supported: Whether one of them passed the check.
+    """
+
+    text: str
+    places: tuple[ShownPlace, ...]
+    is_supported: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """A question of a conversation, and its answer.
+
+    Attributes:
+        number: Its number in the conversation, from 1.
+        asked: When it was asked, UTC.
+        question: The question; empty if it was removed.
+        answer: The answer as values for JSON; None if it was removed.
+        claims: The statements of the answer.
+        places: The places that they cite, by number.
+        feedback: What was said of it; None for nothing.
+    """
+
+    number: int
+    asked: datetime
+    question: str
+    answer: Mapping[str, Any] | None
+    claims: tuple[ShownClaim, ...]
+    places: tuple[ShownPlace, ...]
+    feedback: Feedback | None
+
+    @property
+    def refusal(self) -> str:
+        """Heading of an answer that was refused; empty for any other."""
+        refused = None if self.answer is None else self.answer["refused"]
+        return "" if refused is None else REFUSALS[refused]
+
+    @property
+    def listed(self) -> str:
+        """What an answer says of the documents that it lists, such as whether these are all; empty without a list."""
+        if self.answer is None or not self.answer["documents"]:
+            return ""
+        return str(self.answer["markdown"]).partition("\n")[0]
+
+
+def show_turn(turn: KeptTurn) -> ShownTurn:
+    """Prepare a turn of a conversation for its page."""
+    claims: Sequence[Mapping[str, Any]] = () if turn.answer is None else turn.answer["claims"]
+    places = _number_places(claims)
+    shown = tuple(
+        ShownClaim(
+            claim["text"],
+            tuple(dict.fromkeys(places[_key(place)] for place in claim["citations"])),
+            claim["supported"],
+        )
+        for claim in claims
+    )
+    asked = datetime.fromtimestamp(turn.asked, UTC)
+    return ShownTurn(
+        turn.number, asked, turn.question, turn.answer, shown, tuple(places.values()), turn.feedback
+    )
+
+
+def describe_place(place: Mapping[str, Any]) -> str:
+    """Name the pages or the lines of a place in words; empty if neither is known."""
+    for noun, first, last in (
+        ("page", place["page_start"], place["page_end"]),
+        ("line", place["line_start"], place["line_end"]),
+    ):
+        if first is not None:
+            return f"{noun} {first}" if last in (None, first) else f"{noun}s {first}–{last}"
+    return ""
+
+
+def _number_places(claims: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int, int], ShownPlace]:
+    """Number the cited places in the order in which they are first cited, as the text of the answer does."""
+    places: dict[tuple[str, int, int], ShownPlace] = {}
+    for claim in claims:
+        for place in claim["citations"]:
+            if _key(place) not in places:
+                places[_key(place)] = ShownPlace(
+                    number=len(places) + 1,
+                    paint=name_paint(len(places)),
+                    title=place["title"],
+                    where=describe_place(place),
+                    quote=place["quote"],
+                    document_id=place["document_id"],
+                    start=place["char_start"],
+                    end=place["char_end"],
+                    page=place["page_start"],
+                )
+    return places
+
+
+def _key(place: Mapping[str, Any]) -> tuple[str, int, int]:
+    return place["document_id"], place["char_start"], place["char_end"]

@@ -1,0 +1,173 @@
+"""The pages of documents: their list with states, their texts, uploads with their index job, and removal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, get_args
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from backstory.interfaces.library.file_states import State
+from backstory.interfaces.service.authentication import Served
+from backstory.interfaces.service.documents import (
+    find_file,
+    find_read,
+    list_files,
+    store_files,
+    take_out_document,
+)
+from backstory.interfaces.service.job_store import Job
+from backstory.interfaces.service.multipart import list_uploads, read_form
+from backstory.interfaces.service.pages.passages import Mark, read_passage
+from backstory.interfaces.service.pages.rendering import show
+from backstory.interfaces.service.pages.visits import EditingVisitor, PageRoute, ReadingVisitor, is_part
+from backstory.interfaces.service.service import Service
+from backstory.interfaces.service.uploads import is_upload
+
+PAGE_SIZE: Final = 50
+_MOST_OFFSET: Final = 10_000_000
+_MOST_CHARACTERS: Final = 10**12
+_CHANGED: Final = "documents-changed"
+
+DocumentId = Annotated[str, Path(max_length=64)]
+Character = Annotated[int | None, Query(ge=0, le=_MOST_CHARACTERS)]
+
+
+def make_files_router() -> APIRouter:
+    """Make the routes of the pages of documents."""
+    router = APIRouter(prefix="/tenants/{tenant}", route_class=PageRoute, include_in_schema=False)
+
+    @router.get("/documents")
+    def list_documents(
+        request: Request,
+        access: ReadingVisitor,
+        service: Served,
+        state: str = "",
+        name: Annotated[str, Query(max_length=200)] = "",
+        offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
+    ) -> Response:
+        wanted: State | None = next((each for each in get_args(State) if each == state), None)
+        page = list_files(
+            service.tenants,
+            service.jobs,
+            access.tenant,
+            state=wanted,
+            name=name,
+            limit=PAGE_SIZE,
+            offset=offset,
+        )
+        template = "file_list.html" if is_part(request) else "files.html"
+        return show(
+            template,
+            caller=access.caller,
+            tenant=access.tenant,
+            may_edit=access.caller.may(access.tenant, "editor"),
+            page=page,
+            state=wanted or "",
+            name=name,
+            offset=offset,
+            page_size=PAGE_SIZE,
+            job=page.job or _find_job(service, access.tenant),
+        )
+
+    @router.post("/documents")
+    async def upload(request: Request, access: EditingVisitor, service: Served) -> Response:
+        form = await read_form(request)
+        try:
+            answer = await run_in_threadpool(
+                store_files,
+                service.tenants,
+                service.jobs,
+                access,
+                list_uploads(form),
+                replaces=form.get("replace") == "on",
+            )
+        finally:
+            await form.close()
+        if is_part(request):
+            changed = {"HX-Trigger": _CHANGED}
+            values = {"files": answer.files, "job": answer.job, "tenant": access.tenant, "may_edit": True}
+            return show("uploaded.html", 202, changed, **values)
+        return RedirectResponse(f"/tenants/{access.tenant}/documents", 303)
+
+    @router.post("/index")
+    def index(request: Request, access: EditingVisitor, service: Served) -> Response:
+        job = service.jobs.submit(access.tenant, access.caller.user_id)
+        return _show_job(request, job, access.tenant, may_edit=True)
+
+    @router.get("/job")
+    def follow_job(request: Request, access: ReadingVisitor, service: Served) -> Response:
+        job = _find_job(service, access.tenant)
+        return _show_job(request, job, access.tenant, may_edit=access.caller.may(access.tenant, "editor"))
+
+    @router.post("/jobs/{job_id}/cancel")
+    def cancel_job(request: Request, job_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+        job = service.jobs.cancel(access.tenant, job_id)
+        return _show_job(request, job, access.tenant, may_edit=True)
+
+    @router.get("/documents/{document_id}")
+    def read_document(
+        request: Request,
+        document_id: DocumentId,
+        access: ReadingVisitor,
+        service: Served,
+        start: Character = None,
+        end: Character = None,
+        page: Annotated[int | None, Query(ge=1, le=_MOST_OFFSET)] = None,
+    ) -> Response:
+        mark = None if start is None or end is None else Mark(start, end)
+        values: dict[str, Any] = {
+            "caller": access.caller,
+            "tenant": access.tenant,
+            "may_edit": access.caller.may(access.tenant, "editor"),
+            "back": None,
+        }
+        with service.tenants.entering(access.tenant) as library:
+            if is_part(request):
+                passage = read_passage(library, document_id, mark=mark, page=page, start=start or 0)
+                return show("passage.html", passage=passage, **values)
+            file = find_file(library, document_id)
+            if file.revision is None:
+                return show("unread.html", file=file, **values)
+            passage = read_passage(library, document_id, mark=mark, page=page, start=start or 0)
+        return show("document.html", passage=passage, file=file, **values)
+
+    @router.get("/documents/{document_id}/pages/{page}.png")
+    def draw_page(document_id: DocumentId, page: int, access: ReadingVisitor, service: Served) -> Response:
+        with service.tenants.entering(access.tenant) as library:
+            picture = library.page_picture(find_read(library, document_id).document_id, page)
+        return Response(picture, media_type="image/png")
+
+    @router.get("/documents/{document_id}/remove")
+    def confirm_removal(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+        with service.tenants.entering(access.tenant) as library:
+            file = find_file(library, document_id)
+        return show(
+            "remove.html",
+            file=file,
+            is_deleted=is_upload(file.uri),
+            caller=access.caller,
+            tenant=access.tenant,
+        )
+
+    @router.post("/documents/{document_id}/remove")
+    def remove(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+        take_out_document(service.tenants, service.jobs, access, document_id)
+        return RedirectResponse(f"/tenants/{access.tenant}/documents", 303)
+
+    return router
+
+
+def _find_job(service: Service, tenant: str) -> Job | None:
+    """Find the latest job of a tenant; None if it never had one."""
+    found, _ = service.jobs.store(tenant).list_jobs(1)
+    return found[0] if found else None
+
+
+def _show_job(request: Request, job: Job | None, tenant: str, *, may_edit: bool) -> Response:
+    if not is_part(request):
+        return RedirectResponse(f"/tenants/{tenant}/documents", 303)
+    has_ended = job is None or job.ended_at is not None
+    headers = {"HX-Trigger": _CHANGED} if has_ended else {}
+    return show("job.html", 200, headers, job=job, tenant=tenant, may_edit=may_edit)

@@ -1,0 +1,123 @@
+"""Renders the pages of the service, and names the files that they load: a style, scripts and an icon."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from backstory.base.wording import count
+from backstory.interfaces.pages.report.page import encode_page, open_templates
+from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE, name_paint
+from backstory.interfaces.pages.site.markdown import Target, render_markdown
+
+ROOM: Final = "backstory.interfaces.service.pages"
+STYLE: Final = "service.css"
+SCRIPT: Final = "service.js"
+HTMX: Final = "htmx-2.0.11.min.js"
+ICON: Final = "icon.svg"
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    # Under `no-referrer`, browsers would not tell from which page a form was sent.
+    "Referrer-Policy": "same-origin",
+    "Vary": "Cookie, HX-Request, Accept",
+}
+"""Headers of every page."""
+
+_HTMX_SETTINGS: Final = {
+    "allowEval": False,
+    "includeIndicatorStyles": False,
+    "historyCacheSize": 0,  # it would keep pages in the storage of the browser
+    "selfRequestsOnly": True,
+    "responseHandling": [{"code": "204", "swap": False}, {"code": "...", "swap": True}],
+}
+_STATIC: Final = Path(__file__).with_name("static")
+_MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that pages load.
+
+    Attributes:
+        content: Its bytes.
+        media: Its type.
+        mark: A part of its address that changes with its content, so that browsers may keep it.
+    """
+
+    content: bytes
+    media: str
+    mark: str
+
+
+@cache
+def find_asset(name: str) -> Asset | None:
+    """Find a file that pages load by its name; None if there is no such file."""
+    if name == STYLE:
+        content = open_templates(ROOM).get_template(STYLE).render(hues=HUES, inks=INK_ON_HUE).encode()
+    elif name in (SCRIPT, HTMX, ICON):
+        content = (_STATIC / name).read_bytes()
+    else:
+        return None
+    return Asset(content, _MEDIA[Path(name).suffix], hashlib.sha256(content).hexdigest()[:16])
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template. All values are escaped.
+
+    Args:
+        template: Its file name.
+        **values: Its variables.
+    """
+    return (
+        open_templates(ROOM)
+        .get_template(template)
+        .render(
+            asset=_address_asset,
+            count=count,
+            htmx_settings=json.dumps(_HTMX_SETTINGS),
+            paint=name_paint,
+            prose=render_prose,
+            **values,
+        )
+    )
+
+
+def show(
+    template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """Answer with a page, or a part of one.
+
+    Args:
+        template: File name of the template.
+        status: The status.
+        headers: Further headers.
+        **values: The variables of the template.
+    """
+    content = encode_page(render(template, **values))
+    return HTMLResponse(content, status, headers={**HEADERS, **(headers or {})})
+
+
+def render_prose(text: str) -> Markup:
+    """Render Markdown of an answer: without HTML of its own, and with links to pages of the web alone."""
+    return render_markdown(text, _resolve)
+
+
+def _resolve(address: str, _words: str) -> Target | None:
+    return Target(address) if address.lower().startswith(("http://", "https://")) else None
+
+
+def _address_asset(name: str) -> str:
+    asset = find_asset(name)
+    if asset is None:
+        raise ValueError(f"pages load no file {name!r}")
+    return f"/static/{asset.mark}/{name}"
