@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ROOT_FILES = {
     ".ci", ".git", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md",
-    "assets", "backstory", "benchmarks", "dagster.yaml", "docs", "examples", "hatch_build.py", "pipelines",
+    "assets", "backstory", "benchmarks", "dagster.yaml", "deploy", "docs", "examples", "hatch_build.py", "pipelines",
     "pyproject.toml", "requirements.lock", "tests", "workspace.yaml",
 }  # fmt: skip
 

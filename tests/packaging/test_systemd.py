@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from backstory.interfaces.cli.app import app as backstory_app
 from pipelines.__main__ import app as pipelines_app
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "systemd"
+FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 UNITS = sorted(FOLDER.iterdir())
 PROGRAMS = "/opt/backstory/.venv/bin/"
 

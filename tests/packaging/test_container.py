@@ -1,0 +1,89 @@
+"""The container of the service: what it copies exists, what it runs is a command, and it opens nothing to others."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pathspec import GitIgnoreSpec
+from ruamel.yaml import YAML
+from typer.core import TyperGroup
+
+from backstory.base.extras import MODULES
+from backstory.interfaces.cli.app import app as backstory_app
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+
+
+def instructions(name: str) -> list[str]:
+    return [line.removeprefix(name).strip() for line in LINES if line.startswith(f"{name} ")]
+
+
+def test_every_copied_path_exists_and_is_sent_to_the_build() -> None:
+    ignored = GitIgnoreSpec.from_lines(
+        (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    )
+    sources = [
+        name for line in instructions("COPY") if not line.startswith("--from") for name in line.split()[:-1]
+    ]
+    assert sources
+    for name in sources:
+        path = ROOT / name
+        assert path.exists()
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        assert not any(ignored.match_file(file.relative_to(ROOT).as_posix()) for file in files)
+    assert ignored.match_file(".venv/bin/python")
+    assert ignored.match_file(".git/config")
+
+
+def test_the_wheel_is_installed_with_extras_that_exist() -> None:
+    [extras] = re.findall(r'"backstory\[([^]]+)\] @', "\n".join(LINES))
+    assert {"serve", *extras.split(",")} <= set(MODULES)
+    assert "serve" in extras.split(",")
+
+
+def test_the_command_exists_and_its_key_lies_outside_of_the_tenants() -> None:
+    assert instructions("ENTRYPOINT") == ['["backstory"]']
+    [command] = [json.loads(line) for line in instructions("CMD") if "--root" in line]
+    group = typer.main.get_command(backstory_app)
+    assert isinstance(group, TyperGroup)
+    options = {option for parameter in group.commands[command[0]].params for option in parameter.opts}
+    assert {word for word in command if word.startswith("--")} <= options
+    root, key = (Path(command[command.index(name) + 1]) for name in ("--root", "--key-file"))
+    assert not key.is_relative_to(root)
+    [volumes] = [json.loads(line) for line in instructions("VOLUME")]
+    assert {str(root), str(key.parent)} == set(volumes)
+
+
+def test_it_does_not_run_as_root() -> None:
+    assert instructions("USER")[-1].isdigit()
+    assert int(instructions("USER")[-1]) > 0
+
+
+@pytest.fixture(name="service")
+def read_service() -> dict[str, Any]:
+    composed = YAML(typ="safe").load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
+    [service] = composed["services"].values()
+    assert {volume.split(":")[0] for volume in service["volumes"]} == set(composed["volumes"])
+    return dict(service)
+
+
+def test_the_composed_service_listens_on_this_machine_alone_and_has_no_rights(
+    service: dict[str, Any],
+) -> None:
+    assert service["ports"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert service["cap_drop"] == ["ALL"]
+    assert service["read_only"] is True
+    assert "privileged" not in service
+
+
+def test_what_is_written_outlives_the_composed_container(service: dict[str, Any]) -> None:
+    [volumes] = [json.loads(line) for line in instructions("VOLUME")]
+    kept = {volume.split(":")[1] for volume in service["volumes"]}
+    assert set(volumes) <= kept
+    assert (ROOT / "deploy" / service["build"]["context"]).resolve() == ROOT
+    assert (ROOT / service["build"]["dockerfile"]).is_file()
