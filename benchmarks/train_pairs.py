@@ -28,7 +28,6 @@ from backstory.operations.evaluation.labelled_set import LabelledSet, read_label
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
-from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
@@ -72,26 +71,11 @@ class _Opened:
 
 def fit_model(sets: Sequence[Pairs]) -> PairModel:
     """Fit a model of pairs."""
-    names = list(sets[0].features)
-    columns = {name: np.concatenate([pairs.features[name] for pairs in sets]) for name in names}
-    positive = np.concatenate([pairs.serves for pairs in sets])
-    weights = np.concatenate([pairs.weights for pairs in sets])
-    weights = weights / weights.mean()
-    centre = {name: round(float(np.average(columns[name], weights=weights)), 6) for name in names}
-    spread = {
-        name: max(
-            round(float(np.sqrt(np.average((columns[name] - centre[name]) ** 2, weights=weights))), 6), 1e-6
-        )
-        for name in names
-    }
-    unfitted = PairModel(
-        centre, spread, dict.fromkeys(names, 0.0), 0.0, tuple(sorted({pairs.windows for pairs in sets}))
-    )
-    fitted = fit_logistic(unfitted.standardize(columns), positive, weights)
-    return replace(
-        unfitted,
-        weights=dict(zip(names, np.round(fitted[1:], 6).tolist(), strict=True)),
-        intercept=round(float(fitted[0]), 6),
+    return PairModel.fit(
+        {name: np.concatenate([pairs.features[name] for pairs in sets]) for name in sets[0].features},
+        np.concatenate([pairs.serves for pairs in sets]),
+        np.concatenate([pairs.weights for pairs in sets]),
+        tuple(sorted({pairs.windows for pairs in sets})),
     )
 
 

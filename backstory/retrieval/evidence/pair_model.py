@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.ids import digest_json
+from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values
 
 SERVES: Final = 0.5
@@ -30,9 +30,6 @@ MAY_SERVE: Final = 0.2
 """Whether a chunk serves a part is unsure from this probability on; below it, the chunk counts as serving nothing."""
 
 MODEL_FILE: Final = Path(__file__).with_name("pair_model.json")
-_FARTHEST: Final = 4.0
-"""Features farther from their mean than so many deviations count as so far: no single one decides."""
-
 _OWN_DEVIATIONS: Final = 1.5
 _OWN_WORD: Final = 0.7
 _MOST_BORROWED: Final = 0.19
@@ -40,35 +37,14 @@ _MOST_BORROWED: Final = 0.19
 word is less rare than :data:`_OWN_WORD`. Only neighbours speak for it, and of such pairs a fifth are right."""
 
 
-@dataclass(frozen=True)
-class PairModel:
-    """A fitted model of pairs.
-
-    Attributes:
-        centre: Mean of each feature.
-        spread: Standard deviation of each feature.
-        weights: Weight of each feature, in deviations from its mean.
-        intercept: Log odds of a pair with mean features.
-        fitted_on: Names of the labelled sets.
-    """
-
-    centre: Mapping[str, float]
-    spread: Mapping[str, float]
-    weights: Mapping[str, float]
-    intercept: float
-    fitted_on: tuple[str, ...]
+class PairModel(LogisticModel):
+    """A fitted model of pairs."""
 
     @property
     def digest(self) -> str:
         """Hash of all values: two models with the same digest give the same probabilities."""
         borrowed = [_OWN_DEVIATIONS, _OWN_WORD, _MOST_BORROWED]
-        return digest_json({**asdict(self), "borrowed": borrowed}, length=16)
-
-    def standardize(self, features: Mapping[str, Values]) -> Values:
-        """Return features in deviations from their means, shape ``(pairs, features)``."""
-        columns = [(features[name] - self.centre[name]) / self.spread[name] for name in self.weights]
-        standard: Values = np.clip(np.stack(columns, axis=1), -_FARTHEST, _FARTHEST)
-        return standard
+        return digest_json({**self.as_record(), "borrowed": borrowed}, length=16)
 
     def estimate(self, features: Mapping[str, Values]) -> Values:
         """Estimate the probability that the chunk of each pair tells something about its part.
@@ -79,8 +55,7 @@ class PairModel:
         Returns:
             Probabilities, shape ``(pairs,)``.
         """
-        odds = self.intercept + self.standardize(features) @ np.array(list(self.weights.values()))
-        probabilities: Values = 1 / (1 + np.exp(-odds))
+        probabilities = super().estimate(features)
         has_own = (features["part_deviations"] >= _OWN_DEVIATIONS) | (
             features["rarest_shared_word"] >= _OWN_WORD
         )
@@ -89,14 +64,13 @@ class PairModel:
 
     def write(self, path: Path) -> None:
         """Write the model as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.as_record(), indent=2) + "\n", encoding="utf-8")
 
 
 @cache
 def read_pair_model(path: Path = MODEL_FILE) -> PairModel:
     """Read the model that ships with the library, or another one."""
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return PairModel(**{**record, "fitted_on": tuple(record["fitted_on"])})
+    return PairModel.from_record(json.loads(path.read_text(encoding="utf-8")))
 
 
 def is_served_by_chosen() -> pl.Expr:
