@@ -33,6 +33,10 @@ class AnsweredClaim(Result):
     text: str = Field(description="The statement, Markdown.")
     citations: tuple[CitedPlace, ...] = Field(description="The places that say it.")
     supported: bool = Field(description="Whether at least one citation passed the check.")
+    probability: float | None = Field(
+        default=None,
+        description="Probability that the quote answers, where sentences were chosen without a model; null elsewhere.",
+    )
 
 
 class AnswerTimings(Result):
@@ -67,7 +71,7 @@ class Answer(Result):
     )
     hits: tuple[Hit, ...] = Field(description="The passages from which it was answered, best first.")
     model: str | None = Field(
-        description="What answered: a model with its parameters, or extractive:1; null for small talk and refusals."
+        description="What answered: a model with its parameters, or extractive:2; null for small talk and refusals."
     )
     timings: AnswerTimings = Field(description="Where the time went.")
     tokens: int = Field(description="Tokens that calls of a model read and wrote; 0 without a model.")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from backstory.interfaces.library.search import SearchPlan, cut_long, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
+from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
 from backstory.writing.answers.answer import Answerer, Citation, Claim, MadeAnswer, Passage, Refusal, Turn
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
 
 _SURE: Final = 0.75
 _LIKELY: Final = 0.3
-"""Probabilities of the best cited passage from which an answer has high and medium confidence."""
+"""Probabilities of the best cited passage from which the answer of a model has high and medium confidence."""
+_PROBABLE: Final = 0.65
+"""Probability of each quote from which an answer without a model has medium confidence."""
 
 
 def require_question(question: str) -> str:
@@ -77,9 +82,9 @@ def answer_from(
         BudgetExhaustedError: A call would exceed a budget.
     """
     workspace = snapshot.workspace
-    sources = _SnapshotSources(snapshot, read_corpus, filters)
+    sources = SnapshotSources(snapshot, read_corpus, filters)
     model = _open_model(workspace)
-    answerer: Answerer = model or ExtractiveAnswerer(_Comparison(snapshot), sources.stemmer)
+    answerer: Answerer = model or ExtractiveAnswerer(SnapshotComparison(snapshot), sources.stemmer)
     try:
         answered = answer_question(question, history, sources, answerer, model)
     except AnswerError as error:
@@ -133,7 +138,7 @@ def answer_without_index(question: str, reason: str) -> Answer:
 
 
 @dataclass
-class _SnapshotSources:
+class SnapshotSources:
     """Documents of a snapshot, and what was read of them."""
 
     snapshot: OpenSnapshot
@@ -147,6 +152,12 @@ class _SnapshotSources:
     def stemmer(self) -> str:
         """Stemmer of most of the documents."""
         return main_stemmer(self.snapshot.index) if self.snapshot.index.rows else NO_LANGUAGE
+
+    @property
+    def today(self) -> date:
+        """The day of ``as_of``, or the present one, in the time zone of the conversations."""
+        zone = ZoneInfo(self.snapshot.workspace.settings.conversations.timezone)
+        return (self.filters.as_of or datetime.now(zone)).astimezone(zone).date()
 
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
         """Search for the parts; those of several are chosen together, as the documents of a window are."""
@@ -206,19 +217,23 @@ class _SnapshotSources:
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest."""
+class SnapshotComparison:
+    """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest.
+
+    The cosines are in deviations from what the question reaches by chance, which serves several embedders.
+    """
 
     snapshot: OpenSnapshot
 
     def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Compare a question with texts, see :data:`backstory.writing.answers.answer_features.Compare`."""
         workspace = self.snapshot.workspace
         asked = cut_long(self.snapshot, question) or (question,)
         queries = embed_texts(workspace.embedder, asked, task="query", cache=workspace.embeddings).vectors
-        # The vectors of sentences are not kept: no run would find them again, and they would outlive the document.
-        found = embed_texts(workspace.embedder, list(texts), task="document", cache=None).vectors
-        compared: NDArray[np.float64] = (found @ queries.T).max(axis=1).astype(np.float64)
-        return compared
+        found = self.snapshot.embed_sentences(texts)
+        noise = measure_noise(queries, self.snapshot.index)
+        compared: NDArray[np.float64] = ((found @ queries.T - noise.mean) / noise.spread).max(axis=1)
+        return compared.astype(np.float64)
 
 
 def _admits(filters: Filters, entry: DocumentEntry) -> bool:
@@ -242,7 +257,7 @@ def _show(hit: Hit, short_id: str) -> Passage:
 def _describe(
     snapshot: OpenSnapshot,
     answered: AnsweredQuestion,
-    sources: _SnapshotSources,
+    sources: SnapshotSources,
     question: str,
     notes: Sequence[str],
 ) -> Answer:
@@ -280,6 +295,7 @@ def _describe_claim(claim: Claim) -> AnsweredClaim:
         text=claim.text,
         citations=tuple(_describe_place(citation) for citation in claim.citations),
         supported=claim.is_supported,
+        probability=claim.probability,
     )
 
 
@@ -329,12 +345,14 @@ def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
         return "low"
     if answered.listed and answered.query is not None and not made.claims:
         return "medium" if answered.query.topic else "high"
-    supported = (claim for claim in made.claims if claim.is_supported)
+    supported = [claim for claim in made.claims if claim.is_supported]
+    if answered.model == ExtractiveAnswerer.id:
+        # Words, form and cosine hardly tell a near miss from an answer (docs/studies/answers.md): never "high".
+        estimated = [claim.probability for claim in supported if claim.probability is not None]
+        return "medium" if min(estimated, default=1.0) >= _PROBABLE else "low"
     best = max(
         (citation.passage.probability for claim in supported for citation in claim.citations), default=0.0
     )
-    # Words, form and cosine hardly tell a near miss from an answer, however likely the passage is (docs/quality.md).
-    is_judged = answered.model != ExtractiveAnswerer.id
-    if is_judged and best >= _SURE and all(part.is_found for part in made.parts):
+    if best >= _SURE and all(part.is_found for part in made.parts):
         return "high"
     return "medium" if best >= _LIKELY else "low"

@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from backstory.base.errors import StaleIndexWarning
 from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
@@ -18,12 +21,16 @@ from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
 from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, make_locator, name_documents
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
 _ADDED: Final = f"{ADDED_FOLDER}/"
 _KEPT_DESCRIPTIONS: Final = 4096
 """Descriptions of chunks that an open snapshot keeps, a few megabytes."""
+_KEPT_SENTENCES: Final = 8192
+"""Vectors of sentences that an open snapshot keeps: 12 MB of those of the local model."""
 
 
 @dataclass
@@ -48,6 +55,7 @@ class OpenSnapshot:
     described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _metadata: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    _sentences: dict[str, NDArray[np.float32]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(cls, workspace: Workspace, published: str | None) -> Self:
@@ -85,6 +93,32 @@ class OpenSnapshot:
                     date = row["published_at"] and localize(row["published_at"], zone)
                     self.described[chunk_id] = {**row, "published_at": date}
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
+
+    def embed_sentences(self, texts: Sequence[str]) -> Vectors:
+        """Embed sentences of the documents, and keep the vectors of the most recent ones while the snapshot is open.
+
+        They are kept in memory alone: no run would find them again, and a file would outlive the document.
+
+        Args:
+            texts: Any number of texts.
+
+        Returns:
+            Unit vectors, shape ``(len(texts), dimension)``.
+
+        Raises:
+            ModelError: The model could not be used.
+        """
+        with self.lock:
+            known = {text: self._sentences.pop(text) for text in texts if text in self._sentences}
+        unknown = [text for text in dict.fromkeys(texts) if text not in known]
+        embedded = embed_texts(self.workspace.embedder, unknown, task="document", cache=None).vectors
+        known |= dict(zip(unknown, embedded, strict=True))
+        with self.lock:
+            self._sentences |= known
+            for text in list(self._sentences)[: max(0, len(self._sentences) - _KEPT_SENTENCES)]:
+                del self._sentences[text]
+        dimension = self.workspace.embedder.dimension
+        return np.array([known[text] for text in texts], np.float32).reshape(len(texts), dimension)
 
     def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:
         """Read the metadata with which the text of a document was added; empty for any other document."""

@@ -102,11 +102,13 @@ class Claim:
         text: The statement, Markdown.
         citations: The places that say it.
         is_supported: Whether at least one citation passed the check.
+        probability: Probability that it answers, where sentences were chosen without a model; None elsewhere.
     """
 
     text: str
     citations: tuple[Citation, ...]
     is_supported: bool
+    probability: float | None = None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -21,7 +22,13 @@ from backstory.writing.answers.answer import (
     Route,
     Turn,
 )
-from backstory.writing.answers.catalog import CatalogQuery, Listed, read_catalog_query, select_documents
+from backstory.writing.answers.catalog import (
+    CatalogQuery,
+    Listed,
+    find_relative_time,
+    read_catalog_query,
+    select_documents,
+)
 from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
 from backstory.writing.answers.followups import asks_more, complete_question
 from backstory.writing.answers.parts import split_question
@@ -37,6 +44,10 @@ class Sources(Protocol):
     @property
     def stemmer(self) -> str:
         """Stemmer of most of the documents."""
+
+    @property
+    def today(self) -> date:
+        """The day on which "last year" and the like depend."""
 
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
         """Search for the parts of a question.
@@ -138,6 +149,9 @@ def answer_question(
     query, listed = _list(understood, sources, passages)
     searched = perf_counter()
     made = _answer(understood, parts, passages, answerer, kind, query, listed)
+    if query is None and (words := find_relative_time(understood.question)):
+        told = f"“{words}” restricts only lists of documents: what is cited may tell of another time"
+        made = replace(made, notes=(*made.notes, told))
     done = perf_counter()
     return AnsweredQuestion(
         route=understood.route,
@@ -191,7 +205,7 @@ def _list(
     if understood.route.kind != "list":
         return None, None
     documents = sources.list_documents()
-    query = read_catalog_query(understood.question, documents, sources.stemmer)
+    query = read_catalog_query(understood.question, documents, sources.stemmer, sources.today)
     if query is None:
         return None, None
     serving = {passage.document_id for passage in passages if passage.probability >= SERVES}
@@ -207,9 +221,14 @@ def _answer(
     query: CatalogQuery | None,
     listed: Sequence[Listed] | None,
 ) -> MadeAnswer:
-    """Answer from the passages; the catalog alone answers a list that only names a kind, a time or a tag."""
+    """Answer from the passages.
+
+    The catalog alone answers how many documents there are, and a list that only names a kind, a time or a tag.
+    """
     if query is not None and not query.topic:
         return MadeAnswer((), ()) if listed else _refuse(parts)
+    if query is not None and listed and query.asks_number:
+        return MadeAnswer((), ())
     if listed:
         # What other documents say is not of those that the list names.
         ids = {document.document_id for document in listed}

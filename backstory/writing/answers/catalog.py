@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from calendar import monthrange
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -58,6 +58,7 @@ class CatalogQuery:
         topic: Content words that describe the documents otherwise.
         most: Number of documents that are asked for; None for all.
         newest_first: Whether the newest come first; None if the question does not say.
+        asks_number: Whether the question asks only how many there are.
     """
 
     first: date = _FIRST
@@ -70,15 +71,26 @@ class CatalogQuery:
     topic: tuple[str, ...] = ()
     most: int | None = None
     newest_first: bool | None = None
+    asks_number: bool = False
 
 
-def read_catalog_query(question: str, documents: Sequence[Listed], stemmer: str) -> CatalogQuery | None:
+def find_relative_time(question: str) -> str | None:
+    """Return the first words of a question that name a time by the present day, such as "last year"; None without."""
+    text = fold(question)
+    found = [each for pattern in _read_words().relative.values() for each in pattern.finditer(text)]
+    return min(found, key=lambda each: each.start())[0] if found else None
+
+
+def read_catalog_query(
+    question: str, documents: Sequence[Listed], stemmer: str, today: date
+) -> CatalogQuery | None:
     """Read what a question says of the documents that it asks for.
 
     Args:
         question: A question for a list, self-contained.
         documents: The catalog, whose kinds, tags and folders are known words.
         stemmer: Stemmer of most of the documents.
+        today: The present day, on which "last year" depends.
 
     Returns:
         The query; None if the question does not ask for documents, but for something that they tell.
@@ -91,7 +103,7 @@ def read_catalog_query(question: str, documents: Sequence[Listed], stemmer: str)
         str(parent): fold(parent.name) for each in documents for parent in PurePosixPath(each.uri).parents
     }
     rest = text
-    first, last, rest = _take_dates(rest, words)
+    first, last, rest = _take_dates(rest, words, today)
     extensions, rest = _take_named(rest, words.extensions)
     named_tags, rest = _take_after(rest, words.tags, tags)
     named_folders, rest = _take_after(rest, words.folders, folders)
@@ -119,6 +131,7 @@ def read_catalog_query(question: str, documents: Sequence[Listed], stemmer: str)
         topic=tuple(topic),
         most=most,
         newest_first=newest_first,
+        asks_number=bool(words.counting.search(text)),
     )
 
 
@@ -165,8 +178,10 @@ def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None
 class _Words:
     generic: re.Pattern[str]
     asking: re.Pattern[str]
+    counting: re.Pattern[str]
     extensions: Mapping[str, re.Pattern[str]]
     moments: re.Pattern[str]
+    relative: Mapping[str, re.Pattern[str]]
     before: re.Pattern[str]
     after: re.Pattern[str]
     since: re.Pattern[str]
@@ -192,8 +207,10 @@ def _read_words() -> _Words:
     return _Words(
         generic=_words(record["generic"]["words"]),
         asking=_words(record["asking"]["words"]),
+        counting=_words(record["counting"]["words"]),
         extensions={f".{name}": _words(names) for name, names in record["extensions"].items()},
         moments=re.compile(moment),
+        relative={name: _words(names) for name, names in record["relative"].items()},
         before=before_a_date(dates["before"]),
         after=before_a_date(dates["after"]),
         since=before_a_date(dates["since"]),
@@ -209,16 +226,23 @@ def _words(names: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(sorted(names, key=len, reverse=True))})\b")
 
 
-def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str]:
+def _take_dates(text: str, words: _Words, today: date) -> tuple[date | None, date | None, str]:
     """Find the time that a text names, and cut it out."""
-    moments = [(each, *_bound(each)) for each in words.moments.finditer(text)]
+    moments = [(each.span(), *_bound(each)) for each in words.moments.finditer(text)]
+    moments += [
+        (each.span(), *_BOUNDS[name](today))
+        for name, pattern in words.relative.items()
+        for each in pattern.finditer(text)
+    ]
     if not moments:
         return None, None, text
     rest = words.moments.sub(" ", text)
-    whole, first, last = moments[0]
+    for pattern in words.relative.values():
+        rest = pattern.sub(" ", rest)
+    (start, end), first, last = moments[0]
     if len(moments) > 1:
         return min(each[1] for each in moments), max(each[2] for each in moments), rest
-    head, tail = text[: whole.start()], text[whole.end() :]
+    head, tail = text[:start], text[end:]
     if found := words.before.search(head):
         return None, first - timedelta(days=1), f"{head[: found.start()]} {tail}"
     if found := words.after.search(head):
@@ -226,6 +250,28 @@ def _take_dates(text: str, words: _Words) -> tuple[date | None, date | None, str
     if words.since.search(head) and not head.endswith(("from ", "de ", "del ", "dal ")):
         return first, None, rest
     return first, last, rest
+
+
+def _bound_month(day: date) -> tuple[date, date]:
+    return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
+
+
+def _bound_week(day: date) -> tuple[date, date]:
+    monday = day - timedelta(days=day.weekday())
+    return monday, monday + timedelta(days=6)
+
+
+_BOUNDS: Final[Mapping[str, Callable[[date], tuple[date, date]]]] = {
+    "this year": lambda today: (date(today.year, 1, 1), date(today.year, 12, 31)),
+    "last year": lambda today: (date(today.year - 1, 1, 1), date(today.year - 1, 12, 31)),
+    "this month": _bound_month,
+    "last month": lambda today: _bound_month(today.replace(day=1) - timedelta(days=1)),
+    "this week": _bound_week,
+    "last week": lambda today: _bound_week(today - timedelta(days=7)),
+    "today": lambda today: (today, today),
+    "yesterday": lambda today: (today - timedelta(days=1),) * 2,
+}
+"""First and last day of the times that depend on the present day; a week begins on Monday."""
 
 
 def _bound(found: re.Match[str]) -> tuple[date, date]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library import snapshots
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport, SearchAnswer
 from backstory.interfaces.library.status import read_status
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Adds and edits a text again and again, each time in a new snapshot.
 WRITER = """
 import sys
+from backstory.interfaces.library import snapshots
 from backstory.interfaces.library.library import Library
 
 library = Library.open(sys.argv[1])
@@ -203,3 +205,22 @@ def test_documents_are_named_once_for_a_snapshot_whosever_they_are(library: Libr
         assert len(snapshot.name_documents(None)) == 8
         [mine], [again] = snapshot.name_documents("ana"), snapshot.name_documents("ana")
         assert mine is again
+
+
+def test_a_sentence_is_embedded_once_while_a_snapshot_is_open(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_KEPT_SENTENCES", 3)
+    library.add(["Marker."], ["one"])
+    with library._snapshots.reading() as open_snapshot:
+        embedder = RecordingEmbedder()
+        open_snapshot.workspace.__dict__["embedder"] = embedder
+        first = open_snapshot.embed_sentences(["a rope", "a lamp", "a rope"])
+        assert first.shape == (3, embedder.dimension)
+        assert (first[0] == first[2]).all()
+        again = open_snapshot.embed_sentences(["a lamp", "a tent", "a kite"])
+        assert (again[0] == first[1]).all()
+        assert sorted(embedder.computed) == ["a kite", "a lamp", "a rope", "a tent"]
+        open_snapshot.embed_sentences(["a rope"])  # the least recent of three was forgotten
+        assert embedder.computed.count("a rope") == 2
+        assert open_snapshot.embed_sentences([]).shape == (0, embedder.dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ class FewSources:
     """The passages of two documents, of which the filters of a list admit one."""
 
     stemmer: str = "english"
+    today: date = date(2025, 3, 1)
 
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:  # noqa: ARG002
         return PASSAGES
@@ -36,7 +38,7 @@ class FewSources:
 
 
 def compare(question: str, texts: Sequence[str]) -> NDArray[np.float64]:  # noqa: ARG001
-    return np.ones(len(texts))
+    return np.full(len(texts), 9.0)
 
 
 def test_what_is_said_of_a_list_comes_from_its_documents() -> None:
@@ -45,6 +47,21 @@ def test_what_is_said_of_a_list_comes_from_its_documents() -> None:
     assert [each.document_id for each in answered.listed or ()] == ["document-p1"]
     cited = {place.passage.id for claim in answered.made.claims for place in claim.citations}
     assert cited == {"p1"}
+
+
+def test_how_many_documents_there_are_needs_no_sentence_of_theirs() -> None:
+    answerer = ExtractiveAnswerer(compare, "english")
+    for question in ("how many posts are about rain", "wie viele posts sind über rain"):
+        answered = answer_question(question, [], FewSources(), answerer)
+        assert [each.document_id for each in answered.listed or ()] == ["document-p1"], question
+        assert answered.made.claims == (), question
+
+
+def test_a_time_that_restricts_nothing_is_said() -> None:
+    answerer = ExtractiveAnswerer(compare, "english")
+    for question, is_said in (("what did the rain do last year", True), ("what did the rain do", False)):
+        notes = answer_question(question, [], FewSources(), answerer).made.notes
+        assert any("last year" in note for note in notes) is is_said
 
 
 def test_a_bare_question_word_asks_more_only_after_a_question() -> None:

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from backstory.writing.answers.catalog import Listed, read_catalog_query, select_documents
+from backstory.writing.answers.catalog import Listed, find_relative_time, read_catalog_query, select_documents
 
 DOCUMENTS = [
     Listed("a", "notes/roof.pdf", "Roof quotes", "letter", ("roof",), date(2023, 12, 3)),
@@ -14,8 +14,8 @@ DOCUMENTS = [
 ]
 
 
-def select(question: str) -> list[str]:
-    query = read_catalog_query(question, DOCUMENTS, "english")
+def select(question: str, today: date = date(2024, 3, 1)) -> list[str]:
+    query = read_catalog_query(question, DOCUMENTS, "english", today)
     assert query is not None
     return [each.document_id for each in select_documents(query, DOCUMENTS, set(), "english")]
 
@@ -51,11 +51,56 @@ def test_times_kinds_folders_and_tags_are_understood(question: str, ids: list[st
     assert select(question) == ids
 
 
+@pytest.mark.parametrize(
+    ("question", "today", "ids"),
+    [
+        ("list all documents from last year", date(2024, 3, 1), ["a"]),
+        ("list all documents from last year", date(2025, 1, 1), ["b", "c"]),
+        ("which documents are from last month", date(2024, 3, 31), ["b"]),
+        ("which documents are from last month", date(2024, 1, 1), ["a"]),
+        ("posts since last year", date(2025, 5, 5), ["b", "c"]),
+        ("documents before this year", date(2024, 3, 1), ["a"]),
+        ("posts of this month", date(2024, 7, 31), ["c"]),
+        ("documents from last week", date(2024, 2, 26), []),
+        ("documents from last week", date(2024, 2, 25), ["b"]),
+        ("list the documents of yesterday", date(2024, 7, 2), ["c"]),
+    ],
+)
+def test_times_by_the_present_day_are_understood(question: str, today: date, ids: list[str]) -> None:
+    assert select(question, today) == ids
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "alle Dokumente vom letzten Jahr",
+        "tous les documents de l'année dernière",
+        "todos los documentos del año pasado",
+        "tutti i documenti dell'anno scorso",
+        "todos os documentos do ano passado",
+        "все документы за прошлый год",
+        "geçen yıl hangi pdf var",
+    ],
+)
+def test_last_year_is_understood_in_each_language(question: str) -> None:
+    query = read_catalog_query(question, DOCUMENTS, "english", date(2024, 3, 1))
+    assert query is not None
+    assert (query.first, query.last) == (date(2023, 1, 1), date(2023, 12, 31))
+
+
+def test_only_times_by_the_present_day_are_named_as_such() -> None:
+    assert find_relative_time("what did we bake Last Year, and why") == "last year"
+    assert find_relative_time("was the last loaf of the year good") is None
+
+
 def test_a_list_of_what_documents_tell_is_none_of_documents() -> None:
-    assert read_catalog_query("list all suspects for a creaking bike", DOCUMENTS, "english") is None
+    assert (
+        read_catalog_query("list all suspects for a creaking bike", DOCUMENTS, "english", date(2024, 3, 1))
+        is None
+    )
 
 
 def test_the_number_and_the_order_are_understood() -> None:
-    query = read_catalog_query("show me the two oldest documents", DOCUMENTS, "english")
+    query = read_catalog_query("show me the two oldest documents", DOCUMENTS, "english", date(2024, 3, 1))
     assert query is not None
     assert (query.most, query.newest_first) == (2, False)
