@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -416,3 +417,19 @@ def test_processes_that_begin_at_once_make_one_file(
         assert rival.returncode == 0
     assert read(database) == sorted(list(range(20)) * 3)
     assert database.find_damage() is None
+
+
+def test_its_state_has_another_name_after_others_have_changed_it(database: Database) -> None:
+    add(database, 1)
+    assert database.name_state() is None
+    with database.connected():
+        state = database.name_state()
+        read(database)
+        assert database.name_state() == state is not None
+        with raw(database.path) as connection:
+            connection.execute("INSERT INTO numbers VALUES (2, 'of another')")
+        assert database.name_state() != state
+        shutil.copyfile(database.path, other := database.path.with_name("other"))
+        state = database.name_state()
+        other.replace(database.path)
+        assert database.name_state() != state

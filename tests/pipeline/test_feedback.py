@@ -1,6 +1,8 @@
 """Written posts as documents: many days, each given the posts before it and never one from itself or its future."""
 
+import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.interim import InterimSnapshots
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
+from backstory.pipeline.checks.checks import FINDING_LOGGER
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
@@ -344,3 +347,15 @@ def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> No
     assert read_table(workspace.tables, "posts").height == (DAYS - 1) * 2
     documents = read_table(workspace.tables, "documents")["uri"]
     assert not any("2025-01-03" in uri for uri in documents)
+
+
+def test_rows_are_not_compared_with_their_contract_after_each_day(
+    many_days: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = copy(many_days, tmp_path / "again")
+    shutil.rmtree(workspace.tables)
+    with caplog.at_level(logging.INFO, logger=FINDING_LOGGER):
+        run(workspace)
+    made = Counter(record.args[:2] for record in caplog.records if isinstance(record.args, tuple))
+    assert made["posts", "contract_breaches"] == 1
+    assert made["posts", "real_names"] == MANY_DAYS + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -100,12 +101,21 @@ class CountedRows:
         return known
 
 
+def count_rows(
+    texts: Sequence[str], stemmers: Sequence[str], counted: NDArray[np.bool_] | None = None
+) -> CountedRows:
+    """Count the rows of a snapshot that count; for the arguments, see :func:`write_keywords`."""
+    places, _ = split_rows(texts, stemmers, counted)
+    return CountedRows([texts[place] for place in places], [stemmers[place] for place in places])
+
+
 def write_keywords(
     folder: Path,
     texts: Sequence[str],
     stemmers: Sequence[str],
     *,
     counted: NDArray[np.bool_] | None = None,
+    rows: CountedRows | None = None,
 ) -> tuple[LanguageTerms, ...]:
     """Build the keyword index of rows and write it.
 
@@ -115,6 +125,7 @@ def write_keywords(
         stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
         counted: Which rows count, as for :class:`CountedRows`; None for all. The score of a row does not depend on the
             rows that are not counted.
+        rows: The rows that count, if :func:`count_rows` has counted them.
 
     Returns:
         The languages of the counted rows, for :func:`backstory.index.engines.keywords.read_keywords`; empty if none
@@ -123,14 +134,15 @@ def write_keywords(
     Raises:
         SettingsError: There is no such stemmer.
     """
-    places, others = split_rows(texts, stemmers, counted)
-    rows = CountedRows([texts[place] for place in places], [stemmers[place] for place in places])
+    rows = count_rows(texts, stemmers, counted) if rows is None else rows
     if rows.ranker is None:
         return ()
+    places, others = split_rows(texts, stemmers, counted)
+    written = copy(rows.ranker)
     if others:
-        rows.ranker.scores |= rows.score_with(places, others)
+        written.scores = {**written.scores, **rows.score_with(places, others)}
         np.save(folder / FREQUENCY_FILE, rows.frequency)
-    rows.ranker.save(folder, show_progress=False)
+    written.save(folder, show_progress=False)
     return rows.languages
 
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import polars as pl
 
 from backstory.base.errors import SearchIndexError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.index.engines.keyword_files import write_keywords
+from backstory.index.engines.keyword_files import CountedRows, write_keywords
 from backstory.index.engines.vss import VssEngine
 from backstory.index.snapshot import publication
 from backstory.index.snapshot.content import ROWS_AT_ONCE, Content, arrange
@@ -105,8 +106,16 @@ def build_index(
     return publish_content(folder, content, calibration)
 
 
-def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
+def publish_content(
+    folder: Path, content: Content, calibration: Calibration, rows: CountedRows | None = None
+) -> IndexBuild:
     """Build and publish a snapshot of content that is arranged; see :func:`build_index`.
+
+    Args:
+        folder: The folder of the index; made if absent.
+        content: The content.
+        calibration: The constants of the embedding space.
+        rows: Those of its rows that count for the scores of words, if they were counted before.
 
     Raises:
         SettingsError: There is no stemmer for the language.
@@ -119,7 +128,7 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
         built = find_damage(target, checksums=True) is not None
         if built:
             unpublished = publication.start_snapshot(folder, version)
-            _write_snapshot(unpublished, content, version, calibration)
+            _write_snapshot(unpublished, content, version, calibration, rows)
             publication.publish(folder, version, unpublished)
         elif publication.current_version(folder) != version or publication.find_history_damage(folder):
             publication.publish(folder, version, None)
@@ -146,22 +155,23 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
     return build
 
 
-def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> None:
-    rows = content.chunks.height
+def _write_snapshot(
+    folder: Path, content: Content, version: str, calibration: Calibration, rows: CountedRows | None
+) -> None:
     vectors = _write_vectors(folder / VECTORS_FILE, content)
     write_frame(folder / ROWS_FILE, content.rows)
     write_frame(folder / DOCUMENTS_FILE, content.filtered)
     hnsw_settings = content.settings if content.has_hnsw else None
     write_database(folder / DATABASE_FILE, content.documents, content.stored, vectors, hnsw_settings)
     (folder / KEYWORDS_FOLDER).mkdir()
-    languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched)
+    languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched, rows=rows)
     manifest = Manifest(
         format=FORMAT,
         version=version,
         embedder_id=content.embedder_id,
         dimension=vectors.shape[1],
         documents=content.documents.height,
-        rows=rows,
+        rows=content.chunks.height,
         words=sum(language.terms for language in languages),
         languages=languages,
         settings=content.settings,
@@ -212,6 +222,7 @@ def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecor
         return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
 
 
+@cache
 def _installed_version(name: str) -> str:
     try:
         return metadata.version(name)

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.calibration import Calibration
-from backstory.index.engines.keyword_files import CountedRows, split_rows
+from backstory.index.engines.keyword_files import count_rows, split_rows
 from backstory.index.engines.keywords import KeywordIndex, StoredScores
 from backstory.index.search import HeldSnapshot, SearchIndex
 from backstory.index.snapshot.content import Content
@@ -20,18 +20,22 @@ from backstory.index.snapshot.manifest import FORMAT, Manifest
 
 
 class InterimSnapshots:
-    """Makes snapshots that differ from a published one in posts alone. What depends on people's documents is kept."""
+    """Makes snapshots that differ from a published one in posts alone. What depends on people's documents is kept.
+
+    Attributes:
+        rows: The rows of people's documents, which alone count for the scores of words.
+    """
 
     def __init__(self, published: Content, calibration: Calibration) -> None:
-        """Remember what was published.
+        """Remember what is published, and count its rows.
 
         Args:
             published: The content of the published snapshot.
             calibration: Its calibration, which depends on the documents that people wrote.
         """
+        self.rows = count_rows(**published.searched)
         self._of_people = _describe_people(published)
         self._calibration = calibration
-        self._rows: CountedRows | None = None
         self._keywords: KeywordIndex | None = None
 
     def fits(self, content: Content) -> bool:
@@ -46,7 +50,7 @@ class InterimSnapshots:
         """
         keywords = self._add_rows(**content.searched)
         vectors = content.vectors[content.source.to_numpy()]
-        languages = () if self._rows is None else self._rows.languages
+        languages = self.rows.languages
         manifest = Manifest(
             format=FORMAT,
             version=content.hash(self._calibration.model_dump_json()),
@@ -70,11 +74,7 @@ class InterimSnapshots:
     def _add_rows(self, texts: list[str], stemmers: list[str], counted: NDArray[np.bool_]) -> KeywordIndex:
         """Score the rows of posts by the statistics of the others, which are computed once."""
         places, others = split_rows(texts, stemmers, counted)
-        if self._rows is None:
-            self._rows = CountedRows(
-                [texts[place] for place in places], [stemmers[place] for place in places]
-            )
-        rows = self._rows
+        rows = self.rows
         if rows.ranker is None:
             return KeywordIndex(None, ())
         scores = rows.score_with(places, others)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import polars as pl
@@ -93,7 +94,7 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     """
     if messages.is_empty():
         return pl.DataFrame(schema=_BREACH_SCHEMA)
-    finder = NameFinder(names)
+    finder = _make_finder(tuple(names))
     table = messages
     if "message_id" not in messages.columns:
         table = messages.with_columns(message_id=pl.lit(None, pl.String))
@@ -123,6 +124,12 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
             holding = values.filter(_search(values, finder, "identifier")).drop_nulls()
             report(column, table, table[column].is_in(holding.implode()).fill_null(value=False))
     return pl.concat(breaches)
+
+
+@lru_cache(maxsize=2)
+def _make_finder(names: tuple[str, ...]) -> NameFinder:
+    """Make the finder of names; kept, since a run searches each table for the same names."""
+    return NameFinder(names)
 
 
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:

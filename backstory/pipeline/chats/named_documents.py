@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import polars as pl
@@ -185,7 +185,9 @@ def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
     return {key: document for key, document in documents.items() if document.is_named}
 
 
+@lru_cache(maxsize=16384)
 def _parse(content: str) -> NamedDocument:
+    # A run reads the same entries for each partition and table.
     uri, people, in_path, *rest = json.loads(content)
     in_link = rest.pop() if rest and isinstance(rest[-1], list) else []  # earlier releases wrote none
     return NamedDocument(uri, people, in_path, rest, in_link)

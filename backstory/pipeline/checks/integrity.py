@@ -71,9 +71,10 @@ def find_orphans(
     Returns:
         The reference columns of the orphaned rows, each once.
     """
-    known = read_table(workspace.tables, parent, parent_partitions).lazy()
-    named = read_table(workspace.tables, child, partitions).lazy().select(on)
-    return named.join(known.select(on), on=list(on), how="anti").unique().sort(on).collect()
+    # The other columns, such as the texts of all documents, are not read.
+    known = read_table(workspace.tables, parent, parent_partitions, columns=on).lazy()
+    named = read_table(workspace.tables, child, partitions, columns=on).lazy()
+    return named.join(known, on=list(on), how="anti").unique().sort(on).collect()
 
 
 def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:

@@ -14,12 +14,12 @@ from backstory.writing.posts import PUBLISHED
 def find_unknown_citations(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find documents that a post cites and that no table holds."""
     cited = (
-        read_table(workspace.tables, "posts", partitions)
+        read_table(workspace.tables, "posts", partitions, columns=["window_id", "cited_documents"])
         .select("window_id", document_id="cited_documents")
         .explode("document_id")
         .drop_nulls()
     )
-    known = read_table(workspace.tables, "documents").select("document_id").unique()
+    known = read_table(workspace.tables, "documents", columns=["document_id"])
     return cited.join(known, on="document_id", how="anti", maintain_order="left")
 
 

@@ -200,8 +200,9 @@ class _Executor:
     def execute_in_turn(self, partitions: Sequence[str]) -> None:
         """Build one partition after another, so that each is given the posts of those before it.
 
-        After each partition only blocking checks run, on its rows. All checks run at the end, and the reports of a
-        stage are joined to one, as if it had been executed once.
+        After each partition only blocking checks run, on its rows, and none that the rows have passed before they were
+        written. All checks run at the end, and the reports of a stage are joined to one, as if it had been executed
+        once.
         """
         state = self.state
         tables = {stage.table for stage in self._stages}
@@ -223,7 +224,7 @@ class _Executor:
                 rounds.setdefault(stage.table, []).append((places, report))
                 if report.computed and (stage.partitioned or is_first):
                     for check in checks_after(stage.table):
-                        if check.blocking:
+                        if check.blocking and not check.is_of_writing:
                             self._check(check, state.good(stage.table, places), ignore_progress)
             return report
 

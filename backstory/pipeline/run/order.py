@@ -79,9 +79,13 @@ def _find_first_stale(workspace: Workspace, partitions: Sequence[str]) -> int:
     while first < len(partitions):
         group = partitions[first : first + many]
         wanted = [key for key in group if key in windows and windows[key].rows]
-        pending = {key for stage in ANSWERS for key in stage.find_stale(workspace, wanted)}
-        if pending:
-            return next(place for place, key in enumerate(partitions) if key in pending)
+        found: str | None = None
+        for stage in ANSWERS:
+            # Only what comes before the first one that is known to be stale can change the answer.
+            earlier = wanted if found is None else wanted[: wanted.index(found)]
+            found = next(iter(stage.find_stale(workspace, earlier)), found) if earlier else found
+        if found is not None:
+            return partitions.index(found)
         first, many = first + many, many * _GROWTH
     return len(partitions)
 

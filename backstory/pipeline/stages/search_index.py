@@ -157,13 +157,18 @@ class SearchIndexStage(Stage):
             calibration = calibrate(
                 embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
             )
-            build = publish_content(workspace.index, content, calibration)
+            snapshots = self.resources.interim
+            if snapshots is None or not snapshots.fits(content):
+                snapshots = InterimSnapshots(content, calibration) if interim else None
+            build = publish_content(
+                workspace.index, content, calibration, None if snapshots is None else snapshots.rows
+            )
             workspace.ledger.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
             embedding = workspace.settings.embedding.model_dump_json()
             workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
             workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
             prune_documents(workspace.index, revisions)
-            self.resources.interim = InterimSnapshots(content, calibration) if interim else None
+            self.resources.interim = snapshots if interim else None
             manifest, is_built = read_manifest(build.folder), build.built
         report = StageResult(
             table="search_index",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -49,8 +49,23 @@ class Entry:
     rows: int
 
 
-_connected: Final[dict[Path, Database]] = {}
-"""The databases that keep their connection, by path."""
+@dataclass
+class _File:
+    """The file of a ledger, and what was read of it last.
+
+    Attributes:
+        database: The file.
+        known: The entries that were read last, and after which changes, by table.
+        changed: The last change of each table through this object.
+    """
+
+    database: Database
+    known: dict[str, tuple[object, dict[str, Entry]]] = field(default_factory=dict)
+    changed: dict[str, object] = field(default_factory=dict)
+
+
+_connected: Final[dict[Path, _File]] = {}
+"""The files that keep their connection, by path."""
 
 
 class Ledger:
@@ -63,13 +78,16 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         # A power failure may lose the last entries, in order; the next run makes their partitions again.
-        self._database = _connected.get(path) or Database(
-            path,
-            _SCHEMA,
-            name="the ledger",
-            remedy="`backstory run` makes it and every table again",
-            error=LedgerError,
+        self._file = _connected.get(path) or _File(
+            Database(
+                path,
+                _SCHEMA,
+                name="the ledger",
+                remedy="`backstory run` makes it and every table again",
+                error=LedgerError,
+            )
         )
+        self._database = self._file.database
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -78,15 +96,14 @@ class Ledger:
         Opening the file takes longer than reading an entry. Ledgers of the same file that are made meanwhile use the
         connection, too.
         """
-        if not self._database.is_connected:
-            self.set_aside_if_damaged()
+        self.set_aside_if_damaged()
         path = self._database.path
         try:
             with self._database.connected():
-                _connected.setdefault(path, self._database)
+                _connected.setdefault(path, self._file)
                 yield
         finally:
-            if not self._database.is_connected and _connected.get(path) is self._database:
+            if not self._database.is_connected and _connected.get(path) is self._file:
                 del _connected[path]
 
     def read(self, table: str) -> dict[str, Entry]:
@@ -95,7 +112,16 @@ class Ledger:
         Raises:
             LedgerError: The ledger is damaged.
         """
-        return self._read(f"{_READ} WHERE table_name = ?", (table,)).get(table, {})
+        # A run reads the same entries hundreds of times.
+        by_others, file = self._database.name_state(), self._file
+        state = (by_others, file.changed.get(table))
+        known = file.known.get(table)
+        if by_others is not None and known is not None and known[0] == state:
+            return dict(known[1])
+        entries = self._read(f"{_READ} WHERE table_name = ?", (table,)).get(table, {})
+        if by_others is not None:
+            file.known[table] = (state, entries)
+        return dict(entries)
 
     def read_all(self) -> dict[str, dict[str, Entry]]:
         """Return all entries by table and partition.
@@ -117,6 +143,7 @@ class Ledger:
         ]
         with self._database.writing() as session:
             session.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._file.changed[table] = object()
 
     def forget(self, table: str, partitions: Iterable[str]) -> None:
         """Remove the entries of partitions, so that the next run rebuilds them.
@@ -131,6 +158,7 @@ class Ledger:
                 "DELETE FROM entries WHERE table_name = ? AND partition = ?",
                 [(table, key) for key in partitions],
             )
+        self._file.changed[table] = object()
 
     def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
         """List the partitions that must be rebuilt.
@@ -165,32 +193,25 @@ class Ledger:
         return None
 
     def set_aside_if_damaged(self) -> None:
-        """Move a damaged ledger aside and log it, so that everything is rebuilt."""
-        self._database.set_aside_if_damaged(self.find_damage)
+        """Move a damaged ledger aside and log it, so that everything is rebuilt.
+
+        Nothing is done while one connection is used for a run: that began with this, and every entry that is read is
+        compared with its checksum.
+        """
+        if not self._database.is_connected:
+            self._database.set_aside_if_damaged(self.find_damage)
 
     def _read(self, query: str, parameters: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
         with self._database.reading() as session:
-            rows = tuple(session.execute(query, parameters).fetchall())
-        found, damaged = _decode(rows)
-        if damaged is not None:
-            what = f"damaged (the entry of {damaged} differs from its checksum)"
-            raise LedgerError(self._database.describe(what))
-        return {table: dict(entries) for table, entries in found.items()}
-
-
-@lru_cache(maxsize=32)
-def _decode(rows: tuple[_Row, ...]) -> tuple[dict[str, dict[str, Entry]], str | None]:
-    """Return the entries by table and partition, and which of them is damaged, if one is.
-
-    A run reads the same rows many times.
-    """
-    found: dict[str, dict[str, Entry]] = {}
-    for table, key, inputs, content, count, checksum in rows:
-        entry = Entry(inputs, content, count)
-        if checksum != _checksum(table, key, entry):
-            return found, f"{table} {key}"
-        found.setdefault(table, {})[key] = entry
-    return found, None
+            rows: list[_Row] = session.execute(query, parameters).fetchall()
+        found: dict[str, dict[str, Entry]] = {}
+        for table, key, inputs, content, count, checksum in rows:
+            entry = Entry(inputs, content, count)
+            if checksum != _checksum(table, key, entry):
+                what = f"damaged (the entry of {table} {key} differs from its checksum)"
+                raise LedgerError(self._database.describe(what))
+            found.setdefault(table, {})[key] = entry
+        return found
 
 
 @lru_cache(maxsize=16384)

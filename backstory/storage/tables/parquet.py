@@ -118,7 +118,9 @@ def list_partitions(root: Path, table: str) -> list[str]:
         return []
 
 
-def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
+def read_table(
+    root: Path, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
+) -> pl.DataFrame:
     """Read partitions of a table.
 
     Every file is compared with the checksum that the ledger of the same folder has for it: a missing
@@ -128,6 +130,7 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
         root: Folder of the tables.
         table: A name of :data:`backstory.storage.tables.schemas.SERVED_TABLES`.
         partitions: Keys of the wanted partitions; None for all of them.
+        columns: The wanted columns; None for all of them.
 
     Returns:
         Their rows, partition by partition in the order of their keys; a partition that is empty
@@ -140,7 +143,12 @@ def read_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
         LedgerError: The ledger is damaged.
     """
     nothing = empty(_model(table))
-    return pl.concat([nothing, *_read_files(root, table, partitions, None)], rechunk=False)
+    if columns is not None:
+        nothing = nothing.select(columns)
+    read = [*_read_files(root, table, partitions, columns)]
+    if len(read) == 1 and read[0].columns == nothing.columns:
+        return read[0]
+    return pl.concat([nothing, *read], rechunk=False)
 
 
 def select_rows(root: Path, table: str, expressions: Sequence[pl.Expr]) -> pl.DataFrame:
@@ -247,7 +255,7 @@ def _is_partition_file(path: Path) -> bool:
 
 
 def _read_files(
-    root: Path, table: str, partitions: Sequence[str] | None, columns: list[str] | None
+    root: Path, table: str, partitions: Sequence[str] | None, columns: Sequence[str] | None
 ) -> Iterator[pl.DataFrame]:
     recorded = {} if table in HISTORY_TABLES else Ledger(root / LEDGER_FILE).read(table)
     filled = {key for key, entry in recorded.items() if entry.rows}
@@ -270,7 +278,7 @@ def _read_files(
                 ) from error
 
 
-def _read_rows(file: BufferedReader, table: str, columns: list[str] | None) -> pl.DataFrame:
+def _read_rows(file: BufferedReader, table: str, columns: Sequence[str] | None) -> pl.DataFrame:
     """Read the rows of an open file, from its beginning.
 
     Raises:
@@ -292,7 +300,7 @@ def _read_rows(file: BufferedReader, table: str, columns: list[str] | None) -> p
         rows = _parse(start)
         return rows.clone() if columns is None else rows.select(columns)
     file.seek(0)
-    return pl.read_parquet(file, columns=columns)
+    return pl.read_parquet(file, columns=None if columns is None else list(columns))
 
 
 @lru_cache(maxsize=256)

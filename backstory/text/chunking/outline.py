@@ -12,9 +12,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from markdown_it import MarkdownIt
@@ -28,6 +28,8 @@ Offsets: TypeAlias = NDArray[np.int64]
 # Every heading, fence and HTML block contains one of these. The parser is much slower than this search, and most chat
 # messages contain none of them.
 _STRUCTURE = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
+_SHORT: Final = 65_536
+"""Characters of a text whose outline is kept for a while."""
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
@@ -99,6 +101,16 @@ def outline_markdown(text: str) -> MarkdownOutline:
     Returns:
         The outline; it covers every character except whitespace between paragraphs.
     """
+    return _outline_short(text) if len(text) <= _SHORT else _outline(text)
+
+
+@lru_cache(maxsize=128)
+def _outline_short(text: str) -> MarkdownOutline:
+    # A text is read for its title, for the longest heading and to be cut, one time soon after the other.
+    return _outline(text)
+
+
+def _outline(text: str) -> MarkdownOutline:
     lines = text.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
     blocks = _find_blocks(lines)

@@ -13,6 +13,7 @@ from backstory.index.search import SearchIndex
 from backstory.index.snapshot.build import publish_content
 from backstory.index.snapshot.content import Content, arrange
 from backstory.index.snapshot.interim import InterimSnapshots
+from backstory.index.snapshot.manifest import KEYWORDS_FOLDER
 from backstory.index.snapshot.opening import open_index
 from backstory.settings.models import IndexSettings
 from tests.index.conftest import Corpus
@@ -92,3 +93,21 @@ def test_posts_alone_are_added(new_corpus: Callable[..., Corpus]) -> None:
     ):
         assert not snapshots.fits(arrange_with(changed, 2))
     assert not snapshots.fits(arrange_with(corpus, 2, "de"))
+
+
+def test_rows_that_were_counted_before_give_the_same_files(
+    new_corpus: Callable[..., Corpus], tmp_path: Path
+) -> None:
+    corpus = new_corpus(24)
+    rows = InterimSnapshots(arrange_with(corpus, 1), DEFAULT_CALIBRATION).rows
+    for posts in (5, 2, 8):
+        content = arrange_with(corpus, posts)
+        builds = [
+            publish_content(tmp_path / f"{posts} {name}", content, DEFAULT_CALIBRATION, given)
+            for name, given in (("counted", rows), ("alone", None))
+        ]
+        counted, alone = (
+            {path.name: path.read_bytes() for path in (build.folder / KEYWORDS_FOLDER).iterdir()}
+            for build in builds
+        )
+        assert counted == alone

@@ -35,3 +35,21 @@ def test_tables_are_apart_and_the_last_entry_counts(tmp_path: Path) -> None:
     ledger.record("windows", {"day": Entry("2", "y", 5)})
     assert Ledger(tmp_path / "ledger.sqlite").read("windows") == {"day": Entry("2", "y", 5)}
     assert ledger.read("hits") == {}
+
+
+def test_a_kept_connection_sees_every_change_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    elsewhere = Ledger(path)
+    elsewhere.record("windows", {"day": Entry("1", "x", 1)})
+    ledger = Ledger(path)
+    with ledger.connected():
+        ledger.read("windows").clear()
+        assert ledger.read("windows") == {"day": Entry("1", "x", 1)}
+        elsewhere.record("windows", {"day": Entry("2", "y", 2)})
+        assert ledger.read("windows") == {"day": Entry("2", "y", 2)}
+        Ledger(path).record("windows", {"later": Entry("3", "z", 3)})
+        assert ledger.read("windows").keys() == {"day", "later"}
+        ledger.forget("windows", ["day"])
+        assert Ledger(path).read("windows").keys() == {"later"}
+        path.rename(tmp_path / "moved.sqlite")
+        assert ledger.read("windows") == {}
