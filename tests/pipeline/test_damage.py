@@ -121,6 +121,12 @@ def test_damaged_tables_are_named_and_made_again(
     assert failed(root) == ""
 
 
+@pytest.mark.parametrize("table", ["windows", "documents", "decisions"])
+def test_a_damaged_table_is_one_failure_whatever_reads_it(root: Path, table: str) -> None:
+    flip(find_file(root, table))
+    assert [found.name for found in examine(root) if not found.passed] == [f"table {table}"]
+
+
 def test_one_flipped_bit_is_seen_in_each_table_alone(root: Path, expected: dict[str, Any]) -> None:
     for table in TABLES:
         flip(find_file(root, table))

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _NOTES = ("notice", "cleared")
 """Keys of the counts of a stage that hold a sentence for the user."""
 
+_CHECKS_OF_FILES = ("unread_files", "unread_lines")
+"""Checks whose cases the list of the files names at the end of the run, with their reasons."""
+
 _MOST_NAMES = 10
 _USES = ("embedding", "rerank", "writing")
 
@@ -225,7 +228,7 @@ def _print_event(console: Console, event: StageResult | CheckResult, *, verbose:
             console.print(f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s")
         for note in filter(event.counts.get, _NOTES):
             _print_marked(console, "note", "yellow", str(event.counts[note]))
-    elif not event.passed:
+    elif not event.passed and event.check.name not in _CHECKS_OF_FILES:
         _print_marked(
             console, f"check {event.check.name}", "red" if event.check.blocking else "yellow", event.message
         )

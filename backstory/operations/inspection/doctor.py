@@ -18,6 +18,7 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
     CacheFileError,
+    ContractError,
     LedgerError,
     PrivacyError,
     RunHistoryError,
@@ -46,10 +47,12 @@ from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
-from backstory.storage.tables.parquet import list_partitions
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
 
+_TABLE: Final = "table "
 _LISTED_LANGUAGES = 10
 _PACKAGES = (
     "bm25s",
@@ -71,7 +74,8 @@ def examine(given: Path | None) -> list[Examination]:
         given: Folder of the workspace, or None for the one named by the environment or the current folder.
 
     Returns:
-        The examinations. One that depends on a failed one is left out.
+        The examinations. One that depends on a failed one is left out, as is one that failed only since it read a table
+        whose own examination failed.
     """
     installation = [
         examine_one("installation", _describe_installation),
@@ -81,19 +85,24 @@ def examine(given: Path | None) -> list[Examination]:
         workspace = open_workspace(given)
     except BackstoryError as error:
         return [*installation, Examination("settings", False, str(error))]
-    return [
-        *installation,
-        Examination("settings", True, str(workspace.root)),
+    found = [
         *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
         *_examine_files(workspace),
         *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
     ]
+    return [*installation, Examination("settings", True, str(workspace.root)), *_leave_out_explained(found)]
+
+
+def _leave_out_explained(found: Sequence[Examination]) -> list[Examination]:
+    """Leave out what failed since a table cannot be read; the examination of that table says so."""
+    named = {one.detail for one in found if not one.passed and one.name.startswith(_TABLE)}
+    return [one for one in found if one.detail not in named or one.name.startswith(_TABLE)]
 
 
 def _list_table_probes(workspace: Workspace) -> list[Probe]:
     tables = [name for name in TABLES if _is_made(workspace, name)]
     return [
-        *(Probe(f"table {name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
+        *(Probe(f"{_TABLE}{name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
         *(
             Probe(
                 f"{child} refer to {parent}",
@@ -272,9 +281,11 @@ def _describe_runs(workspace: Workspace) -> str:
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:
-    breaches = integrity.find_contract_breaches(workspace, name)
-    if len(breaches):
-        raise BackstoryError(f"{breaches['breach'][0]}; run `backstory run`")
+    rows = read_table(workspace.tables, name)  # its errors say what to do
+    try:
+        validate(rows, TABLES[name])
+    except ContractError as error:
+        raise BackstoryError(f"{error}; run `backstory run`") from error
     return f"{count(len(list_partitions(workspace.tables, name)), 'partition')}, every row valid"
 
 

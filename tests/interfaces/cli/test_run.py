@@ -124,8 +124,8 @@ def test_lines_that_could_not_be_read_are_named_with_file_and_reason(
         export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
     result = call("-w", str(workspace.root))
     assert result.returncode == 0
-    [line] = [line for line in result.stdout.splitlines() if "check unread_lines" in line]
-    assert "1 found (lines or records of chat exports that could not be read): garden.txt line 13: " in line
+    [line] = [line for line in result.stdout.splitlines() if "garden.txt" in line]
+    assert "1 line or record could not be read, the first of them 13 (" in line
     assert "Ada Lind" not in result.stdout
 
 
@@ -140,6 +140,7 @@ def test_files_set_aside_are_named_with_their_reason_and_exit_with_3_until_they_
     assert result.returncode == 3
     lines = result.stdout.splitlines()
     assert "Files of conversations: 1 read, 1 without text, 1 waiting for your answer; 12 messages" in lines
+    assert [result.stdout.count(path.name) for path in others] == [1, 1]
     [empty, other] = [line for line in lines if line.startswith("  chats/")]
     assert empty.startswith("  chats/empty.txt: without text: ")
     assert other.startswith(
