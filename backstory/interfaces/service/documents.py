@@ -10,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from backstory.base.errors import InputError
+from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.added_texts import inspect_text
 from backstory.interfaces.library.exclusions import exclude_document
 from backstory.interfaces.library.file_states import FileState, State
@@ -141,13 +142,7 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
     @router.get("/api/documents/{document_id}/pages/{page}.png", response_class=Response, responses=_PICTURE)
     def draw_page(access: reader, request: Request, document_id: str, page: int) -> Response:
         """Draw a page of a PDF as a picture."""
-        with tenants.entering(access.tenant) as library:
-            tag = f'"{find_read(library, document_id).revision}-{page}"'
-            headers = {"Cache-Control": _CACHED, "ETag": tag}
-            if request.headers.get("if-none-match") == tag:
-                return Response(status_code=304, headers=headers)
-            picture = library.page_picture(document_id, page)
-        return Response(picture, media_type="image/png", headers=headers)
+        return answer_with_picture(tenants, access, request, document_id, page)
 
     @router.post("/api/documents", status_code=202, openapi_extra=dict(_FORM))
     async def upload(
@@ -194,7 +189,7 @@ def list_files(
         offset: Files to skip.
     """
     with tenants.entering(tenant) as library:
-        files = library.files()
+        files = _list_states(library)
     wanted = name.casefold()
     found = [
         file
@@ -237,16 +232,48 @@ def take_out_document(
     return RemovalAnswer(document_id=document_id, outcome=outcome, reason=reason, job=job)
 
 
+def answer_with_picture(
+    tenants: TenantLibraries, access: Entrance, request: Request, document_id: str, page: int
+) -> Response:
+    """Answer a request for the picture of a page of a PDF, which the client may have already.
+
+    Raises:
+        InputError: There is no such page, or its file has changed since it was indexed.
+    """
+    with tenants.entering(access.tenant) as library:
+        tag = f'"{find_read(library, document_id).revision}-{page}"'
+        headers = {"Cache-Control": _CACHED, "ETag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        picture = library.page_picture(document_id, page)
+    return Response(picture, media_type="image/png", headers=headers)
+
+
 def find_file(library: Library, document_id: str) -> FileState:
     """Find a file by the id of its document alone: by no name, and by no part of an id.
 
     Raises:
         InputError: There is none.
     """
-    found = next((file for file in library.files() if file.document_id == document_id), None)
+    found = next((file for file in _list_states(library) if file.document_id == document_id), None)
     if found is None or found.uri.endswith("/") or not found.uri:
         raise _unknown(document_id)
     return found
+
+
+def _list_states(library: Library) -> list[FileState]:
+    """List all files with their states, and with the names of sources in place of where they lie on this machine."""
+    workspace = library.workspace
+    places = [(f"{workspace.root}/", "")]
+    places += [(str(source.root), f"the source {source.name}") for source in list_sources(workspace)]
+    return [_hide_places(file, places) for file in library.files()]
+
+
+def _hide_places(file: FileState, places: Sequence[tuple[str, str]]) -> FileState:
+    reason = file.reason
+    for path, shown in places:
+        reason = None if reason is None else reason.replace(path, shown)
+    return file if reason == file.reason else file.model_copy(update={"reason": reason})
 
 
 def find_read(library: Library, document_id: str) -> DocumentEntry:

@@ -69,7 +69,7 @@ def _describe_all(library: Library) -> list[SourceState]:
     return [
         own,
         *(
-            _describe(source.name, _name_kind(source), _find_problem(source), by_source.get(source.name, []))
+            _describe(source.name, _name_kind(source), find_problem(source), by_source.get(source.name, []))
             for source in others
         ),
     ]
@@ -98,7 +98,8 @@ def _name_kind(source: Source) -> Kind:
     return "file" if source.root.is_file() else "folder"
 
 
-def _find_problem(source: Source) -> str | None:
+def find_problem(source: Source) -> str | None:
+    """Tell why a source is not reached, and what to do; None if it is."""
     if source.settings.is_remote:
         return read_state(source.root).problem or None
     return (

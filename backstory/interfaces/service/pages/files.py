@@ -8,21 +8,24 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.file_states import State
 from backstory.interfaces.service.authentication import Served
 from backstory.interfaces.service.documents import (
+    answer_with_picture,
     find_file,
-    find_read,
     list_files,
     store_files,
     take_out_document,
 )
+from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.pages.passages import Mark, read_passage
 from backstory.interfaces.service.pages.rendering import show
 from backstory.interfaces.service.pages.visits import EditingVisitor, PageRoute, ReadingVisitor, is_part
 from backstory.interfaces.service.service import Service
+from backstory.interfaces.service.sources import find_problem
 from backstory.interfaces.service.uploads import is_upload
 
 PAGE_SIZE: Final = 50
@@ -57,9 +60,13 @@ def make_files_router() -> APIRouter:
             limit=PAGE_SIZE,
             offset=offset,
         )
-        template = "file_list.html" if is_part(request) else "files.html"
+        if is_part(request):
+            template, problems = "file_list.html", []
+        else:
+            template, problems = "files.html", _list_problems(service, access.tenant)
         return show(
             template,
+            problems=problems,
             caller=access.caller,
             tenant=access.tenant,
             may_edit=access.caller.may(access.tenant, "editor"),
@@ -134,10 +141,10 @@ def make_files_router() -> APIRouter:
         return show("document.html", passage=passage, file=file, **values)
 
     @router.get("/documents/{document_id}/pages/{page}.png")
-    def draw_page(document_id: DocumentId, page: int, access: ReadingVisitor, service: Served) -> Response:
-        with service.tenants.entering(access.tenant) as library:
-            picture = library.page_picture(find_read(library, document_id).document_id, page)
-        return Response(picture, media_type="image/png")
+    def draw_page(
+        request: Request, document_id: DocumentId, page: int, access: ReadingVisitor, service: Served
+    ) -> Response:
+        return answer_with_picture(service.tenants, access, request, document_id, page)
 
     @router.get("/documents/{document_id}/remove")
     def confirm_removal(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
@@ -157,6 +164,14 @@ def make_files_router() -> APIRouter:
         return RedirectResponse(f"/tenants/{access.tenant}/documents", 303)
 
     return router
+
+
+def _list_problems(service: Service, tenant: str) -> list[tuple[str, str]]:
+    """List the sources of a tenant that are not reached, with the reasons."""
+    with service.tenants.entering(tenant) as library:
+        sources = list_sources(library.workspace)
+    found = ((source.name, find_problem(source)) for source in sources)
+    return [(name, hide_paths(problem, service.root)) for name, problem in found if problem is not None]
 
 
 def _find_job(service: Service, tenant: str) -> Job | None:

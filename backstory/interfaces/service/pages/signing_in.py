@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
@@ -20,6 +21,11 @@ from backstory.interfaces.service.pages.visits import (
     keep_session,
 )
 
+_NOT_VALID: Final = "This is no valid token, or it has ended. Whoever runs this service can make another one."
+_NOT_KEPT: Final = (
+    "The token is valid, but this browser has not kept the session. Allow cookies of this page, and open it by "
+    "https."
+)
 _KEPT: Final = "public, max-age=31536000, immutable"
 _TOKEN_CHARACTERS: Final = 200
 _ADDRESS_CHARACTERS: Final = 2_000
@@ -40,18 +46,19 @@ def make_signing_router() -> APIRouter:
         return Response(asset.content, media_type=asset.media, headers={"Cache-Control": _KEPT})
 
     @router.get(SIGN_IN)
-    def show_sign_in(request: Request, to: str = "/") -> Response:
+    def show_sign_in(request: Request, to: str = "/", signed: bool = False) -> Response:
         if find_visitor(request) is not None:
             return RedirectResponse(check_destination(to), 303)
-        return show("sign_in.html", to=check_destination(to), error="", caller=None)
+        error = _NOT_KEPT if signed else ""
+        return show("sign_in.html", to=check_destination(to), error=error, caller=None)
 
     @router.post(SIGN_IN)
     def sign_in(request: Request, service: Served, token: Token = "", to: Destination = "/") -> Response:
         opened = service.accounts.open_session(token.strip())
         if opened is None:
-            told = "This is no valid token, or it has ended. Whoever runs this service can make another one."
-            return show("sign_in.html", 401, to=check_destination(to), error=told, caller=None)
-        response = RedirectResponse(check_destination(to), 303)
+            return show("sign_in.html", 401, to=check_destination(to), error=_NOT_VALID, caller=None)
+        # By way of this page, which tells if the browser has not kept the cookie.
+        response = RedirectResponse(f"{SIGN_IN}?{urlencode({'to': check_destination(to), 'signed': 1})}", 303)
         keep_session(request, response, opened)
         return response
 

@@ -53,6 +53,7 @@ function finish(data) {
   form.elements.conversation.value = data.conversation;
   form.elements.question.value = "";
   document.querySelector(".talk-head").outerHTML = data.head;
+  document.title = `${document.querySelector("h1").textContent} · Backstory`;
   history.replaceState(null, "", data.address);
   // Whoever listens hears the question with its answer; whoever types stays where they are.
   turn.scrollIntoView({block: "start"});
