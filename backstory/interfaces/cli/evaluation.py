@@ -78,7 +78,10 @@ def evaluate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure retrieval on labelled data, and compare it with a single query for each whole window."""
+    """Measure retrieval, claims (--claims) or answers (--answers) on labelled data.
+
+    Retrieval is compared with a single query for each whole window.
+    """
     if answers:
         given = {"--runs": runs, "--html": html, "--claims": claims, "--unrelated": unrelated}
         unused = [name for name, value in (given | {"--small-talk": small_talk}).items() if value]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final, Protocol
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters
 from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
 from backstory.settings.models import RAGSettings
 from backstory.text.chunking.tokens import estimate_tokens
+
+_MOST_NEAREST: Final = 3
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,50 @@ class SearchFilters:
     def names_documents(self) -> bool:
         """Whether the filters name documents, which must then be looked up."""
         return bool(self.documents or self.paths or self.metadata)
+
+
+class _Described(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+
+
+def require_known(filters: SearchFilters, documents: Sequence[_Described]) -> None:
+    """Require that some document has each kind and each tag of filters.
+
+    Args:
+        filters: The filters.
+        documents: The documents of the library; without any, nothing is required.
+
+    Raises:
+        InputError: No document has a kind or a tag (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
+    """
+    if not documents:
+        return
+    kinds = {document.kind for document in documents if document.kind}
+    tags = {tag for document in documents for tag in document.tags}
+    for name, wanted, known in (("kind", filters.kinds, kinds), ("tag", filters.tags, tags)):
+        for value in wanted:
+            if value not in known:
+                nearest = _find_nearest(value, sorted(known))
+                told = f"the nearest: {', '.join(nearest)}" if nearest else f"no document has a {name} at all"
+                raise InputError(
+                    f"no document has the {name} {value!r}; {told}; `backstory documents` lists all",
+                    code="unknown_value",
+                    name=name,
+                    value=value,
+                    nearest=nearest,
+                )
+
+
+def _find_nearest(value: str, known: Sequence[str]) -> list[str]:
+    """Find the known names that are spelled most alike, whatever their case; all of a few."""
+    if len(known) <= _MOST_NEAREST:
+        return list(known)
+    folded = {name.casefold(): name for name in known}
+    return [folded[each] for each in get_close_matches(value.casefold(), folded, _MOST_NEAREST, 0.0)]
 
 
 def admit(
