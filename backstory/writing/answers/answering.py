@@ -30,12 +30,15 @@ from backstory.writing.answers.catalog import (
     select_documents,
 )
 from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
-from backstory.writing.answers.followups import asks_more, complete_question
+from backstory.writing.answers.followups import asks_more, complete_question, names_another
 from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
 
 SERVES: Final = 0.5
 """A passage tells something about the topic of a list of documents from this probability on."""
+
+_WIDER: Final = ("list", "compare", "summarize")
+"""Classes that a follow-up takes over from the question that it goes on from."""
 
 
 class Sources(Protocol):
@@ -187,9 +190,10 @@ def _understand(
         cost = None if cost is None or condensed.cost is None else cost + condensed.cost
         notes += [condensed.note] if condensed.note else []
     if rewritten is not None and route.kind == "lookup":
-        # "And of 2024?" goes on from a list, which only the completed question shows.
-        completed = route_question(rewritten)
-        route = completed if completed.kind in ("list", "compare", "summarize") else route
+        # "And of 2024?" goes on from a list, which only the completed question or the last one shows.
+        asked_before = [rewritten, *([history[-1].question] if names_another(question, history) else [])]
+        wider = [each for each in map(route_question, asked_before) if each.kind in _WIDER]
+        route = wider[0] if wider else route
     return _Understood(route, rewritten or question, rewritten, tokens, cost, tuple(notes))
 
 

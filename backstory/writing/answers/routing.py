@@ -45,6 +45,7 @@ class _Routes:
     Attributes:
         talk: Finds a stretch of talk.
         asking: Matches the beginning of a question of three words or more, or of a sum.
+        asking_word: Matches a first word that begins questions.
         opening: Matches the talk and the polite words at the beginning of a question.
         documents: Finds names of documents.
         rules: All other rules, in the order in which they decide.
@@ -52,6 +53,7 @@ class _Routes:
 
     talk: _Rule
     asking: re.Pattern[str]
+    asking_word: re.Pattern[str]
     opening: re.Pattern[str]
     documents: re.Pattern[str]
     rules: tuple[_Rule, ...]
@@ -80,6 +82,11 @@ def route_question(question: str) -> Route:
 def names_documents(question: str) -> bool:
     """Tell whether a question names documents, such as "letters"."""
     return bool(_read_routes().documents.search(fold(question)))
+
+
+def begins_asking(text: str) -> bool:
+    """Tell whether a text begins with a word that begins questions, such as "how"."""
+    return bool(_read_routes().asking_word.match(fold(text)))
 
 
 def find_asked(question: str) -> str:
@@ -125,6 +132,7 @@ def _read_routes() -> _Routes:
     return _Routes(
         talk=talk,
         asking=re.compile(rf"(?:{asking}) \S+ \S|\S*\d ?[-+*/x×÷^] ?\d"),
+        asking_word=re.compile(rf"(?:{asking})\b"),
         opening=re.compile(rf"(?:{openers})(?:,? +|,)"),
         documents=re.compile(rf"\b{marks[_DOCUMENTS]}\b"),
         rules=tuple(others),

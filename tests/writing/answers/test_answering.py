@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from backstory.writing.answers.answer import Passage, Turn
@@ -71,3 +72,20 @@ def test_a_bare_question_word_asks_more_only_after_a_question() -> None:
     answered = answer_question("why?", history, FewSources(), answerer)
     assert (answered.route.kind, answered.rewritten) == ("lookup", "tall rain tank why?")
     assert answer_question("thanks!", history, FewSources(), answerer).route.kind == "casual"
+
+
+@pytest.mark.parametrize(
+    ("last", "question", "kind"),
+    [
+        ("summarize the post about the oak barrel", "and the one about rain?", "summarize"),
+        ("what is the difference between oak and steel", "and in price?", "compare"),
+        ("list all posts about oak", "and the ones about rain?", "list"),
+        ("summarize the post about the oak barrel", "and when was it made?", "lookup"),
+        ("how big is the barrel", "and the tank?", "lookup"),
+    ],
+)
+def test_a_follow_up_that_names_another_thing_keeps_the_class(last: str, question: str, kind: str) -> None:
+    answered = answer_question(
+        question, [Turn(last, "")], FewSources(), ExtractiveAnswerer(compare, "english")
+    )
+    assert answered.route.kind == kind

@@ -3,7 +3,7 @@
 import pytest
 
 from backstory.writing.answers.answer import Turn
-from backstory.writing.answers.followups import complete_question
+from backstory.writing.answers.followups import complete_question, names_another
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,10 @@ from backstory.writing.answers.followups import complete_question
         ("how tall is the tank", "ok, and since when?", "tall tank since when"),
         ("how tall is the tank", "tell me more", "tell me more (tall tank)"),
         ("wie heizen wir im sommer", "und warum?", "heizen sommer warum"),
+        ("summarize the post about compost", "and the one about rats?", "summarize post the one about rats"),
+        ("summarize the post about compost", "what about tomatoes", "summarize post tomatoes"),
+        ("summarize our year in review 2023", "and 2024?", "summarize year review 2024"),
+        ("list all posts about compost", "and the ones about rats?", "list posts the ones about rats"),
         ("how tall is the tank", "thanks!", None),
         ("how tall is the tank", "and you?", None),
     ],
@@ -27,6 +31,23 @@ def test_a_follow_up_carries_what_it_does_not_replace(
 ) -> None:
     stemmer = "german" if last.startswith("wie") else "english"
     assert complete_question(question, [Turn(last, "An answer.")], stemmer) == completed
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("and the one about rats?", True),
+        ("and for vienna?", True),
+        ("und den über Ratten?", True),
+        ("and when was it written?", False),
+        ("why?", False),
+        ("tell me more", False),
+    ],
+)
+def test_a_follow_up_names_another_thing_or_asks_itself(question: str, names: bool) -> None:
+    history = [Turn("summarize the post about compost", "It rots.")]
+    assert names_another(question, history) is names
+    assert not names_another(question, [])
 
 
 def test_without_history_nothing_is_completed() -> None:
