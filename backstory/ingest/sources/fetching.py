@@ -8,11 +8,11 @@ from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
+from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import update_mirror
 from backstory.ingest.sources.remote_files import Remote
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.roots import Source, list_sources
 from backstory.settings.paths import WorkspacePaths
-from backstory.settings.sources import SourceSettings
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
     """
     for source in list_sources(workspace):
         if source.settings.is_remote and workspace.fetches:
-            _make_remote(source.settings)
+            _make_remote(source)
 
 
 def fetch_sources(workspace: WorkspacePaths) -> None:
@@ -42,7 +42,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         if not source.settings.is_remote or not workspace.fetches:
             continue
         rules = make_rules(documents, source.settings)
-        remote = _make_remote(source.settings)
+        remote = _make_remote(source)
         state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
         logger.info(
             "fetched source=%s files=%d failed=%d reached=%s",
@@ -53,9 +53,10 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         )
 
 
-def _make_remote(settings: SourceSettings) -> Remote:
+def _make_remote(source: Source) -> Remote:
+    settings = source.settings
     if settings.drive is not None:
-        return DriveRemote(settings.drive.files, settings.drive.folder)
+        return DriveRemote(settings.drive.files, settings.drive.folder, source.root, DriveCalls())
     if settings.url is not None:
         return AddressRemote(settings.url)
     return PagesRemote(settings.urls, settings.url_list)

@@ -35,7 +35,7 @@ class MirrorState:
         stamps: The stamp of each file that lies in the mirror, by path.
         keys: What names each of these files there (:class:`~backstory.ingest.sources.remote_files.RemoteFile`), by
             path.
-        ignored: Why a file is not fetched by a rule, by path.
+        ignored: Why a file is not fetched, by a rule or since the place says so, by path.
         failed: Why a file could not be fetched, by path.
         problem: Why the place could not be listed; empty if it could.
     """
@@ -131,7 +131,7 @@ def _fetch(
         raise SourceError(
             "it holds no file any more, or does not exist any more; remove the source if that is intended"
         )
-    ignored: dict[str, str] = {}
+    ignored = dict(listing.ignored)
     paths = {key: path for path, key in known.keys.items()}
     failed = {paths.get(name, name): why for name, why in listing.refused.items()}
     stamps = {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 
@@ -29,10 +29,12 @@ class RemoteListing:
     Attributes:
         files: By the path under which each is kept.
         refused: Why an entry cannot be fetched, by path, or by key if its name is not known.
+        ignored: Why an entry is not to be fetched, by path.
     """
 
     files: Mapping[str, RemoteFile]
     refused: Mapping[str, str]
+    ignored: Mapping[str, str] = field(default_factory=dict)
 
 
 class Remote(Protocol):

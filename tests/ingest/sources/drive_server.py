@@ -1,0 +1,212 @@
+"""A server on this machine that answers the calls of version 3 of Google Drive that are used.
+
+It is as strict as Google documents: a change is logged for what was changed alone and not for what lies below it, a
+drive has a log of its own, and its folders are listed only to those who name it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import requests
+
+from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.sources.drive import DriveRemote
+from backstory.ingest.sources.drive_calls import DriveCalls
+from backstory.ingest.sources.mirror import MirrorState, update_mirror
+from tests.loopback import Received, listen
+
+GOOGLE = "application/vnd.google-apps"
+FOLDER = f"{GOOGLE}.folder"
+SHORTCUT = f"{GOOGLE}.shortcut"
+MARKDOWN = "text/markdown"
+NOT_FOUND = b'{"error": {"errors": [{"reason": "notFound"}]}}'
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Node:
+    name: str
+    kind: str
+    content: bytes = b""
+    day: int = 1
+    parent: str = "root"
+    drive: str = ""
+    target: str = ""
+    is_trashed: bool = False
+    is_shared: bool = True
+
+
+@dataclass
+class Drive:
+    """Files by id, the log of changes of each drive, what was asked for, answers given first, a call that fails."""
+
+    nodes: dict[str, Node] = field(default_factory=lambda: {"root": Node("Root", FOLDER, parent="")})
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    page_size: int = 2
+    first_token: int = 0
+    lost_token_status: int = 410
+    asked: list[str] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
+    refusals: list[Answer] = field(default_factory=list)
+    outage: str | None = None
+    address: str = ""
+
+    def put(
+        self, key: str, name: str, kind: str = MARKDOWN, content: bytes = b"", *, day: int = 1, below: str = "root",
+        drive: str = "", target: str = "",
+    ) -> None:  # fmt: skip
+        self.nodes[key] = Node(name, kind, content, day, below, drive, target)
+        self.note(key)
+
+    def change(self, key: str, **fields: Any) -> None:
+        """Set fields of a node, and log it."""
+        for name, value in fields.items():
+            setattr(self.nodes[key], name, value)
+        self.note(key)
+
+    def delete(self, key: str) -> None:
+        self.note(key)
+        del self.nodes[key]
+
+    def note(self, key: str) -> None:
+        self.logs.setdefault(self.nodes[key].drive, []).append(key)
+
+    def above(self, key: str) -> list[Node]:
+        """Return a node and the folders above it."""
+        found = []
+        while node := self.nodes.get(key):
+            found.append(node)
+            key = node.parent
+        return found
+
+    def is_visible(self, key: str) -> bool:
+        return key in self.nodes and all(node.is_shared for node in self.above(key))
+
+    def describe(self, key: str) -> dict[str, Any]:
+        node = self.nodes[key]
+        return {
+            "id": key, "name": node.name, "mimeType": node.kind,
+            "modifiedTime": f"2025-03-{node.day:02}T10:00:00.000Z",
+            "trashed": any(each.is_trashed for each in self.above(key)),
+            **({"parents": [node.parent]} if self.is_visible(node.parent) else {}),
+            **({"driveId": node.drive} if node.drive else {}),
+            **({"shortcutDetails": {"targetId": node.target}} if node.kind == SHORTCUT else {}),
+            **({} if node.kind.startswith(GOOGLE)
+               else {"size": str(len(node.content)), "md5Checksum": node.content.hex()}),
+        }  # fmt: skip
+
+    def answer(self, received: Received) -> Answer:
+        parts = urlsplit(received.path)
+        asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        path = parts.path.removeprefix("/")
+        self.asked.append(f"{path} media" if asked.get("alt") == "media" else path)
+        self.authorizations.append(received.headers.get("authorization", ""))
+        assert asked["supportsAllDrives"] == "true"
+        if self.refusals:
+            return self.refusals.pop(0)
+        if path == self.outage:
+            return Answer(b"{}", 503, {"Retry-After": "0.01"})
+        if path == "files":
+            return self.list(asked)
+        if path == "changes/startPageToken":
+            log = self.logs.get(asked.get("driveId", ""), [])
+            return _answer({"startPageToken": str(len(log))})
+        if path == "changes":
+            return self.list_changes(asked)
+        key = path.split("/")[1]
+        if not self.is_visible(key):
+            return Answer(NOT_FOUND, 404)
+        if path.endswith("/export"):
+            return Answer(f"{asked['mimeType']}\n".encode() + self.nodes[key].content)
+        if asked.get("alt") == "media":
+            return Answer(self.nodes[key].content)
+        return _answer(self.describe(key))
+
+    def list(self, asked: dict[str, str]) -> Answer:
+        found = re.fullmatch(r"'([\w-]+)' in parents and trashed = false", asked["q"])
+        assert found is not None
+        assert asked["includeItemsFromAllDrives"] == "true"
+        if not self.is_visible(found[1]):
+            return Answer(NOT_FOUND, 404)
+        drive = self.nodes[found[1]].drive
+        is_named = asked.get("driveId", "") == drive and (not drive or asked.get("corpora") == "drive")
+        inside = [
+            self.describe(key)
+            for key, node in self.nodes.items()
+            if is_named and node.parent == found[1] and self.is_visible(key)
+        ]
+        inside = [entry for entry in inside if not entry["trashed"]]
+        start = int(asked.get("pageToken", "0"))
+        page: dict[str, Any] = {"files": inside[start : start + self.page_size]}
+        if start + self.page_size < len(inside):
+            page["nextPageToken"] = str(start + self.page_size)
+        return _answer(page)
+
+    def list_changes(self, asked: dict[str, str]) -> Answer:
+        assert (asked["includeItemsFromAllDrives"], asked["includeRemoved"]) == ("true", "true")
+        log = self.logs.get(asked.get("driveId", ""), [])
+        start = int(asked["pageToken"])
+        if not self.first_token <= start <= len(log):
+            return Answer(b"{}", self.lost_token_status)
+        end = min(len(log), start + self.page_size)
+        changes = [
+            {"fileId": key, "removed": False, "file": self.describe(key)}
+            if self.is_visible(key)
+            else {"fileId": key, "removed": True}
+            for key in log[start:end]
+        ]
+        following = {"nextPageToken": str(end)} if end < len(log) else {"newStartPageToken": str(end)}
+        return _answer({"changes": changes, **following})
+
+    def count(self) -> Counter[str]:
+        """Count the calls since the last count."""
+        counted = Counter(self.asked)
+        self.asked.clear()
+        return counted
+
+
+def _answer(value: dict[str, Any]) -> Answer:
+    return Answer(json.dumps(value).encode())
+
+
+@contextmanager
+def serve_drive() -> Iterator[Drive]:
+    drive = Drive()
+    with listen(drive.answer) as address:
+        drive.address = address
+        yield drive
+
+
+@contextmanager
+def open_remote(
+    drive: Drive, mirror: Path, *files: str, folder: str | None = "root"
+) -> Iterator[DriveRemote]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield DriveRemote(files, folder, mirror, DriveCalls(drive.address, session))
+
+
+def fetch(drive: Drive, mirror: Path, *files: str, folder: str | None = "root") -> MirrorState:
+    """Bring the mirror of picked files up to date, or else that of a folder."""
+    with open_remote(drive, mirror, *files, folder=None if files else folder) as remote:
+        return update_mirror(mirror, "drive", remote, FileRules(), 1 << 20)
+
+
+def copies(mirror: Path) -> dict[str, bytes]:
+    files = mirror / "files"
+    return {
+        path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()
+    }
