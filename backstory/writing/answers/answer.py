@@ -135,7 +135,7 @@ class MadeAnswer:
         tokens: Tokens that calls of a model read and wrote; 0 without a model.
         cost: Price of these calls, in `costs.currency`; None if the price of the model is not known.
         notes: What a reader must know, a sentence each.
-        nearest: Where there is no answer, the sentences that come nearest to one, which claim nothing.
+        nearest: Where there is no answer to a part, the sentences that come nearest to one, which claim nothing.
     """
 
     claims: tuple[Claim, ...]

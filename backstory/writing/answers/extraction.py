@@ -77,9 +77,10 @@ class ExtractiveAnswerer:
             for each in some
         }
         made = tuple(Part(part, bool(some)) for part, some in zip(parts, chosen, strict=True))
+        nearest = _list_nearest([quotes for quotes, some in zip(found, chosen, strict=True) if not some])
         if claims:
-            return MadeAnswer(tuple(claims.values()), made, notes=(_NOT_JUDGED,))
-        return MadeAnswer((), made, "not_in_documents", nearest=_list_nearest(found))
+            return MadeAnswer(tuple(claims.values()), made, notes=(_NOT_JUDGED,), nearest=nearest)
+        return MadeAnswer((), made, "not_in_documents", nearest=nearest)
 
     def _summarize(self, parts: Sequence[str], sentences: Sequence[AnswerSentence]) -> MadeAnswer:
         """Choose the sentences that say most of the document that the question names, or is about."""

@@ -22,6 +22,8 @@ _REFUSALS: Final[Mapping[Refusal, str]] = {
     "no_index": "Nothing is indexed yet, so there is nothing to answer from. `backstory add` reads documents, "
     "`backstory run` chats, too.",
 }
+_MAY_ANSWER: Final = ("This may answer it:", "These may answer it:")
+"""What stands above one quote, and above several, that no model has judged."""
 _NONE_FITS: Final = "No document is"
 _ASK_AGAIN: Final = "They may tell it in other words. If one is about it, ask again in its words."
 _ALL_NAMED: Final = "`backstory documents` names all, with their dates, kinds and tags."
@@ -44,11 +46,14 @@ def write_markdown(answered: AnsweredQuestion, cite: Callable[[Citation], str]) 
     written = []
     if answered.query is not None and answered.listed is not None:
         written.append(write_list(answered.query, answered.listed))
+    if any(claim.probability is not None for claim in made.claims):
+        written.append(_MAY_ANSWER[len(made.claims) > 1])
     if made.claims:
         written.append(_write_claims(made, as_list=answered.route.kind == "list"))
     missing = [part.text for part in made.parts if not part.is_found]
     if made.claims and missing:
         written.append("\n".join(f"Nothing that was found clearly answers: {part}" for part in missing))
+        written += [f"The nearest passages:\n\n{_write_nearest(made.nearest, cite)}"] if made.nearest else []
     if made.claims:
         written.append(_write_places(made.claims, cite))
     return "\n\n".join(filter(None, written))
@@ -104,11 +109,17 @@ def _write_refusal(answered: AnsweredQuestion, refused: Refusal, cite: Callable[
     is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
     if not is_near or not answered.passages:
         return said
-    lines = [
+    nearest = _write_nearest(answered.made.nearest, cite) or "\n".join(
+        f"- {' '.join(each.title.split())} ({each.cite})" for each in answered.passages[:_NEAREST]
+    )
+    return "\n".join([f"{said} The nearest passages:", "", nearest, "", _ASK_AGAIN])
+
+
+def _write_nearest(nearest: Sequence[Citation], cite: Callable[[Citation], str]) -> str:
+    return "\n".join(
         f"- {' '.join(each.passage.title.split())}: “{' '.join(each.quote.split()).lstrip('-*+• ')}” ({cite(each)})"
-        for each in answered.made.nearest
-    ] or [f"- {' '.join(each.title.split())} ({each.cite})" for each in answered.passages[:_NEAREST]]
-    return "\n".join([f"{said} The nearest passages:", "", *lines, "", _ASK_AGAIN])
+        for each in nearest
+    )
 
 
 def _write_claims(made: MadeAnswer, *, as_list: bool) -> str:

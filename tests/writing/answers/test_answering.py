@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from backstory.writing.answers.answer import Passage, Turn
-from backstory.writing.answers.answering import answer_question
+from backstory.writing.answers.answer import Claim, MadeAnswer, Passage, Route, Turn
+from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.depth import AnswerDepth
 from backstory.writing.answers.extraction import ExtractiveAnswerer
+from backstory.writing.answers.markdown import write_markdown
 from tests.writing.answers.passages import make_passage
 
 PASSAGES = [
@@ -89,3 +90,12 @@ def test_a_follow_up_that_names_another_thing_keeps_the_class(last: str, questio
         question, [Turn(last, "")], FewSources(), ExtractiveAnswerer(compare, "english")
     )
     assert answered.route.kind == kind
+
+
+def test_quotes_that_no_model_has_judged_are_not_stated_as_an_answer() -> None:
+    quoted = Claim("It rained.", (), is_supported=True, probability=0.7)
+    heads = []
+    for claim in (quoted, replace(quoted, probability=None)):
+        answered = AnsweredQuestion(route=Route("lookup", ""), made=MadeAnswer((claim,), ()))
+        heads.append(write_markdown(answered, lambda citation: citation.quote).partition("\n")[0])
+    assert heads[0] != heads[1] == "It rained."

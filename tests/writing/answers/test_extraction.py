@@ -70,6 +70,7 @@ def test_what_the_documents_lack_is_refused_or_named() -> None:
     made = ANSWERER.answer(" and ".join(parts), parts, PASSAGES, kind="lookup")
     assert made.refused is None
     assert [part.is_found for part in made.parts] == [True, False]
+    assert made.nearest
 
 
 def test_another_year_is_no_answer() -> None:
