@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) -> list[NDArray[np.int64]]:
+def group_by_length(
+    token_counts: NDArray[np.int64], *, max_padded_tokens: int, least_filled: float = 0.0
+) -> list[NDArray[np.int64]]:
     """Group texts of similar length, so that little padding is computed.
 
     The longest texts come first: memory peaks at the start of a run and not hours into it.
@@ -14,6 +16,7 @@ def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) 
     Args:
         token_counts: Tokens of each text.
         max_padded_tokens: Most tokens of a batch, padding included. A single text above it is a separate batch.
+        least_filled: Least tokens of a text as a share of the longest one of its batch; 0 pads any text.
 
     Returns:
         Positions of the texts, each exactly once, batch by batch.
@@ -22,10 +25,11 @@ def group_by_length(token_counts: NDArray[np.int64], *, max_padded_tokens: int) 
     batches: list[NDArray[np.int64]] = []
     start = 0
     while start < len(order):
-        longest = max(1, int(token_counts[order[start]]))
-        size = max(1, max_padded_tokens // longest)
-        batches.append(order[start : start + size])
-        start += size
+        longest = int(token_counts[order[start]])
+        batch = order[start : start + max(1, max_padded_tokens // max(1, longest))]
+        filled = int(np.count_nonzero(token_counts[batch] >= least_filled * longest))
+        batches.append(batch[:filled])
+        start += filled
     return batches
 
 

@@ -20,6 +20,17 @@ def test_by_length_each_text_is_in_one_batch_within_the_padded_limit(counts: np.
 
 
 @given(COUNTS)
+def test_by_length_no_text_of_a_batch_is_much_shorter_than_the_longest(counts: np.ndarray) -> None:
+    batches = group_by_length(counts, max_padded_tokens=50, least_filled=0.8)
+
+    assert sorted(position for batch in batches for position in batch) == list(range(len(counts)))
+    assert all(counts[batch].min() >= 0.8 * counts[batch].max() for batch in batches)
+    for batch, following in pairwise(batches):
+        longest = counts[batch].max()
+        assert (len(batch) + 1) * longest > 50 or counts[following[0]] < 0.8 * longest
+
+
+@given(COUNTS)
 def test_in_order_each_text_is_in_one_batch_within_both_limits(counts: np.ndarray) -> None:
     batches = group_in_order(counts, max_texts=4, max_tokens=50)
 

@@ -23,6 +23,8 @@ from backstory.models.services.onnx_sessions import RunModel, Runtime, open_mode
 from backstory.models.services.text_tokenizers import TextTokenizer, load_text_tokenizer
 
 MAX_PADDED_TOKENS = 4096
+_LEAST_FILLED = 0.8
+"""Least tokens of a text as a share of the longest one of its run; less saves padding, but takes more runs."""
 # Measured on the labelled sets, see docs/studies/defaults.md.
 _QUERY_TOKENS = 24
 
@@ -125,7 +127,9 @@ class LocalEmbedder:
         require_within_limit(counts, self.max_input_tokens, self.id)
         run_model = self._load_model()
         if self._ranges is None:
-            for batch in self.plan_batches(counts):
+            # A few sentences differ much in length, and what pads them costs as much as they do.
+            even = group_by_length(counts, max_padded_tokens=MAX_PADDED_TOKENS, least_filled=_LEAST_FILLED)
+            for batch in even:
                 vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
         else:
             for batch in group_equal_lengths(counts, max_tokens=MAX_PADDED_TOKENS):

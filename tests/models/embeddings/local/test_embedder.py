@@ -1,8 +1,9 @@
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from backstory.base.errors import EmbeddingInputError, MissingExtraError, ModelF
 from backstory.models.embeddings.batches import group_by_length
 from backstory.models.embeddings.local.embedder import MAX_PADDED_TOKENS, LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
+from backstory.models.embeddings.local.onnx_graph import INPUT_IDS
 from tests.errors import raises
 from tests.models.embeddings.local import reference_bert
 
@@ -109,6 +111,24 @@ def test_batches_are_sorted_by_length_and_within_the_padded_limit(granite: Local
     assert [batch.tolist() for batch in batches] == [
         batch.tolist() for batch in group_by_length(counts, max_padded_tokens=MAX_PADDED_TOKENS)
     ]
+
+
+def test_a_short_text_is_not_padded_to_a_long_one_beside_it(
+    granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["soup" + " soup" * words for words in (0, 60, 1, 200, 55, 190, 3)]
+    alone = np.vstack([granite.embed([text], task="document") for text in texts])
+    run_model, computed = granite._load_model(), []
+
+    def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        computed.append(inputs[INPUT_IDS].size)
+        return run_model(inputs)
+
+    monkeypatch.setattr(granite, "_run_model", run)
+    together = granite.embed(texts, task="document")
+
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert sum(computed) <= granite.count_tokens(texts).sum() / 0.8
 
 
 def test_a_pack_with_one_wrong_byte_is_refused(tmp_path: Path) -> None:
