@@ -41,6 +41,7 @@ from backstory.interfaces.library.freshness import describe_indexing, explain_ab
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
 from backstory.interfaces.library.results import (
+    Chunk,
     DocumentEntry,
     DocumentList,
     FileOutcome,
@@ -104,10 +105,11 @@ def query(
 def search_pattern(library: Library, pattern: str, *, regex: bool = False, offset: int = 0) -> PatternResult:
     """Find the places that a text or a regular expression matches, a hundred at a time."""
     answer = library.grep(pattern, regex=regex, limit=MOST_MATCHES, offset=offset)
+    chunks = library.chunks((match.document_id, match.char_start) for match in answer.matches)
     return PatternResult.of(
         answer,
         status="success" if answer.count else "nothing_found",
-        matches=tuple(_describe_place(library, match) for match in answer.matches),
+        matches=tuple(map(_describe_place, answer.matches, chunks)),
         showing=len(answer.matches),
         message=(
             f"{count(answer.count, 'place')} in {count(answer.documents, 'document')}, "
@@ -334,8 +336,7 @@ def _describe_chunk(hit: Hit, *, debug: bool) -> FoundChunk:
     )
 
 
-def _describe_place(library: Library, match: Match) -> FoundPlace:
-    chunk = library.chunk(match.document_id, match.char_start)
+def _describe_place(match: Match, chunk: Chunk | None) -> FoundPlace:
     return FoundPlace.of(
         match,
         chunk_id=None if chunk is None else _shorten_id(chunk.document_id, chunk.index),

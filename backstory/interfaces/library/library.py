@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -477,6 +477,22 @@ class Library:
             NoIndexError: Nothing is indexed yet.
         """
         return self._read_corpus().find_chunk(name, character)
+
+    def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
+        """Read the chunks that hold characters of documents, each as :meth:`chunk` does, of one state of the tables.
+
+        Args:
+            places: The name of a document and a character of its text, from 0, for each chunk.
+
+        Returns:
+            The chunks in their order; None for a character that no chunk holds.
+
+        Raises:
+            InputError: No document has one of the names, or several have it.
+            NoIndexError: Nothing is indexed yet.
+        """
+        corpus = self._read_corpus()
+        return [corpus.find_chunk(name, character) for name, character in places]
 
     def summarize(
         self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from backstory.interfaces.library.answer import Answer, AnsweredClaim
@@ -77,10 +77,16 @@ class ModelLibrary(Library):
 
     def chunk(self, name: str, character: int | None = None) -> Chunk | None:
         """Read a chunk; see :meth:`Library.chunk`. Its positions count in the text that :meth:`text` gives."""
-        found = super().chunk(name, character)
+        return self._show_chunk(super().chunk(name, character), self._start_view())
+
+    def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
+        """Read several chunks; see :meth:`chunk`."""
+        view = self._start_view()
+        return [self._show_chunk(found, view) for found in super().chunks(places)]
+
+    def _show_chunk(self, found: Chunk | None, view: ModelView) -> Chunk | None:
         if found is None:
             return None
-        view = self._start_view()
         before = super().text(found.document_id).text[: found.char_start]
         start = len(_send(view, found.document_id, before))
         shown = _send(view, found.document_id, found.text)

@@ -151,6 +151,8 @@ def test_a_chunk_has_a_short_id_that_the_other_tools_take(reader: Agent) -> None
     assert read.text == chunk["content"]
     with raises(InputError, "unknown_chunk"):
         reader.library.chunk(name.replace("#0", "#7"))
+    places = [(chunk["document_id"], read.char_start), (chunk["document_id"], 10**9)]
+    assert reader.library.chunks(places) == [read, None]
 
 
 def test_all_ten_tools_have_a_status_and_a_message(agent: Agent) -> None:
