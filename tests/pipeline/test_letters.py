@@ -48,6 +48,12 @@ def make(root: Path, settings: str = WEEKLY) -> Workspace:
     return open_workspace(root)
 
 
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The workspace with a letter for each week, whose tables no test changes."""
+    return make(tmp_path_factory.mktemp("letters") / "workspace")
+
+
 def read_posts(workspace: Workspace) -> pl.DataFrame:
     windows = read_table(workspace.tables, "windows").select("window_id", "partition", "started_at")
     return read_table(workspace.tables, "posts").join(windows, on="window_id").sort("started_at")
@@ -68,8 +74,8 @@ def test_without_feedback_the_material_of_a_partition_is_read_once(
     assert sorted(asked) == sorted(workspace.ledger.read("posts"))
 
 
-def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(tmp_path: Path) -> None:
-    workspace = make(tmp_path)
+def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(letters: Workspace) -> None:
+    workspace = letters
     posts = read_posts(workspace)
     assert posts["status"].to_list() == [*["in_letter"] * 9, "written", *["in_letter"] * 3, "written"]
     first, second = posts.filter(status="written").to_dicts()
@@ -85,8 +91,8 @@ def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(tmp_path: Path) -
     assert PostsStage.find_stale(workspace, find_wanted(workspace, None, None)) == []
 
 
-def test_readers_of_a_workspace_see_the_letter(tmp_path: Path) -> None:
-    workspace = make(tmp_path)
+def test_readers_of_a_workspace_see_the_letter(letters: Workspace) -> None:
+    workspace = letters
     library = read_library(workspace)
     assert [len(post.window.window_ids) for post in library.posts] == [10, 4]
     assert library.without_post == ()

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 
 from backstory import run_pipeline
@@ -20,6 +19,7 @@ from backstory.index.snapshot.manifest import (
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.duckdb_engines import AttachedFile
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
@@ -119,12 +119,9 @@ def find_leftovers(root: Path) -> list[str]:
 
 
 def _count_views(workspace: Workspace) -> dict[str, int]:
-    with closing(duckdb.connect(workspace.tables / VIEWS_FILE, read_only=True)) as connection:
-        counts = {
-            name: connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
-            for name in TABLES
-            if name != "documents"
-        }
+    queries = (f"SELECT '{name}', count(*) FROM {name}" for name in TABLES if name != "documents")
+    with closing(AttachedFile(workspace.tables / VIEWS_FILE, read_only=True)) as file:
+        counts = dict(file.connection.execute(" UNION ALL ".join(queries)).fetchall())
     assert counts == {name: len(read_table(workspace.tables, name)) for name in counts}
     return counts
 
