@@ -63,6 +63,10 @@ class Answer(Result):
     refused: Refusal | None = Field(
         description="Why there is no answer: not_in_documents, outside, unsafe or no_index; null if there is one."
     )
+    nearest: tuple[CitedPlace, ...] = Field(
+        default=(),
+        description="Where there is no answer, the places whose words come nearest to one; they claim nothing.",
+    )
     documents: tuple[DocumentEntry, ...] = Field(
         description="For a list, the documents of the catalog that the question describes."
     )

@@ -277,6 +277,7 @@ def _describe(
         not_found=tuple(part.text for part in made.parts if not part.is_found),
         confidence=_tell_confidence(answered),
         refused=made.refused,
+        nearest=tuple(_describe_place(citation) for citation in made.nearest),
         documents=tuple(sources.entries[each.document_id] for each in shown),
         document_count=None if listed is None else len(listed),
         hits=tuple(sources.hits.values()),

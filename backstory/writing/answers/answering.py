@@ -241,7 +241,7 @@ def _answer(
         return MadeAnswer((), ()) if listed else _refuse(parts)
     made = answerer.answer(understood.question, parts, passages, kind=kind)
     if listed and made.refused == "not_in_documents":
-        return replace(made, refused=None, parts=())
+        return replace(made, refused=None, parts=(), nearest=())
     return made
 
 

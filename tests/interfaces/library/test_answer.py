@@ -66,6 +66,11 @@ def test_a_follow_up_of_a_list_is_a_list(library: Library) -> None:
 def test_what_no_document_says_is_refused(library: Library) -> None:
     answer = library.answer("who painted the harbour mural of Zanzibar?")
     assert (answer.refused, answer.claims, answer.confidence) == ("not_in_documents", (), "low")
+    near = library.answer("what does the night train to Lisbon cost per person and year?")
+    assert (near.refused, bool(near.nearest)) == ("not_in_documents", True)
+    for place in near.nearest:
+        assert library.text(place.document_id).text[place.char_start : place.char_end] == place.quote
+    assert library.answer("what does the night train to Lisbon need?").nearest == ()
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,14 @@ def test_a_follow_up_goes_on_in_the_same_conversation_which_the_history_lists(be
 
 
 def test_a_refusal_says_why_and_what_was_not_found_is_named(ben: Browser) -> None:
-    page = ask(ben, "What is the boiling point of tungsten hexafluoride?")
+    page = ask(ben, "What does the night train to Lisbon cost per person and year?")
     assert page.one("div", class_="refusal").text.strip()
     assert page.all("div", class_="claim") == []
+    # What comes nearest is no claim, and is read where it stands.
+    nearest = page.one("ol", class_="places")
+    assert nearest["aria-label"] == "Nearest passages"
+    [first, *_] = [link for link in page.all("a", class_="title") if "/citations/" in link["href"]]
+    assert " ".join(ben.get(first["href"]).one("mark").text.split()) == page.texts("blockquote")[0]
     assert ask(ben, "What is the weather today?").one("div", class_="refusal").text.strip()
 
 

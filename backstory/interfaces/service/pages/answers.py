@@ -32,7 +32,6 @@ class ShownPlace:
         document_id: Id of the document.
         start: First character of the quote in the document's text, from 0.
         end: Character after the last one.
-        page: First page; None for a document without pages.
     """
 
     number: int
@@ -43,7 +42,6 @@ class ShownPlace:
     document_id: str
     start: int
     end: int
-    page: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class ShownTurn:
         question: The question; empty if it was removed.
         answer: The answer as values for JSON; None if it was removed.
         claims: The statements of the answer.
-        places: The places that they cite, by number.
+        places: The places that they cite, by number; those that come nearest, if the answer was refused.
         feedback: What was said of it; None for nothing.
     """
 
@@ -90,6 +88,14 @@ class ShownTurn:
         return "" if refused is None else REFUSALS[refused]
 
     @property
+    def told(self) -> tuple[str, str]:
+        """What a refusal says before and after the places that come nearest; nothing after it without any."""
+        if self.answer is None:
+            return "", ""
+        text = str(self.answer["markdown"])
+        return (text.partition("\n")[0], text.rpartition("\n")[2]) if self.answer["nearest"] else (text, "")
+
+    @property
     def listed(self) -> str:
         """What an answer says of the documents that it lists, such as whether these are all; empty without a list."""
         if self.answer is None or not self.answer["documents"]:
@@ -100,7 +106,8 @@ class ShownTurn:
 def show_turn(turn: KeptTurn) -> ShownTurn:
     """Prepare a turn of a conversation for its page."""
     claims: Sequence[Mapping[str, Any]] = () if turn.answer is None else turn.answer["claims"]
-    places = _number_places(claims)
+    nearest: Sequence[Mapping[str, Any]] = () if turn.answer is None else turn.answer["nearest"]
+    places = _number_places([*(place for claim in claims for place in claim["citations"]), *nearest])
     shown = tuple(
         ShownClaim(
             claim["text"],
@@ -115,7 +122,7 @@ def show_turn(turn: KeptTurn) -> ShownTurn:
     )
 
 
-def describe_place(place: Mapping[str, Any]) -> str:
+def _describe_place(place: Mapping[str, Any]) -> str:
     """Name the pages or the lines of a place in words; empty if neither is known."""
     for noun, first, last in (
         ("page", place["page_start"], place["page_end"]),
@@ -126,23 +133,21 @@ def describe_place(place: Mapping[str, Any]) -> str:
     return ""
 
 
-def _number_places(claims: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int, int], ShownPlace]:
+def _number_places(cited: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int, int], ShownPlace]:
     """Number the cited places in the order in which they are first cited, as the text of the answer does."""
     places: dict[tuple[str, int, int], ShownPlace] = {}
-    for claim in claims:
-        for place in claim["citations"]:
-            if _key(place) not in places:
-                places[_key(place)] = ShownPlace(
-                    number=len(places) + 1,
-                    paint=name_paint(len(places)),
-                    title=place["title"],
-                    where=describe_place(place),
-                    quote=place["quote"],
-                    document_id=place["document_id"],
-                    start=place["char_start"],
-                    end=place["char_end"],
-                    page=place["page_start"],
-                )
+    for place in cited:
+        if _key(place) not in places:
+            places[_key(place)] = ShownPlace(
+                number=len(places) + 1,
+                paint=name_paint(len(places)),
+                title=place["title"],
+                where=_describe_place(place),
+                quote=place["quote"],
+                document_id=place["document_id"],
+                start=place["char_start"],
+                end=place["char_end"],
+            )
     return places
 
 
