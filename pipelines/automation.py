@@ -1,6 +1,8 @@
 """Starts runs automatically: a sensor for changed inputs, and a schedule for the latest partitions."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -9,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from assets import tags
 from backstory.base.ids import digest
+from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.run.changes import fingerprint_chats, fingerprint_documents
@@ -27,11 +30,12 @@ _OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partit
 class _Seen(BaseModel):
     """The cursor of the sensor, which Dagster stores with the requested runs.
 
-    The fields other than ``asked`` and ``runs`` only save a tick the work of the previous one.
+    The fields other than ``asked``, ``runs`` and ``synced`` only save a tick the work of the previous one.
 
     Attributes:
         asked: The reason why each partition was pending when its run was requested.
         runs: The runs that were under way; a person may have terminated some since.
+        synced: When a run was last requested because sources elsewhere were due, in seconds since 1970.
     """
 
     chats: str = ""
@@ -40,15 +44,19 @@ class _Seen(BaseModel):
     messages: dict[str, str] = Field(default_factory=dict)
     asked: dict[str, str] = Field(default_factory=dict)
     runs: list[str] = Field(default_factory=list)
+    synced: float = 0
     notes: list[str] = Field(default_factory=list)
 
 
-def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
+def make_sensor(
+    workspace: Workspace, job: AssetJob, clock: Callable[[], float] = time.time
+) -> dg.SensorDefinition:
     """Define the sensor that requests the partitions whose inputs differ from what the ledger has recorded.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
         job: The job of the requested runs.
+        clock: Gives seconds since 1970.
     """
     root = workspace.root
 
@@ -66,7 +74,9 @@ def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
         chats, posts = fingerprint_chats(opened), fingerprint_documents(opened)
         under_way = find_under_way(context.instance, opened)
         state = _hash_state(opened, chats, posts, under_way)
-        if before.state == state:
+        now = clock()
+        syncs = not under_way and _is_sync_due(opened, before, now)
+        if before.state == state and not syncs:
             return dg.SensorResult(skip_reason=" ".join(["Nothing has changed.", *before.notes]))
         messages = before.messages if before.chats == chats else hash_messages(opened)
         plan = plan_runs(
@@ -77,6 +87,7 @@ def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
             list_distinct(under_way),
             canceled=list_distinct(find_canceled(context.instance, opened, before.runs)),
         )
+        plan = replace(plan, documents=plan.documents or (syncs and not plan.ranges))
         seen = _Seen(
             chats=chats,
             posts=posts,
@@ -84,6 +95,7 @@ def make_sensor(workspace: Workspace, job: AssetJob) -> dg.SensorDefinition:
             messages=messages,
             asked=dict(plan.requested),
             runs=sorted(under_way),
+            synced=now if syncs else before.synced,
             notes=list(plan.notes),
         )
         requests = _request(opened, plan)
@@ -164,6 +176,12 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
             )
         )
     return requests
+
+
+def _is_sync_due(workspace: Workspace, before: _Seen, now: float) -> bool:
+    """Return whether a source elsewhere was neither tried nor requested for an hour."""
+    moment = find_next_sync(workspace)
+    return moment is not None and max(moment, before.synced + SYNC_SECONDS) <= now
 
 
 def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: Iterable[str]) -> str:

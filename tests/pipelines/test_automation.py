@@ -11,6 +11,8 @@ import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
+from backstory.ingest.sources.mirror import last_update
+from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.changes import join_ranges
 from backstory.pipeline.run.pending import find_outdated
@@ -18,6 +20,7 @@ from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_range
+from pipelines.automation import make_sensor
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
@@ -39,6 +42,7 @@ class Sensor:
     workspace: Workspace
     cursor: str | None = None
     told: str = ""
+    now: float | None = None
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
 
     @cached_property
@@ -55,7 +59,11 @@ class Sensor:
         """Evaluate a tick, and give the ranges that it requests; (None, None) is the documents alone."""
         definitions = self.definitions
         context = dg.build_sensor_context(self.instance, cursor=self.cursor, definitions=definitions)
-        evaluated = definitions.resolve_sensor_def("changed_files").evaluate_tick(context)
+        if self.now is None:
+            sensor = definitions.resolve_sensor_def("changed_files")
+        else:
+            sensor = make_sensor(self.workspace, dg.define_asset_job(JOB), lambda: self.now or 0)
+        evaluated = sensor.evaluate_tick(context)
         self.cursor = evaluated.cursor or self.cursor
         self.told = evaluated.skip_message or ""
         return [
@@ -111,6 +119,29 @@ def append(workspace: Workspace, line: str) -> None:
 def edit_a_post(workspace: Workspace) -> None:
     with (workspace.documents_dir / "unrelated.md").open("a", encoding="utf-8") as post:
         post.write("\nMore.\n")
+
+
+def test_the_sensor_requests_the_documents_every_hour_where_a_source_lies_elsewhere(
+    alone: Workspace, tmp_path: Path
+) -> None:
+    assert find_next_sync(alone) is None
+    far = tmp_path / "far"
+    far.mkdir()
+    (far / "far.md").write_text("# Far\n\nA page from elsewhere.\n")
+    change_settings(alone, f"{ALONE}documents: {{sources: [{{url: 'file://{far}', name: far}}]}}\n")
+    sensor = Sensor(open_workspace(alone.root), now=1e9)
+    assert sensor.tick()
+    run_pipeline(open_workspace(alone.root), ["2025-03-13", "2025-03-14", "2025-03-15"])
+    sensor.now = tried = last_update(sensor.workspace.mirrors / "far")
+    assert sensor.tick() == []
+    sensor.now = tried + SYNC_SECONDS - 1
+    assert sensor.tick() == []
+    sensor.now = tried + SYNC_SECONDS + 1
+    assert sensor.tick() == [(None, None)]
+    sensor.now += 60  # that run is not over yet, or fails before it fetches
+    assert sensor.tick() == []
+    sensor.now += SYNC_SECONDS
+    assert sensor.tick() == [(None, None)]
 
 
 def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -> None:

@@ -118,6 +118,14 @@ def read_state(folder: Path) -> MirrorState:
         return MirrorState(problem="the record of its copies was damaged; the next run fetches it again")
 
 
+def last_update(folder: Path) -> float:
+    """Return when an update of a mirror was last tried, in seconds since 1970; 0 for never."""
+    try:
+        return (folder / _STATE).stat().st_mtime  # each attempt writes the record
+    except FileNotFoundError:
+        return 0.0
+
+
 def _copy_of(file: DocumentFile) -> str:
     """Return the path of the copy that holds a file, which may be a member of it."""
     return file.path.relative_to(file.folder).as_posix()

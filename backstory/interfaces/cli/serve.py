@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -113,7 +114,7 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
     open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
-    service = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants))
+    service = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, clock=time.time))
     serve_requests(service, listening, hosts=name_hosts(number, names))
 
 

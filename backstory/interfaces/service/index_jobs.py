@@ -16,6 +16,7 @@ from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.job_store import Job, JobProgress, JobStore, JobTurn
+from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ _THREADS: Final = 2
 """Tenants that are indexed at a time, so that the first indexing of a large one holds up no other."""
 
 _SECONDS_BETWEEN_RECORDS: Final = 0.2
+_SECONDS_BETWEEN_LOOKS: Final = 60.0
 _COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "documents", "chunks", "embedded")
 
 
@@ -57,12 +59,16 @@ class IndexJobs:
     makes what is missing, it goes on where it was.
     """
 
-    def __init__(self, tenants: TenantLibraries, *, threads: int = _THREADS) -> None:
+    def __init__(
+        self, tenants: TenantLibraries, *, threads: int = _THREADS, clock: Callable[[], float] | None = None
+    ) -> None:
         """Prepare the threads; :meth:`start` starts them.
 
         Args:
             tenants: The workspaces. No other process works on jobs of them.
             threads: Tenants that are indexed at a time.
+            clock: Gives seconds since 1970, for a thread that calls :meth:`request_due` each minute; None for no such
+                thread.
         """
         self._tenants = tenants
         self._changed = threading.Condition()
@@ -74,6 +80,13 @@ class IndexJobs:
             threading.Thread(target=self._serve, name=f"index-jobs-{number}", daemon=True)
             for number in range(threads)
         ]
+        self._schedule = SyncSchedule(tenants.folder)
+        if clock is not None:
+            self._threads.append(
+                threading.Thread(
+                    target=self._keep_synced, args=[clock], name="index-jobs-schedule", daemon=True
+                )
+            )
 
     def start(self) -> None:
         """Begin to work, first on what an earlier process left."""
@@ -109,6 +122,27 @@ class IndexJobs:
         self._enqueue(tenant)
         return job
 
+    def request_due(self, now: float) -> list[str]:
+        """Request an indexing of each tenant that has a source elsewhere and did not try to fetch it for an hour.
+
+        A job that is pending or under way fetches the sources anyway, and is left alone.
+
+        Args:
+            now: Seconds since 1970.
+
+        Returns:
+            The tenants.
+        """
+        requested = []
+        for tenant in self._schedule.list_due(self._tenants.names(), now):
+            try:
+                if self.store(tenant).current() is None:
+                    self.submit(tenant, SCHEDULE)
+                    requested.append(tenant)
+            except BackstoryError as error:  # such as that the tenant was removed meanwhile
+                logger.warning("the indexing of a tenant could not be requested code=%s", error.code)
+        return requested
+
     def cancel(self, tenant: str, job_id: str) -> Job:
         """Cancel a job, which stops at its next file or step.
 
@@ -139,6 +173,15 @@ class IndexJobs:
                 with self._changed:
                     self._running.remove(tenant)
                     self._changed.notify_all()
+
+    def _keep_synced(self, clock: Callable[[], float]) -> None:
+        while not self._is_closing:
+            try:
+                self.request_due(clock())
+            except Exception:  # a thread that ended would leave all sources as they are
+                logger.exception("the sources of tenants could not be looked up")
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closing, _SECONDS_BETWEEN_LOOKS)
 
     def _next(self) -> str | None:
         """Wait for a tenant that nothing works on; None at the end."""

@@ -68,7 +68,9 @@ class Job(Result):
         "as they were when it was last requested; FAILED: see `failure`; CANCELLED: a person has cancelled it, and it "
         "stops at its next file. What was made stays, and the next job goes on from there."
     )
-    requested_by: str = Field(description="Id of the user who has requested it.")
+    requested_by: str = Field(
+        description="Id of the user who has requested it; `schedule` for the hourly sync of sources."
+    )
     requested_at: datetime = Field(description="When that was, UTC.")
     started_at: datetime | None = Field(description="When it began; null if it waits.")
     ended_at: datetime | None = Field(description="When it ended; null if it has not.")

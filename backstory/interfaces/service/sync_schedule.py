@@ -1,0 +1,56 @@
+"""Requests index jobs of tenants whose sources lie elsewhere, every hour."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import BackstoryError
+from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
+from backstory.settings.paths import WorkspacePaths
+from backstory.settings.yaml_file import read_settings
+
+logger = logging.getLogger(__name__)
+
+SCHEDULE: Final = "schedule"
+"""In place of the user who requests a job."""
+
+
+class SyncSchedule:
+    """Determines the tenants to index now. It looks at each again only when something may be due."""
+
+    def __init__(self, folder: Callable[[str], Path]) -> None:
+        """Begin without a record: every tenant is looked at first.
+
+        Args:
+            folder: Gives the workspace of a tenant.
+        """
+        self._folder = folder
+        self._next: dict[str, float] = {}
+
+    def list_due(self, tenants: Sequence[str], now: float) -> list[str]:
+        """List the tenants with a source that was not tried for an hour. Each counts as requested for an hour.
+
+        Args:
+            tenants: All tenants.
+            now: Seconds since 1970.
+        """
+        self._next = {name: self._next.get(name, 0.0) for name in tenants}
+        return [name for name in tenants if self._next[name] <= now and self._is_due(name, now)]
+
+    def _is_due(self, tenant: str, now: float) -> bool:
+        # Also where nothing is due: a source may be added later. And a job that fails early must not come each minute.
+        self._next[tenant] = now + SYNC_SECONDS
+        try:
+            folder = self._folder(tenant)
+            moment = find_next_sync(WorkspacePaths(folder, read_settings(folder / SETTINGS_FILE)))
+        except BackstoryError as error:
+            logger.warning("the sources of a tenant could not be looked up code=%s", error.code)
+            return False
+        if moment is not None and moment > now:
+            self._next[tenant] = min(moment, now + SYNC_SECONDS)
+            return False
+        return moment is not None

@@ -1,0 +1,115 @@
+"""The hourly sync of tenants whose sources lie elsewhere; time passes as a value."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.ingest.sources.mirror import last_update
+from backstory.ingest.sources.syncing import SYNC_SECONDS
+from backstory.interfaces.service.index_jobs import IndexJobs
+from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
+
+BEFORE = 1e9
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "tenants").mkdir()
+    return tmp_path / "tenants"
+
+
+@pytest.fixture
+def tenants(root: Path) -> Iterator[TenantFolders]:
+    tenants = TenantFolders(root)
+    yield tenants
+    tenants.close()
+
+
+@pytest.fixture
+def jobs(tenants: TenantFolders) -> Iterator[IndexJobs]:
+    jobs = IndexJobs(tenants)
+    yield jobs
+    jobs.close()
+
+
+def write_far(root: Path, name: str) -> tuple[Path, Path]:
+    """Write a tenant with a source elsewhere, and return the page in it and the mirror."""
+    far = root.parent / f"far-{name}"
+    far.mkdir()
+    page = far / "far.md"
+    page.write_text("# Far\n\nA page from elsewhere.\n")
+    folder = write_tenant(root, name)
+    source = f"{{url: 'file://{far}', name: far}}"
+    settings = SETTINGS.replace("{folder: posts}", f"{{folder: posts, sources: [{source}]}}")
+    (folder / "backstory.yaml").write_text(settings)
+    return page, folder / ".backstory" / "mirrors" / "far"
+
+
+def test_a_source_elsewhere_is_fetched_every_hour(root: Path, jobs: IndexJobs) -> None:
+    page, mirror = write_far(root, "acme")
+    write_tenant(root, "beta")
+    jobs.start()
+    assert jobs.request_due(BEFORE) == ["acme"]
+    jobs.wait("acme")
+    [job], _ = jobs.store("acme").list_jobs(10)
+    assert (job.state, job.requested_by, job.counts["indexed"]) == ("COMPLETED", "schedule", 7)
+    page.write_text("# Far\n\nA later page from elsewhere, about a lamp.\n")
+    tried = last_update(mirror)
+    for moment in (tried, tried + SYNC_SECONDS - 1):
+        assert jobs.request_due(moment) == []
+    assert jobs.request_due(tried + SYNC_SECONDS) == ["acme"]
+    jobs.wait("acme")
+    [job, _], _ = jobs.store("acme").list_jobs(10)
+    assert (job.state, job.counts["indexed"], job.counts["unchanged"]) == ("COMPLETED", 1, 6)
+    assert jobs.store("beta").list_jobs(10) == ([], 0)
+
+
+def test_a_fetch_by_another_job_puts_the_next_one_off(root: Path, jobs: IndexJobs) -> None:
+    _, mirror = write_far(root, "acme")
+    jobs.start()
+    jobs.submit("acme", "user-1")
+    jobs.wait("acme")
+    assert jobs.request_due(last_update(mirror) + 60) == []
+    assert jobs.request_due(last_update(mirror) + SYNC_SECONDS) == ["acme"]
+
+
+def test_an_active_job_is_left_alone_and_one_that_fetches_nothing_comes_again_after_an_hour(
+    root: Path, jobs: IndexJobs
+) -> None:
+    write_far(root, "acme")
+    assert jobs.request_due(BEFORE) == ["acme"]
+    [job], _ = jobs.store("acme").list_jobs(10)
+    assert jobs.request_due(BEFORE + SYNC_SECONDS) == []
+    assert jobs.store("acme").list_jobs(10) == ([job], 1)
+    jobs.cancel("acme", job.job_id)
+    assert jobs.request_due(BEFORE + SYNC_SECONDS + 60) == []
+    assert jobs.request_due(BEFORE + 2 * SYNC_SECONDS) == ["acme"]
+
+
+def test_a_tenant_whose_settings_are_invalid_holds_up_no_other(root: Path, jobs: IndexJobs) -> None:
+    write_far(root, "acme")
+    write_far(root, "beta")
+    (root / "acme" / "backstory.yaml").write_text("nonsense: 1\n")
+    assert jobs.request_due(BEFORE) == ["beta"]
+    shutil.rmtree(root / "beta")
+    assert jobs.request_due(BEFORE + SYNC_SECONDS) == []
+
+
+def test_a_thread_looks_by_the_clock(root: Path, tenants: TenantFolders) -> None:
+    write_far(root, "acme")
+    asked = threading.Event()
+
+    def clock() -> float:
+        asked.set()
+        return BEFORE
+
+    jobs = IndexJobs(tenants, threads=0, clock=clock)
+    jobs.start()
+    assert asked.wait(60)
+    jobs.close()
+    job = jobs.store("acme").current()
+    assert job is not None
+    assert job.requested_by == "schedule"
