@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _OPEN_FILES: Final = 10_240
 """Files that the service may have open: an open tenant has ten, and a request a few. More is too much for macOS."""
+
+_FOR_ALL: Final = ("root", "key_file")
+"""Options that may stand before a command of administration as well as after it."""
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8766
@@ -77,15 +80,37 @@ def run_service(
 ) -> None:
     """Serve documents to many users over HTTP, a workspace for each tenant, or administer tenants and users.
 
-    SIGTERM and Ctrl-C end it: answers under way get 20 seconds, and index jobs go on after the next start.
+    SIGTERM and Ctrl-C end it within 30 seconds: answers under way get 20, and index jobs go on after the next start.
 
-    Exit codes: 1 a key or the file of accounts cannot be used; 2 bad usage; else that of the signal.
+    Exit codes: 1 a key or the file of accounts cannot be used; 2 bad usage; 143 work was cut short at the end; else that
+    of the signal.
     """
     if context.invoked_subcommand is not None:
+        context.default_map = _pass_on(context, root, key_file)
         return
     if root is None:
         raise typer.BadParameter("name the folder of the service", param_hint="--root")
     serve_folder(open_folder(root, key_file, megabytes=memory), host, port, allow_host or ())
+
+
+def _pass_on(context: typer.Context, root: Path | None, key_file: Path | None) -> dict[str, Any]:
+    """Make what was said before a command of administration its default, as if it had been said after it.
+
+    Raises:
+        typer.BadParameter: Something was said that only serving takes, and that would have no effect.
+    """
+    given = {name: value for name, value in (("root", root), ("key_file", key_file)) if value is not None}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in _FOR_ALL and source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"{context.invoked_subcommand} takes no such option", param_hint=option)
+    commands = getattr(context.command, "commands", {})
+    return {
+        name: dict.fromkeys(command.commands, given) if hasattr(command, "commands") else given
+        for name, command in commands.items()
+    }
 
 
 def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[str] = ()) -> None:
