@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from backstory.base.errors import InputError
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.names import resolve_path
 from backstory.pipeline.workspace import Workspace
+
+_SHOWN: Final = 200
 
 
 def list_readable(workspace: Workspace) -> list[Path]:
@@ -39,13 +42,14 @@ def require_inside(path: str | Path, roots: Sequence[Path], base: Path) -> Path:
         base: Folder of the workspace.
 
     Raises:
-        InputError: It lies outside of all roots, or no path can be so written; the message lists the roots.
+        InputError: It lies outside of all roots, or no path can be so written; the message lists the roots, and
+            repeats the path as it was given, since where it leads tells of the machine.
     """
     found = resolve_path(path, base)
     resolved = list(dict.fromkeys(root.resolve() for root in roots))
     if not any(found.is_relative_to(root) for root in resolved):
         raise InputError(
-            f"{found} lies outside of the roots {', '.join(map(str, resolved))}; name a path in one of them, or "
-            "have its folder added to the setting agents.roots"
+            f"{str(path)[:_SHOWN]!r} lies outside of the roots {', '.join(map(str, resolved))}; name a path in one "
+            "of them, or have its folder added to the setting agents.roots"
         )
     return found

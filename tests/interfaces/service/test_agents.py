@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import httpx2
@@ -67,6 +68,23 @@ def test_an_editor_can_read_and_write_no_file_outside_of_the_tenant(served_once:
                     "dump_document", {"document": "night-train.md", "output_path": path}
                 )
                 assert dumped.is_error, path
+
+    anyio.run(run)
+
+
+def test_a_path_that_is_refused_does_not_tell_where_it_leads(served_once: Running) -> None:
+    async def run() -> None:
+        async with connect(served_once, "dora", "garden") as client:
+            for path in ("~", "../workshop/posts", "/proc/self/cwd"):
+                for name, argument in (
+                    ("index_document", "file_path"),
+                    ("index_directory", "directory_path"),
+                ):
+                    told = str(await client.call_tool(name, {argument: path}))
+                    assert path in told
+                    for place in (Path.home(), Path.cwd(), served_once.service.root):
+                        assert f"{place}/" not in told
+                        assert f"{place} " not in told
 
     anyio.run(run)
 
