@@ -22,6 +22,7 @@ def serve_app(
     *,
     on_stop: Callable[[], None] | None = None,
     answer_seconds: int | None = None,
+    connections: int | None = None,
 ) -> None:
     """Serve until the process is told to end.
 
@@ -30,8 +31,9 @@ def serve_app(
         listening: An open socket, which is closed at the end.
         on_stop: As for :func:`make_server`.
         answer_seconds: As for :func:`make_server`.
+        connections: As for :func:`make_server`.
     """
-    server = make_server(app, on_stop=on_stop, answer_seconds=answer_seconds)
+    server = make_server(app, on_stop=on_stop, answer_seconds=answer_seconds, connections=connections)
     with listening:
         anyio.run(lambda: server.serve(sockets=[listening]))
 
@@ -42,6 +44,7 @@ def make_server(
     request_seconds: float = REQUEST_SECONDS,
     on_stop: Callable[[], None] | None = None,
     answer_seconds: int | None = None,
+    connections: int | None = None,
 ) -> uvicorn.Server:
     """Make a server that ends a connection which has not sent whole headers in time, however it spreads their bytes.
 
@@ -54,6 +57,7 @@ def make_server(
         on_stop: Called in the event loop when the process was told to end, before answers that are under way are
             waited for.
         answer_seconds: Longest time for which these are waited for; None for any time.
+        connections: Open connections from which on a request is answered with 503; None for any number.
     """
     config = uvicorn.Config(
         app,
@@ -62,6 +66,7 @@ def make_server(
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=answer_seconds,
+        limit_concurrency=connections,
     )
     return _Server(config, on_stop)
 

@@ -67,7 +67,12 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
         middleware=[
             Middleware(Measured, metrics=metrics),
             Middleware(KnownHosts, hosts=hosts),
-            Middleware(BodyLimit, choose=choose_limit),
+            Middleware(
+                BodyLimit,
+                choose=choose_limit,
+                seconds=limits.body_seconds,
+                per_second=limits.body_bytes_per_second,
+            ),
         ],
     )
     app.state.service = service

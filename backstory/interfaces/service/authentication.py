@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
+from starlette.requests import HTTPConnection
 
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.failures import RefusedError
@@ -17,6 +18,7 @@ from backstory.interfaces.service.service import Service
 TENANT_HEADER: Final = "X-Backstory-Tenant"
 TENANT_PARAMETER: Final = "tenant"
 _BEARER: Final = "bearer"
+_NETWORK_GROUPS: Final = 4
 DESCRIBED: Final = (
     Security(HTTPBearer(auto_error=False, description="A token of `backstory serve token add`.")),
     Security(
@@ -52,24 +54,48 @@ def get_service(request: Request) -> Service:
     return service
 
 
-def authenticate(service: Service, authorization: str) -> Caller:
+def authenticate(service: Service, connection: HTTPConnection) -> Caller:
     """Find whose token a request bears, and count the request.
 
     Args:
         service: The service.
-        authorization: The header of that name.
+        connection: The request.
 
     Raises:
-        RefusedError: There is no such token (401), or it has sent too many requests (429).
+        RefusedError: There is no such token (401), or it, or those without one at this address, have sent too many
+            requests (429).
     """
-    scheme, _, token = authorization.partition(" ")
+    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     caller = service.accounts.authenticate(token.strip()) if scheme.lower() == _BEARER else None
     if caller is None:
+        service.count_failure(_find_address(connection))
         raise RefusedError(
             "send a valid token as `Authorization: Bearer TOKEN`", status=401, code="unauthorized"
         )
     service.require_rate(caller.token_id)
     return caller
+
+
+def sign_in(request: Request, token: str) -> str | None:
+    """Begin the session of a browser, and count the request.
+
+    Args:
+        request: The request.
+        token: What a person has signed in with.
+
+    Returns:
+        What the browser sends from then on; None if no valid token is equal.
+
+    Raises:
+        RefusedError: The token, or those without one at this address, have sent too many requests.
+    """
+    service = get_service(request)
+    caller = service.accounts.authenticate(token)
+    if caller is None:
+        service.count_failure(_find_address(request))
+        return None
+    service.require_rate(caller.token_id)
+    return service.accounts.open_session(token)
 
 
 def enter(caller: Caller, tenant: str | None, wanted: Role) -> Access:
@@ -127,13 +153,25 @@ def enter_as_owner(request: Request) -> Access:
 
 def enter_as_anyone(request: Request) -> Caller:
     """Let any user in, for what belongs to no tenant."""
-    return authenticate(get_service(request), request.headers.get("authorization", ""))
+    return authenticate(get_service(request), request)
 
 
 def _enter(request: Request, wanted: Role) -> Access:
     caller = enter_as_anyone(request)
-    tenant = request.headers.get(TENANT_HEADER) or request.query_params.get(TENANT_PARAMETER)
-    return enter(caller, tenant, wanted)
+    named = {*request.headers.getlist(TENANT_HEADER), *request.query_params.getlist(TENANT_PARAMETER)} - {""}
+    if len(named) > 1:
+        raise RefusedError(
+            f"the request names two tenants; name one, in the header {TENANT_HEADER} or as `{TENANT_PARAMETER}`",
+            status=400,
+            code="several_tenants",
+        )
+    return enter(caller, named.pop() if named else None, wanted)
+
+
+def _find_address(connection: HTTPConnection) -> str:
+    """Return the address that a request comes from; of IPv6 the network, all of which one sender may have."""
+    host = "" if connection.client is None else connection.client.host
+    return ":".join(host.split(":")[:_NETWORK_GROUPS]) if ":" in host else host
 
 
 Reader = Annotated[Access, Depends(enter_as_reader)]

@@ -43,7 +43,7 @@ class Question(BaseModel):
 
     question: str = Field(min_length=1, description="The question.")
     conversation_id: str | None = Field(
-        default=None, description="The conversation that it goes on; null begins one."
+        default=None, max_length=64, description="The conversation that it goes on; null begins one."
     )
     filters: DocumentFilters | None = Field(default=None, description="Which documents may be read.")
     as_of: Annotated[datetime | None, Field(description="Later documents are hidden; with a time zone.")] = (

@@ -57,6 +57,7 @@ _STATUS_OF_CODES: Final[Mapping[str, int]] = {
 _CODES_OF_STATUS: Final[Mapping[int, str]] = {
     404: "not_found",
     405: "method_not_allowed",
+    408: "too_slow",
     413: "too_large",
 }
 

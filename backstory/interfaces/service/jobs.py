@@ -12,6 +12,7 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_store import Job
 
 _MOST_JOBS: Final = 200
+_MOST_OFFSET: Final = 1_000_000
 
 
 class JobList(Result):
@@ -41,7 +42,7 @@ def make_jobs_router(jobs: IndexJobs, admit: Admit) -> APIRouter:
     def list_jobs(
         access: reader,
         limit: Annotated[int, Query(ge=1, le=_MOST_JOBS)] = 20,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
     ) -> JobList:
         """List the jobs, the latest first."""
         found, count = jobs.store(access.tenant).list_jobs(limit, offset)

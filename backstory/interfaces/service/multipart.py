@@ -44,9 +44,11 @@ async def read_form(request: Request) -> FormData:
     )
     try:
         return await parser.parse()
-    except MultiPartException as error:
+    except (MultiPartException, UnicodeError) as error:
+        # A form may name its encoding, and what its names hold may be none of it.
+        reason = error.message if isinstance(error, MultiPartException) else "its names are no text"
         raise InputError(
-            f"the form cannot be read ({error.message}); at most {MOST_FILES} files are sent at once",
+            f"the form cannot be read ({reason}); at most {MOST_FILES} files are sent at once",
             code="bad_form",
         ) from error
 

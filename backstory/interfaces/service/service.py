@@ -31,6 +31,10 @@ class ServiceLimits:
     Attributes:
         requests_per_minute: Requests that a token may send per minute for long.
         requests_at_once: Requests that it may send at once after a pause.
+        failures_per_minute: Requests without a valid token that an address may send per minute for long.
+        failures_at_once: Requests without one that it may send at once after a pause.
+        body_seconds: Longest time for which a body may keep the service waiting, beside that of its bytes.
+        body_bytes_per_second: Bytes of a body that must come in each further second of waiting.
         body_bytes: Most bytes of a body that is no upload.
         upload_bytes: Most bytes of the body of an upload.
         workers: Questions and searches that are worked on at a time.
@@ -41,6 +45,10 @@ class ServiceLimits:
 
     requests_per_minute: int = 240
     requests_at_once: int = 60
+    failures_per_minute: int = 60
+    failures_at_once: int = 60
+    body_seconds: float = 20.0
+    body_bytes_per_second: int = 8_192
     body_bytes: int = _MEGABYTE
     upload_bytes: int = 256 * _MEGABYTE
     workers: int = 4
@@ -69,11 +77,13 @@ class Service:
     clock: Callable[[], float] = time.time
     stopping: anyio.Event = field(default_factory=anyio.Event)
     _rates: RequestRates = field(init=False)
+    _failures: RequestRates = field(init=False)
     _workers: anyio.CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.limits
         self._rates = RequestRates(limits.requests_per_minute, limits.requests_at_once, time.monotonic)
+        self._failures = RequestRates(limits.failures_per_minute, limits.failures_at_once, time.monotonic)
         self._workers = anyio.CapacityLimiter(limits.workers)
 
     @property
@@ -103,6 +113,23 @@ class Service:
                 "too many requests of this token; send the next one later",
                 status=429,
                 code="too_many_requests",
+                retry_after=wait,
+            )
+
+    def count_failure(self, address: str) -> None:
+        """Take one request without a valid token of an address.
+
+        A valid token is let in whatever others have sent from its address, which may be that of a proxy.
+
+        Raises:
+            RefusedError: The address has sent too many; the error says when it may send the next one.
+        """
+        wait = self._failures.take(address)
+        if wait:
+            raise RefusedError(
+                "too many requests without a valid token; send the next one later",
+                status=429,
+                code="too_many_failures",
                 retry_after=wait,
             )
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import socket
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,8 +15,15 @@ from backstory.interfaces.service.app import make_app
 from backstory.interfaces.service.limits import LOOPBACK_NAMES
 from backstory.interfaces.service.service import Service
 
-_ANSWER_SECONDS: Final = 20
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 20
 """Longest time for which answers that are under way are waited for at the end."""
+END_SECONDS: Final = 10
+"""Longest time that the end may take after that, such as for the call of a model that nothing can cut short."""
+
+_CONNECTIONS: Final = 1_000
+"""Open connections from which on requests are refused, so that there are files left for those that are answered."""
 
 
 def name_hosts(port: int, names: Sequence[str] = ()) -> list[str]:
@@ -25,17 +36,45 @@ def name_hosts(port: int, names: Sequence[str] = ()) -> list[str]:
     return [*(f"{name}:{port}" for name in LOOPBACK_NAMES), *names]
 
 
-def serve(service: Service, listening: socket.socket, *, hosts: Sequence[str]) -> None:
+def serve(
+    service: Service,
+    listening: socket.socket,
+    *,
+    hosts: Sequence[str],
+    answer_seconds: int = ANSWER_SECONDS,
+    end_seconds: int = END_SECONDS,
+) -> None:
     """Serve until the process is told to end. Streams then end with an error, and index jobs stay resumable.
+
+    The process does not outlive the time that it is given. Nothing is lost by that: every file is written in whole, and
+    an index job that was cut short begins again at the next start.
 
     Args:
         service: The service, which is closed at the end.
         listening: An open socket, which is closed at the end.
         hosts: Hosts as clients name them; see :func:`name_hosts`.
+        answer_seconds: Longest time for which answers that are under way are waited for at the end.
+        end_seconds: Longest time that the end may take after that.
     """
+
+    def stop() -> None:
+        service.stopping.set()
+        last = threading.Timer(answer_seconds + end_seconds, _leave)
+        last.daemon = True
+        last.start()
+
     serve_app(
         make_app(service, hosts=hosts),
         listening,
-        on_stop=service.stopping.set,
-        answer_seconds=_ANSWER_SECONDS,
+        on_stop=stop,
+        answer_seconds=answer_seconds,
+        connections=_CONNECTIONS,
     )
+
+
+def _leave() -> None:
+    """End the process whatever its threads do."""
+    logger.error(
+        "the end came before that of all work, such as the call of a model; index jobs begin again later"
+    )
+    os._exit(128 + signal.SIGTERM)

@@ -13,7 +13,7 @@ from typing import Final
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
@@ -64,7 +64,7 @@ class TenantServers:
         Raises:
             RefusedError: See :func:`authenticate` and :func:`enter`.
         """
-        caller = authenticate(self._service, Headers(scope=scope).get("authorization", ""))
+        caller = authenticate(self._service, HTTPConnection(scope))
         name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
         if not name:
             raise refuse_tenant()

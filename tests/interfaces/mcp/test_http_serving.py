@@ -120,3 +120,29 @@ def test_a_body_may_take_longer_than_headers(client: socket.socket) -> None:
     assert is_quiet(client, LONGER)
     client.sendall(b"x" * 10)
     assert read_answer(client).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_beyond_the_number_of_connections_is_refused() -> None:
+    server = make_server(ignore_lifespan, connections=3)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+    address = listening.getsockname()
+    request = REQUEST.replace(b"/stream", b"/")
+    try:
+        with socket.create_connection(address, timeout=30) as first:
+            first.sendall(request)
+            assert first.recv(100).startswith(b"HTTP/1.1 200 ")
+            with (
+                socket.create_connection(address, timeout=30),
+                socket.create_connection(address, timeout=30) as third,
+            ):
+                third.sendall(request)
+                assert third.recv(100).startswith(b"HTTP/1.1 503 ")
+        with socket.create_connection(address, timeout=30) as later:
+            later.sendall(request)
+            assert later.recv(100).startswith(b"HTTP/1.1 200 ")
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

@@ -16,7 +16,9 @@ __all__ = ["indexed_once"]
 @pytest.fixture(scope="session")
 def served_once(indexed_once: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("service")
-    limits = ServiceLimits(requests_per_minute=100_000, requests_at_once=10_000, body_bytes=100_000)
+    limits = ServiceLimits(
+        requests_per_minute=100_000, requests_at_once=10_000, failures_at_once=10_000, body_bytes=100_000
+    )
     service, tokens = write_service(root, indexed_once.workspace.root, limits)
     with running(service, tokens) as started:
         yield started

@@ -103,6 +103,21 @@ def test_the_only_tenant_of_a_user_need_not_be_named(served_once: Running) -> No
         assert several.get("/api/conversations", params={"tenant": "garden"}).status_code == 200
 
 
+def test_a_request_that_names_two_tenants_is_refused(served_once: Running) -> None:
+    with served_once.client("dora") as client:
+        for headers, query in (
+            ([("X-Backstory-Tenant", "garden")], {"tenant": "workshop"}),
+            ([("X-Backstory-Tenant", "garden"), ("X-Backstory-Tenant", "workshop")], {}),
+            ([], {"tenant": ["garden", "workshop"]}),
+        ):
+            asked = client.get("/api/conversations", headers=headers, params=query)
+            assert (asked.status_code, asked.json()["error"]["code"]) == (400, "several_tenants")
+        both = client.get(
+            "/api/conversations", headers={"X-Backstory-Tenant": "garden"}, params={"tenant": "garden"}
+        )
+        assert both.status_code == 200
+
+
 def test_roles_that_are_too_low_are_told_so(served_once: Running) -> None:
     for user, tenant, status in (("ada", None, 200), ("ben", None, 403), ("dora", "garden", 403)):
         with served_once.client(user, tenant) as client:

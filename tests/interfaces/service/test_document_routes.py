@@ -148,6 +148,16 @@ def test_files_that_would_not_be_read_are_refused(editor: httpx2.Client) -> None
     )
 
 
+@pytest.mark.parametrize("charset", ["punycode", "idna", "zlib", "utf-16", "absent"])
+def test_a_form_in_any_encoding_is_no_fault(charset: str, editor: httpx2.Client, folder: Path) -> None:
+    before = list_files(folder)
+    head = b'--xx\r\nContent-Disposition: form-data; name="files"; filename="+2AA-.exe"\r\n\r\n'
+    form = {"Content-Type": f"multipart/form-data; boundary=xx; charset={charset}"}
+    refused = editor.post("/api/documents", content=head + b"x\r\n--xx--\r\n", headers=form)
+    assert refused.status_code == 400
+    assert list_files(folder) == before
+
+
 def test_names_that_look_the_same_do_not_stand_side_by_side(editor: httpx2.Client, folder: Path) -> None:
     composed = "r\u00e9sum\u00e9.md"
     decomposed = unicodedata.normalize("NFD", composed)

@@ -108,7 +108,14 @@ def test_a_body_that_is_no_question_is_refused(served_once: Running, body: bytes
 
 @pytest.fixture
 def strict(indexed_once: Library, service_root: Path) -> Iterator[Running]:
-    limits = ServiceLimits(requests_per_minute=1, requests_at_once=3)
+    limits = ServiceLimits(
+        requests_per_minute=1,
+        requests_at_once=3,
+        failures_per_minute=1,
+        failures_at_once=2,
+        body_seconds=0.4,
+        body_bytes_per_second=1_000_000,
+    )
     service, tokens = write_service(service_root, indexed_once.workspace.root, limits)
     with running(service, tokens, request_seconds=0.3) as started:
         yield started
@@ -128,6 +135,63 @@ def test_headers_that_do_not_come_end_the_connection(strict: Running) -> None:
     with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
         assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/chat/stream", "/mcp/garden"])
+def test_a_body_that_does_not_come_is_refused(strict: Running, path: str) -> None:
+    head = "Content-Length: 100"
+    status, read = send(strict, write_request(strict, path, head, b"{"))
+    assert (status, b"slowly" in read) == (408, True)
+
+
+def test_a_body_that_drips_is_refused(strict: Running) -> None:
+    request = write_request(strict, "/api/search", "Content-Length: 1000", b"{")
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as connection:
+        connection.sendall(request)
+        connection.settimeout(0.05)
+        for _ in range(600):
+            try:
+                read = connection.recv(65536)
+                break
+            except TimeoutError:
+                connection.sendall(b" ")
+        else:
+            pytest.fail("every byte was waited for")
+    assert read.startswith(b"HTTP/1.1 408 ")
+
+
+def test_an_answer_may_take_longer_than_its_body(strict: Running) -> None:
+    # A stream waits for the end of its client all the time.
+    with strict.client("ben") as client:
+        asked = client.post("/api/chat/stream", json={"question": QUESTION})
+    assert "event: done" in asked.text
+
+
+def test_failures_of_an_address_are_counted_and_valid_tokens_let_in(strict: Running) -> None:
+    with strict.client() as nobody, strict.client("ben") as ben:
+        wrong = {"Authorization": "Bearer bst_guessed"}
+        calls = [("GET", "/api/conversations"), ("POST", "/mcp/garden"), ("GET", "/api/jobs")]
+        answers = [nobody.request(method, path, headers=wrong) for method, path in calls]
+        assert [answer.status_code for answer in answers] == [401, 401, 429]
+        assert answers[-1].json()["error"]["code"] == "too_many_failures"
+        assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+        assert ben.get("/api/conversations").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/jobs?offset=99999999999999999999", b""),
+        ("/api/chat/message", b'{"question": "And then?", "conversation_id": "\\ud800"}'),
+        ("/api/chat/stream", b'{"question": "And then?", "conversation_id": "\\ud800"}'),
+    ],
+)
+def test_values_that_nothing_can_have_are_no_fault(served_once: Running, path: str, body: bytes) -> None:
+    with served_once.client("ben") as client:
+        method = "POST" if body else "GET"
+        headers = {"Content-Type": "application/json"}
+        refused = client.request(method, path, content=body, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "input")
 
 
 def test_requests_are_gained_back_with_time() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -34,18 +34,24 @@ parts = open_service_folder(root, root.with_name("service.key"))
 listening = open_socket(0)
 port = listening.getsockname()[1]
 print(port, flush=True)
-serve(Service(parts.accounts, parts.tenants, IndexJobs(parts.tenants)), listening, hosts=name_hosts(port))
+seconds = {name: int(value) for name, value in zip(("answer_seconds", "end_seconds"), sys.argv[2:])}
+service = Service(parts.accounts, parts.tenants, IndexJobs(parts.tenants))
+serve(service, listening, hosts=name_hosts(port), **seconds)
 """
 MODEL = """\
 services: {{mine: {{kind: openai, base_url: '{url}', max_attempts: 1, requests_per_minute: 1000}}}}
 answers: {{provider: mine, model: tiny}}
 """
+EMBEDDING = """\
+services: {{mine: {{kind: openai, base_url: '{url}', max_attempts: 1, requests_per_minute: 1000}}}}
+embedding: {{provider: mine, model: tiny}}
+"""
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(root: Path, *seconds: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Serve in a process, and yield it with its address."""
-    command = [sys.executable, "-c", PROGRAM, str(root)]
+    command = [sys.executable, "-c", PROGRAM, str(root), *seconds]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     assert process.stdout is not None
     try:
@@ -106,3 +112,44 @@ def test_the_end_of_a_process_ends_streams_and_leaves_jobs(
     with service.tenants.entering("garden") as library:
         assert library.documents().count == 206
     service.tenants.close()
+
+
+@pytest.mark.parametrize(("told", "work"), [(signal.SIGINT, "question"), (signal.SIGTERM, "job")])
+def test_a_model_that_never_answers_does_not_hold_the_process(
+    indexed_once: Library,
+    service_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    told: signal.Signals,
+    work: str,
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    service, tokens = write_service(service_root, indexed_once.workspace.root, ServiceLimits())
+    garden = service.tenants.folder("garden")
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def answer(_: ChatRequest) -> ChatReply | None:
+        is_asked.set()
+        may_answer.wait(120)
+        return None
+
+    def ask() -> None:
+        headers = {"Authorization": f"Bearer {tokens['dora']}", "X-Backstory-Tenant": "garden"}
+        with httpx2.Client(headers=headers, timeout=120) as client, suppress(httpx2.TransportError):
+            if work == "job":
+                client.post(f"{address}/api/index")
+            else:
+                client.post(f"{address}/api/chat/message", json={"question": QUESTION})
+
+    with run_chat_server() as chat:
+        chat.always = answer
+        settings = garden / "backstory.yaml"
+        used = f"embedding: {{{{provider: hashing}}}}\n{MODEL}" if work == "question" else EMBEDDING
+        settings.write_text(used.format(url=chat.url), "utf-8")
+        with serving(service_root, "1", "1") as (process, address):
+            asking = threading.Thread(target=ask)
+            asking.start()
+            assert is_asked.wait(60)
+            process.send_signal(told)
+            assert process.wait(30) in (-told, 128 + signal.SIGTERM)
+            may_answer.set()
+            asking.join()
