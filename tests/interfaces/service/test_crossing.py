@@ -1,0 +1,202 @@
+"""Nobody crosses from one tenant into another: random calls over every route find no marker and write nothing there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backstory.interfaces.service.app import make_app
+from backstory.interfaces.service.pages.visits import SESSION_COOKIE
+from tests.interfaces.service.crossing_calls import MCP_HEADERS, TOOLS, Call, Caller
+from tests.interfaces.service.planted import TENANTS, Planted, list_users, planting
+from tests.interfaces.service.route_table import NEEDED, PUBLIC, list_routes
+from tests.long_tests import LONG_TESTS
+
+CALLS = 6_000 if LONG_TESTS else 400
+SEED = 20_261_125
+
+_OPENING = (
+    "open",
+    "os.listdir",
+    "os.scandir",
+    "os.mkdir",
+    "os.remove",
+    "os.rename",
+    "os.link",
+    "sqlite3.connect",
+)
+_watching: list[list[str]] = []
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watching and event in _OPENING:
+        _watching[-1] += [str(each) for each in arguments if isinstance(each, str | Path)]
+
+
+@contextmanager
+def watching() -> Iterator[list[str]]:
+    """Yield the paths of files and folders that this process opens meanwhile."""
+    opened: list[str] = []
+    _watching.append(opened)
+    try:
+        yield opened
+    finally:
+        _watching.remove(opened)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+    sys.addaudithook(_note)
+    with planting(tmp_path_factory.mktemp("crossing") / "service") as planted:
+        yield planted
+
+
+@pytest.fixture
+def caller(planted: Planted) -> Iterator[Caller]:
+    caller = Caller(planted, SEED)
+    yield caller
+    caller.connection.close()
+
+
+def hash_files(folder: Path) -> dict[str, str]:
+    """Hash every file of a folder."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def list_entered(planted: Planted, opened: list[str]) -> set[str]:
+    """List the tenants in whose folders something was opened."""
+    place = f"{planted.served.service.root}/tenants/"
+    return {path.removeprefix(place).partition("/")[0] for path in opened if path.startswith(place)}
+
+
+def find_leaks(planted: Planted, call: Call, content: bytes) -> list[str]:
+    """List what an answer must not hold; what the caller has sent does not count."""
+    found = planted.find_markers(content)
+    leaks = [
+        f"{marker.kind} of {marker.tenant}"
+        for word, marker in found.items()
+        if word not in call.sent and not planted.may_see(marker, call.user, call.tenant)
+    ]
+    leaks += [f"secret {each[:12]}" for each in planted.secrets if each.encode() in content]
+    root = str(planted.served.service.root)
+    if root.encode() in content and root not in repr(call):
+        leaks.append("the place of the service")
+    return leaks
+
+
+def test_markers_are_seen_by_those_who_may(planted: Planted) -> None:
+    # So a marker that nobody else has seen was there to be seen.
+    for tenant in TENANTS:
+        user = list_users(planted, tenant, "owner")[0]
+        [conversation] = planted.ids["conversation", tenant][1:]
+        paths = ["documents", "conversations", f"conversations/{conversation}", "jobs", "feedback/export"]
+        with planted.served.client(user, tenant) as client:
+            seen = b"".join(client.get(f"/api/{path}").raise_for_status().content for path in paths)
+            seen += client.post("/api/search", json={"query": "the night train to Lisbon"}).content
+            client.headers["Cookie"] = f"{SESSION_COOKIE}={planted.sessions[user]}"
+            seen += client.get(f"/tenants/{tenant}").raise_for_status().content
+        markers = planted.find_markers(seen).values()
+        kinds = {"text", "title", "tag", "file", "job", "question", "feedback", "user"}
+        assert {marker.kind for marker in markers} == kinds
+        assert all(planted.may_see(marker, user, tenant) for marker in markers)
+
+
+def test_no_call_crosses_into_another_tenant(
+    planted: Planted, caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    root = planted.served.service.root
+    routes = list_routes(make_app(planted.served.service, hosts=[]))
+    assert len(routes) > 40
+    folders = {tenant: root / "tenants" / tenant for tenant in TENANTS}
+    faults: list[tuple[str, str]] = []
+    answered: set[str] = set()
+    for number in range(CALLS):
+        call = caller.make(routes[number % len(routes)])
+        foreign = [tenant for tenant in TENANTS if tenant != call.tenant]
+        before = {tenant: hash_files(folders[tenant]) for tenant in foreign}
+        with watching() as opened:
+            status, content = caller.send(call)
+        described = f"{number}: {call.route} {call.path} {status}"
+        wrong = find_leaks(planted, call, content)
+        wrong += [f"changed {tenant}" for tenant in foreign if hash_files(folders[tenant]) != before[tenant]]
+        wrong += [f"opened {tenant}" for tenant in list_entered(planted, opened) - {call.tenant}]
+        if status >= 500:
+            wrong.append("a fault")
+        if status < 300 and call.route not in PUBLIC | {"GET /"}:
+            answered.add(call.route)
+            if not planted.includes(call.user, call.tenant, NEEDED.get(call.route, "reader")):
+                wrong.append("let in")
+        faults += [(described, each) for each in wrong]
+        if call.route == "POST /sign-out":
+            for user in planted.roles:
+                if planted.served.service.accounts.find_session(planted.sessions[user]) is None:
+                    planted.open_session(user)
+    assert faults == []
+    assert {path.name for path in root.iterdir()} <= {
+        "service.db",
+        "service.db-wal",
+        "service.db-shm",
+        "tenants",
+    }
+    assert {path.name for path in (root / "tenants").iterdir()} == set(TENANTS)
+    # The service keeps no log of accesses, but pytest listens to it.
+    kept = [record for record in caplog.records if record.name != "uvicorn.access"]
+    logged = "\n".join(map(caplog.handler.format, kept)).encode()
+    assert [secret for secret in planted.secrets if secret.encode() in logged] == []
+    assert planted.find_markers(logged) == {}
+    if LONG_TESTS:
+        unanswered = {route for route in routes if route not in answered | PUBLIC}
+        assert unanswered == set()
+
+
+def test_what_is_stored_holds_no_secret(planted: Planted) -> None:
+    root = planted.served.service.root
+    held = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.is_file() and any(secret.encode() in path.read_bytes() for secret in planted.secrets)
+    ]
+    assert held == []
+    assert sum(len(secret) for secret in planted.secrets) > 0
+
+
+def test_every_tool_of_agents_is_called(planted: Planted) -> None:
+    user = list_users(planted, "garden", "owner")[0]
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    with planted.served.client(user) as client:
+        listed = client.post("/mcp/garden", json=message, headers=MCP_HEADERS).text
+    told = json.loads(listed.partition("data: ")[2])
+    assert {tool["name"] for tool in told["result"]["tools"]} == set(TOOLS)
+
+
+@pytest.mark.parametrize("absent", ["absent", "Garden", "%", "gardеn"])
+def test_an_absent_tenant_and_a_forbidden_one_take_the_same_work(
+    planted: Planted, caller: Caller, absent: str
+) -> None:
+    user = next(user for user, roles in planted.roles.items() if set(roles) == {"workshop"})
+    for route in list_routes(make_app(planted.served.service, hosts=[])):
+        if route in PUBLIC | {"GET /"}:
+            continue
+        seen = []
+        for tenant in ("garden", "garden", absent):
+            call = caller.knock(route, user, tenant)
+            with watching() as opened:
+                status, content = caller.send(call)
+            assert list_entered(planted, opened) == set(), route
+            seen.append((status, opened, content.partition(b"\n\n")[2]))
+        # What the first call loads, no later one does.
+        assert seen[1] == seen[2], route
+        assert seen[2][0] == 404, route
