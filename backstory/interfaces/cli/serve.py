@@ -82,8 +82,8 @@ def run_service(
 
     SIGTERM and Ctrl-C end it within 30 seconds: answers under way get 20, and index jobs go on after the next start.
 
-    Exit codes: 1 a key or the file of accounts cannot be used; 2 bad usage; 143 work was cut short at the end; else that
-    of the signal.
+    Exit codes: 1 a key or the file of accounts cannot be used; 2 bad usage; 143 work was cut short; else that of the
+    signal.
     """
     if context.invoked_subcommand is not None:
         context.default_map = _pass_on(context, root, key_file)
