@@ -42,7 +42,7 @@ GENERATORS: Final[Mapping[str, GeneratorFormat]] = {
         {},
     ),
     "jekyll": GeneratorFormat(
-        "_posts/{day}-{slug}.md",
+        "_posts/{dated}.md",
         "documents/{slug}.md",
         # Texts of people may hold braces, which Liquid would take for orders.
         {**_STATED, "render_with_liquid": False},
@@ -52,7 +52,8 @@ GENERATORS: Final[Mapping[str, GeneratorFormat]] = {
     "astro": GeneratorFormat(
         "src/content/posts/{slug}.md",
         "src/content/documents/{slug}.md",
-        {"title": "{title}", "pubDate": "{date}", "description": "{description}"},
+        # Without a slug, Astro makes another address of a file name that holds a dot.
+        {"title": "{title}", "pubDate": "{date}", "description": "{description}", "slug": "{slug}"},
         {"tags": "{tags}"},
         {},
     ),

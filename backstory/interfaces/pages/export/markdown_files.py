@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
@@ -18,6 +19,7 @@ from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library
 from backstory.settings.site import SiteSettings
 
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d-")
 _SHORTCODES: Final = {"{{<": "{{&lt;", "{{%": "{{&#37;"}
 """What Hugo would take for orders in a text, and what shows the same there."""
 
@@ -72,10 +74,11 @@ def write_markdown_files(
 def _write(
     path: str, stated: Mapping[str, Stated], fields: Mapping[str, Value | None], text: str
 ) -> tuple[str, bytes]:
-    date = fields["date"]
-    day = f"{date:%Y-%m-%d}" if isinstance(date, datetime) else ""
+    date, slug = fields["date"], fields["slug"]
+    # Jekyll reads a file that begins with a day, as the slug of a post does; the day of a post is in its front matter.
+    is_dated = _DAY.match(str(slug)) or not isinstance(date, datetime)
     content = f"{write_front_matter(stated, fields)}\n{text.strip()}\n"
-    return path.format(slug=fields["slug"], day=day), encode_page(content)
+    return path.format(slug=slug, dated=slug if is_dated else f"{date:%Y-%m-%d}-{slug}"), encode_page(content)
 
 
 def _escape(text: str, format_name: str) -> str:

@@ -184,3 +184,24 @@ def test_html_of_a_passage_or_a_title_is_text_in_an_export(library: Library) -> 
     assert "&lt;javascript:x()>" in text
     assert "> <b>\n> ```" in text
     assert list_links(text) == ["https://example.org/a", "https://example.org/w", "../../posts/two/"]
+
+
+@pytest.mark.parametrize("slug", ["2025-03-13-garden-w1", "2025-03-13-сад-w1", "one"])
+def test_generators_give_a_post_the_address_to_which_links_lead(slug: str) -> None:
+    citing = make_post("citing", "[it](first.md)\n", use(1, f"id-{slug}", "written/first.md"))
+    cited = replace(make_post(slug, "First.\n"), path="written/first.md")
+    for name, field in (
+        ("hugo", "slug"),
+        ("astro", "slug"),
+        ("jekyll", "permalink"),
+        ("eleventy", "permalink"),
+    ):
+        files = write_markdown_files(Library((cited, citing), {}, ()), name, SiteSettings())
+        paths, texts = zip(*((path, content.decode()) for path, content in files), strict=True)
+        stated = YAML(typ="safe").load(texts[0].split("---\n")[1])[field]
+        [link] = list_links(texts[1].split("---\n", 2)[2])
+        assert link.removeprefix("../../posts/").removesuffix("/") == stated.removeprefix("/posts/").strip(
+            "/"
+        )
+        if name == "jekyll":
+            assert re.findall(r"\d{4}-\d\d-\d\d-", paths[0]) == ["2025-03-13-"]
