@@ -91,12 +91,18 @@ class Ledger:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Use one connection for a run, from any thread, after a damaged ledger was moved aside.
+        """Use one connection for a run, as :meth:`kept_open` does, after a damaged ledger was moved aside."""
+        self.set_aside_if_damaged()
+        with self.kept_open():
+            yield
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Use one connection from any thread, and remember the entries that were read until they change.
 
         Opening the file takes longer than reading an entry. Ledgers of the same file that are made meanwhile use the
         connection, too.
         """
-        self.set_aside_if_damaged()
         path = self._database.path
         try:
             with self._database.connected():

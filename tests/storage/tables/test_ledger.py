@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from backstory.base.errors import LedgerError
 from backstory.storage.tables.ledger import Entry, Ledger
+from tests.errors import raises
 
 
 def test_a_table_that_was_never_made_is_pending(tmp_path: Path) -> None:
@@ -53,3 +55,12 @@ def test_a_kept_connection_sees_every_change_at_once(tmp_path: Path) -> None:
         assert Ledger(path).read("windows").keys() == {"later"}
         path.rename(tmp_path / "moved.sqlite")
         assert ledger.read("windows") == {}
+
+
+def test_a_damaged_ledger_that_is_only_read_stays_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"no database " * 999)
+    ledger = Ledger(path)
+    with raises(LedgerError, "damaged_file", path=path), ledger.kept_open():
+        ledger.read("windows")
+    assert path.read_bytes() == b"no database " * 999

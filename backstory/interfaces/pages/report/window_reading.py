@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import polars as pl
 
@@ -17,10 +18,44 @@ from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.learned import read_learned
-from backstory.storage.tables.parquet import list_partitions, read_table, scan_table
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.schemas import Messages
 from backstory.text.people import name_people
 
 DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
+_KEPT: Final = 16
+"""Partitions of tables that are kept while windows follow each other: those of a day, and some before."""
+
+
+class ReportTables:
+    """The tables that the reports of windows are read from: each file once for windows that follow each other.
+
+    Args:
+        workspace: A workspace with tables.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.read = lru_cache(maxsize=_KEPT)(self._read)
+        self._tables = workspace.tables
+
+    @cached_property
+    def document_chunks(self) -> pl.DataFrame:
+        """Table ``document_chunks``."""
+        return read_table(self._tables, "document_chunks")
+
+    @cached_property
+    def documents(self) -> pl.DataFrame:
+        """The columns :data:`DOCUMENT_COLUMNS` of table ``documents``."""
+        return read_table(self._tables, "documents", columns=DOCUMENT_COLUMNS)
+
+    @cached_property
+    def days(self) -> list[str]:
+        """The partitions of table ``messages``."""
+        return list_partitions(self._tables, "messages")
+
+    def _read(self, table: str, partition: str) -> pl.DataFrame:
+        return read_table(self._tables, table, [partition])
 
 
 def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
@@ -33,22 +68,23 @@ def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:
     Raises:
         InputError: There is no such window, it has no context yet, or its messages are no longer stored.
     """
-    return read_report(workspace, find_window(workspace, window_id))
+    return read_report(workspace, find_window(workspace, window_id), ReportTables(workspace))
 
 
-def read_report(workspace: Workspace, window: Mapping[str, Any]) -> WindowReport:
+def read_report(workspace: Workspace, window: Mapping[str, Any], tables: ReportTables) -> WindowReport:
     """Read the report of a window whose row is at hand.
 
     Args:
         workspace: A workspace with tables.
         window: From :func:`backstory.operations.inspection.windows.find_window`.
+        tables: The tables of the workspace.
 
     Raises:
         InputError: It has no context yet, or its messages are no longer stored.
     """
     mine = pl.col("window_id") == window["window_id"]
     summary, chunks, hits, decisions, contexts = (
-        read_table(workspace.tables, table, [window["partition"]]).filter(mine)
+        tables.read(table, window["partition"]).filter(mine)
         for table in ("window_contexts", "window_chunks", "hits", "decisions", "contexts")
     )
     if summary.is_empty():
@@ -60,15 +96,13 @@ def read_report(workspace: Workspace, window: Mapping[str, Any]) -> WindowReport
         WindowTables(
             window=window,
             summary=summary.row(0, named=True),
-            messages=_name_people(_read_messages(workspace, window), names),
+            messages=_name_people(_read_messages(tables, window), names),
             window_chunks=_name_people(chunks, names),
             hits=hits,
             decisions=decisions,
             contexts=workspace.date_locally(contexts),
-            document_chunks=scan_table(workspace.tables, "document_chunks").filter(found).collect(),
-            documents=workspace.date_locally(
-                scan_table(workspace.tables, "documents").filter(named).select(DOCUMENT_COLUMNS).collect()
-            ),
+            document_chunks=tables.document_chunks.filter(found),
+            documents=workspace.date_locally(tables.documents.filter(named)),
         )
     )
     return replace(report, learned=_describe_learned(workspace, report.summary))
@@ -92,12 +126,12 @@ def _describe_learned(workspace: Workspace, summary: Mapping[str, Any]) -> str:
     return (learned if "rag.document_fit" in read else replace(learned, documents=None)).describe()
 
 
-def _read_messages(workspace: Workspace, window: Mapping[str, Any]) -> pl.DataFrame:
+def _read_messages(tables: ReportTables, window: Mapping[str, Any]) -> pl.DataFrame:
     wanted = pl.DataFrame({"message_id": window["message_ids"]}, schema={"message_id": pl.String})
-    found = read_table(workspace.tables, "messages", [])
-    earlier = [key for key in list_partitions(workspace.tables, "messages") if key <= window["partition"]]
+    found = empty(Messages)
+    earlier = [key for key in tables.days if key <= window["partition"]]
     for key in reversed(earlier):  # with an overlap, a window holds messages of earlier partitions
-        rows = read_table(workspace.tables, "messages", [key])
+        rows = tables.read("messages", key)
         found = pl.concat([found, rows.join(wanted, on="message_id", how="semi")])
         if len(found) == len(wanted):
             return wanted.join(found, on="message_id", maintain_order="left")

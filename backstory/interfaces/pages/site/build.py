@@ -52,10 +52,13 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
     Raises:
         InputError: There are no windows yet, or the folder holds something else.
     """
-    folder = (output or workspace.root / SITE_FOLDER).absolute()
-    inputs = hash_inputs(
-        workspace
-    )  # before they are read: what changes meanwhile is rendered by the next build
+    with workspace.ledger.kept_open():
+        return _build_site(workspace, (output or workspace.root / SITE_FOLDER).absolute(), output is not None)
+
+
+def _build_site(workspace: Workspace, folder: Path, is_copy: bool) -> Site:
+    # Before they are read: what changes meanwhile is rendered by the next build.
+    inputs = hash_inputs(workspace)
     library = read_library(workspace)
     if is_as_written(workspace, folder, inputs):
         written = Written(0, len(list_site_pages(folder)), 0)
@@ -69,6 +72,6 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
         known = {address: stored[name] for address, name in names.items() if name in stored}
         written, entries = write_folder(folder, pages, known)
         record_pages(workspace, folder, inputs, entries)
-    if output is not None:
+    if is_copy:
         record_copy(workspace, folder)
     return Site(folder / INDEX, library, written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -180,7 +180,7 @@ class _Pages:
             if there != here
         ]
         preview = Preview(
-            description,
+            "" if post else description,
             "article" if post else "website",
             base and f"{base}/{here}",
             f"{base}/{address_picture(post.slug)}" if base and post else None,
@@ -195,7 +195,8 @@ class _Pages:
                     trail=trail,
                     room=_ROOM,
                     style="site.css",
-                    preview=preview,
+                    # The description of a post follows from the post, and is made when its page is.
+                    preview=replace(preview, description=describe_post(post)) if post else preview,
                     to=partial(link_pages, here),
                     **shared,
                 )
@@ -281,7 +282,6 @@ class _Pages:
             "post.html",
             post.title,
             post=post,
-            description=describe_post(post),
             about=entries.describe(here, post),
             conversation=self._conversations[post.window.conversation_id],
             people=len({message.author for message in post.window.messages if message.author}),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from backstory.base.ids import digest
 from backstory.interfaces.pages.report.page import TrailLink, encode_page
 from backstory.interfaces.pages.report.window_page import render_window_page
-from backstory.interfaces.pages.report.window_reading import DOCUMENT_COLUMNS, read_report
+from backstory.interfaces.pages.report.window_reading import DOCUMENT_COLUMNS, ReportTables, read_report
 from backstory.interfaces.pages.site.addresses import INDEX, address_post, address_window, link_pages
 from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.links import SiteLinks
@@ -54,6 +54,7 @@ def _list(
     documents = _hash_documents(workspace)
     people = read_people(workspace)
     days = sorted(inputs.tables["messages"])
+    tables = ReportTables(workspace)
     for window in read_table(workspace.tables, "windows").iter_rows(named=True):
         key = window["window_id"]
         # Between two stages of a run, a window may lack its context, which the list of windows without a post says.
@@ -75,15 +76,20 @@ def _list(
             here,
             Page(
                 digest([inputs.common, *made_from, repr(trail), repr(sources)]),
-                partial(_render, workspace, localize_window(window), sources, trail),
+                partial(_render, workspace, localize_window(window), tables, sources, trail),
             ),
         )
 
 
 def _render(
-    workspace: Workspace, window: Mapping[str, Any], sources: Mapping[str, str], trail: Sequence[TrailLink]
+    workspace: Workspace,
+    window: Mapping[str, Any],
+    tables: ReportTables,
+    sources: Mapping[str, str],
+    trail: Sequence[TrailLink],
 ) -> bytes:
-    return encode_page(render_window_page(read_report(workspace, window), sources, trail))
+    report = read_report(workspace, window, tables)
+    return encode_page(render_window_page(report, sources, trail))
 
 
 def _read_found(workspace: Workspace) -> dict[str, tuple[str, ...]]:

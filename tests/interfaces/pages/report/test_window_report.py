@@ -7,9 +7,10 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError
-from backstory.interfaces.pages.report.window_reading import read_window_report
+from backstory.interfaces.pages.report.window_reading import ReportTables, read_report, read_window_report
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.local_times import localize_window
 from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 
@@ -90,6 +91,10 @@ def test_a_workspace_gives_the_report_with_the_overlap_of_the_day_before(
     run_pipeline(workspace)
     windows = read_table(workspace.tables, "windows").sort("started_at")
     report = read_window_report(workspace, windows["window_id"][-1][:12])
+    tables = ReportTables(workspace)
+    for row in map(localize_window, windows.to_dicts()):
+        assert read_report(workspace, row, tables) == read_window_report(workspace, row["window_id"])
+    assert tables.read("hits", tables.days[0]) is tables.read("hits", tables.days[0])
     assert [message.timestamp.day for message in report.messages] == [13, 14]
     assert report.summary["status"] == ("ok" if enabled else "disabled")
     assert [document.uri for document in report.documents] == (["line.md"] if enabled else [])

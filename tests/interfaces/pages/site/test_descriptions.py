@@ -7,7 +7,7 @@ import pytest
 
 from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library, SitePost
-from backstory.interfaces.pages.site.markdown import list_topics
+from backstory.interfaces.pages.site.markdown import list_blocks, list_topics
 from backstory.writing.material import WindowMaterial
 
 MOMENT = datetime(2025, 3, 3, 9, tzinfo=UTC)
@@ -67,3 +67,14 @@ def test_a_site_calls_a_conversation_by_its_name_and_its_people_by_theirs() -> N
     )
     library = Library((replace(POST, window=window),), {}, ())
     assert library.conversation_names == {"WhatsApp Chat with member-0123456789": "Alder"}
+
+
+def test_topics_are_the_words_of_headings_of_the_second_level() -> None:
+    text = (
+        "# Title\n\n## *The* [elbow][1] and `a # b`\n\nText\n\n```\n## Code\n```\n\n> ## Quoted\n\n"
+        "### Third\n\nFrost & ice\n---\n\n[1]: https://example.org\n"
+    )
+    assert list_topics(text) == ("The elbow and a # b", "Quoted", "Frost & ice")
+    assert list_topics(text) == tuple(
+        block.text for block in list_blocks(text) if block.is_topic and block.text not in ("Title", "Third")
+    )
