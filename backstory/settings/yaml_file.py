@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import re
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -16,39 +15,7 @@ from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.settings.allowed_values import describe_allowed, known_names, show_value
 from backstory.settings.groups import MisplacedSettingsError
 from backstory.settings.models import SECRET_SETTINGS, Settings
-
-_BRACKET: Final = re.compile(r"[\[{]|[]}]")
-
-
-_INDICATORS: Final = re.compile(r"[ \t]*((?:[-?:][ \t]+)*)")
-
-
-def find_depth(text: str) -> int:
-    """Return an upper bound of the nesting depth of lists and groups in a YAML text.
-
-    Brackets in strings and comments count too, which matters only if dozens of them are never closed.
-
-    Args:
-        text: YAML.
-
-    Returns:
-        Maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
-    """
-    depth = most = 0
-    for bracket in _BRACKET.finditer(text):
-        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
-        most = max(most, depth)
-    indents: list[int] = []
-    for line in text.splitlines():
-        found = _INDICATORS.match(line)
-        if found is None or not line.strip():
-            continue
-        while indents and indents[-1] >= found.start(1):
-            indents.pop()
-        indents += [found.start(1)] * (1 + len(found[1].split()))
-        most = max(most, len(indents))
-    return most
-
+from backstory.settings.yaml_depth import find_depth
 
 _MOST_LEVELS = 50
 _MOST_VALUES = 10_000

@@ -12,7 +12,6 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import IO, Final
 
-from backstory.base.environment import reader_environment
 from backstory.base.errors import ReadingLimitError
 from backstory.base.sandbox.frames import receive_frame, send_frame
 from backstory.base.sandbox.limits import ReadingLimits
@@ -25,6 +24,10 @@ class _Worker:
     """One reading process with a fixed memory limit."""
 
     def __init__(self, megabytes: int) -> None:
+        # Imported here: it loads the types of keys, which the started process, where this module is loaded, too, does
+        # not need.
+        from backstory.base.environment import reader_environment
+
         self.megabytes = megabytes
         self.parent = os.getpid()
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code

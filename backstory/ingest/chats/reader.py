@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
 from backstory.base.errors import ExportSettingError
 from backstory.ingest.chats.times import KNOWN_YEAR
-from backstory.settings.inputs import ConversationSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import ConversationSettings
 
 ROW_SCHEMA = pl.Schema(
     {

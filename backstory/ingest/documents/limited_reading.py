@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import asdict
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from backstory.base.errors import DocumentError, EmptyDocumentError, ReadingLimitError
 from backstory.base.sandbox.limits import ReadingLimits
@@ -16,7 +16,9 @@ from backstory.ingest.documents.ocr.limited_recognition import read_pictures
 from backstory.ingest.documents.ocr.paged_file import PictureReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, DocumentReader
-from backstory.settings.inputs import DocumentSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import DocumentSettings
 
 SMALL_BYTES: Final = 1 << 18
 """Maximum size of a file of Markdown or plain text that is read in this process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -13,7 +13,9 @@ from backstory.base.errors import ExportError
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport
 from backstory.ingest.chats.times import KNOWN_YEAR
-from backstory.settings.inputs import ConversationSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import ConversationSettings
 
 MOST_RECORDS: Final = 2_000_000
 """Maximum number of rows: a few kilobytes of Parquet can hold any number of equal rows."""

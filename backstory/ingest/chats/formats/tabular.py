@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -14,7 +14,9 @@ from backstory.ingest.chats.formats.table_values import read_text, read_timestam
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
 from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, unread_frame
 from backstory.ingest.chats.times import local_to_utc
-from backstory.settings.inputs import ConversationSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import ConversationSettings
 
 _USUAL_NAMES: Final = re.compile(
     "date|time|datetime|timestamp|created_at|sent_at|author|sender|from|user|username|name|message|text|body|content"

@@ -6,7 +6,7 @@ import json
 import logging
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import DocumentError, EmptyDocumentError, ReadingLimitError
 from backstory.base.sandbox.limits import ReadingLimits
@@ -22,7 +22,9 @@ from backstory.ingest.documents.ocr.recognised_page import RecognisedPage
 from backstory.ingest.documents.ocr.recognition import find_obstacle, find_tesseract, recognise_pages
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, DocumentReader
-from backstory.settings.inputs import DocumentSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import DocumentSettings
 
 MOST_PAGES: Final = 500
 """Pages that are recognised in one file; each takes seconds."""

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from backstory.base.environment import reader_environment
 from backstory.base.errors import DocumentError
 from backstory.ingest.documents.ocr.recognised_page import RecognisedPage, parse_pages
-from backstory.settings.inputs import DocumentSettings
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import DocumentSettings
 
 DPI: Final = 300
 """Resolution at which Tesseract reads best, and at which pages are drawn for it."""
@@ -104,7 +105,7 @@ def recognise_pages(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=reader_environment()
+        env=_make_environment()
         | {"OMP_THREAD_LIMIT": "1"},  # threads would multiply its time, and not its speed
     ) as process:
         if sys.platform == "linux":  # it waits for the image, so that the limit comes in time
@@ -138,13 +139,20 @@ def _examine(program: str, _changed: int) -> Tesseract | None:
     return Tesseract(program, version.splitlines()[0].strip(), tuple(sorted(listed.splitlines()[1:])))
 
 
+def _make_environment() -> dict[str, str]:
+    # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
+    from backstory.base.environment import reader_environment
+
+    return reader_environment()
+
+
 def _ask(program: str, question: str) -> str | None:
     try:
         answer = subprocess.run(  # noqa: S603 - found in the PATH
             [program, question],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env=reader_environment(),
+            env=_make_environment(),
             timeout=_ANSWER_SECONDS,
             check=False,
         )
