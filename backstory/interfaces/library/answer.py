@@ -65,7 +65,7 @@ class Answer(Result):
     )
     nearest: tuple[CitedPlace, ...] = Field(
         default=(),
-        description="Where there is no answer, the places whose words come nearest to one; they claim nothing.",
+        description="The places whose words come nearest to an answer to a part that has none; they claim nothing.",
     )
     documents: tuple[DocumentEntry, ...] = Field(
         description="For a list, the documents of the catalog that the question describes."

@@ -124,6 +124,21 @@ def test_a_refusal_says_why_and_what_was_not_found_is_named(ben: Browser) -> Non
     assert ask(ben, "What is the weather today?").one("div", class_="refusal").text.strip()
 
 
+def test_a_part_that_is_not_found_is_named_apart_from_what_is_cited(ben: Browser) -> None:
+    page = ask(ben, f"{QUESTION[:-1]}, and who painted the harbour mural of Zanzibar?")
+    assert page.all("div", class_="refusal") == []
+    assert "who painted the harbour mural of Zanzibar" in page.one("div", class_="not-found").text
+    cited, nearest = page.all("ol", class_="places")
+    assert (cited["aria-label"], nearest["aria-label"]) == ("Passages that say it", "Nearest passages")
+    badges = [link["href"] for link in page.all("a", class_="badge")]
+    linked = [link["href"] for link in page.all("a", class_="title") if "/citations/" in link["href"]]
+    # Those that come nearest are numbered further, and no claim cites them.
+    assert linked[0] in badges
+    assert len(linked) > len(set(badges))
+    for address in linked:
+        assert ben.get(address).one("mark").text
+
+
 def test_an_empty_question_asks_nothing(ben: Browser) -> None:
     assert ask(ben, "  \n ").one("form", id="ask")["action"] == "/tenants/garden/ask"
     assert ask(ben, "  ").all("article") == []

@@ -114,7 +114,7 @@ def test_the_first_indexing_is_told_with_its_progress(indexed_once: Library, ser
 def test_questions_in_many_threads_at_once_all_get_their_own_answers(served: Running) -> None:
     asked = {
         "What does the night train to Lisbon need?": "night-train.md",
-        "What is the sourdough starter made of?": "sourdough.md",
+        "What did the clicking backup disk hold?": "backup-disk.md",
         "How did we lay the drip irrigation line?": "drip-irrigation.md",
     }
     wrong: list[str] = []

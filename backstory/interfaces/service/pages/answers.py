@@ -69,7 +69,8 @@ class ShownTurn:
         question: The question; empty if it was removed.
         answer: The answer as values for JSON; None if it was removed.
         claims: The statements of the answer.
-        places: The places that they cite, by number; those that come nearest, if the answer was refused.
+        places: The places that they cite, by number.
+        nearest: The places that come nearest to an answer to what has none, which claim nothing; numbered further.
         feedback: What was said of it; None for nothing.
     """
 
@@ -79,6 +80,7 @@ class ShownTurn:
     answer: Mapping[str, Any] | None
     claims: tuple[ShownClaim, ...]
     places: tuple[ShownPlace, ...]
+    nearest: tuple[ShownPlace, ...]
     feedback: Feedback | None
 
     @property
@@ -93,7 +95,13 @@ class ShownTurn:
         if self.answer is None:
             return "", ""
         text = str(self.answer["markdown"])
-        return (text.partition("\n")[0], text.rpartition("\n")[2]) if self.answer["nearest"] else (text, "")
+        return (text.partition("\n")[0], text.rpartition("\n")[2]) if self.nearest else (text, "")
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether no model has judged that the statements answer the question."""
+        claims = () if self.answer is None else self.answer["claims"]
+        return any(claim["probability"] is not None for claim in claims)
 
     @property
     def listed(self) -> str:
@@ -107,7 +115,9 @@ def show_turn(turn: KeptTurn) -> ShownTurn:
     """Prepare a turn of a conversation for its page."""
     claims: Sequence[Mapping[str, Any]] = () if turn.answer is None else turn.answer["claims"]
     nearest: Sequence[Mapping[str, Any]] = () if turn.answer is None else turn.answer["nearest"]
-    places = _number_places([*(place for claim in claims for place in claim["citations"]), *nearest])
+    cited = [place for claim in claims for place in claim["citations"]]
+    places = _number_places([*cited, *nearest])
+    numbers = {places[_key(place)].number for place in cited}
     shown = tuple(
         ShownClaim(
             claim["text"],
@@ -118,7 +128,14 @@ def show_turn(turn: KeptTurn) -> ShownTurn:
     )
     asked = datetime.fromtimestamp(turn.asked, UTC)
     return ShownTurn(
-        turn.number, asked, turn.question, turn.answer, shown, tuple(places.values()), turn.feedback
+        number=turn.number,
+        asked=asked,
+        question=turn.question,
+        answer=turn.answer,
+        claims=shown,
+        places=tuple(place for place in places.values() if place.number in numbers),
+        nearest=tuple(place for place in places.values() if place.number not in numbers),
+        feedback=turn.feedback,
     )
 
 

@@ -127,7 +127,8 @@ def make_asking_router() -> APIRouter:
     ) -> Response:
         _, turns = find_turns(service, access, id)
         cited = next((turn for turn in turns if turn.number == number), None)
-        places = () if cited is None else show_turn(cited).places
+        turn = None if cited is None else show_turn(cited)
+        places = () if turn is None else (*turn.places, *turn.nearest)
         if place > len(places):
             raise refuse_conversation()
         shown = places[place - 1]
