@@ -48,7 +48,7 @@ class Entries:
             "date": write_date(window.started_at),
             "iso": window.started_at.isoformat(),
             "span": write_span(window.started_at, window.ended_at),
-            "topics": post.topics,
+            "topics": [topic for topic in post.topics if topic != post.title],
             "messages": len(window.messages),
             "cites": len(post.cited),
             "later": len(self._library.citing(post.document_id)),

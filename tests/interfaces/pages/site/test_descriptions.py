@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.interfaces.pages.site.descriptions import describe_post
+from backstory.interfaces.pages.site.entries import Entries
 from backstory.interfaces.pages.site.library import Library, SitePost
+from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.markdown import list_blocks, list_topics
 from backstory.writing.material import WindowMaterial
 
@@ -78,3 +80,10 @@ def test_topics_are_the_words_of_headings_of_the_second_level() -> None:
     assert list_topics(text) == tuple(
         block.text for block in list_blocks(text) if block.is_topic and block.text not in ("Title", "Third")
     )
+
+
+def test_an_entry_of_a_list_names_the_topics_that_its_title_does_not() -> None:
+    post = replace(POST, title="Bread", topics=("The shed", "Bread"))
+    library = Library((post,), {}, ())
+    entry = Entries(library, collect_links(library), several=False).describe("index.html", post)
+    assert entry["topics"] == ["The shed"]
