@@ -133,6 +133,7 @@ _ENVIRONMENT = """\
 | `BACKSTORY_ANSWER_KEY` | The key for `answers` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_EMBEDDING_KEY` | The key for `embedding` by a service of the kind `openai`, sent to its `base_url` only. |
 | `OPENAI_API_KEY` | The same as the five above, but sent to api.openai.com only. |
+| `BACKSTORY_DRIVE_CREDENTIALS` | The credentials of [Google Drive](reference/sources.md#google-drive) as JSON. |
 | `BACKSTORY_CACHE_DIR` | Folder of built models and of evaluation vectors; else the user's cache. |
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
 | `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |

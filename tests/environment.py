@@ -84,7 +84,7 @@ def _own_environment(
         *("DAGSTER_HOME", "BACKSTORY_DAGSTER_HOME"),
         *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
         "BACKSTORY_SUMMARY_KEY",
-        "BACKSTORY_ANSWER_KEY",
+        *("BACKSTORY_ANSWER_KEY", "BACKSTORY_DRIVE_CREDENTIALS", "GOOGLE_APPLICATION_CREDENTIALS"),
     ):
         monkeypatch.delenv(variable, raising=False)
 

@@ -35,7 +35,7 @@ def clean_address(value: str | None) -> str | None:
 
 def require_protected(address: str | None, *, allow_http: bool, sent: str) -> None:
     """Raise ``SettingsError`` if what is sent to an address could be read on a network, unless that is allowed."""
-    if address and not allow_http and not _is_protected(address):
+    if address and not allow_http and not is_protected(address):
         raise SettingsError(
             f"base_url is http:// of another machine, so {sent} would travel unencrypted; write https://, or "
             "`allow_http: true` if the network between is yours",
@@ -54,7 +54,7 @@ def name_service(address: str) -> str:
     return f"{parts.netloc}{parts.path}"
 
 
-def _is_protected(address: str) -> bool:
+def is_protected(address: str) -> bool:
     """Return whether nobody on a network can read what is sent to an address."""
     parts = urlsplit(address)
     if parts.scheme == "https" or parts.hostname == "localhost":

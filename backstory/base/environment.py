@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from pydantic import SecretStr
 
-from backstory.base.addresses import is_openai
+from backstory.base.addresses import is_openai, is_protected
 from backstory.base.errors import AuthenticationError, WorkspaceError
 
 SETTINGS_FILE = "backstory.yaml"
@@ -37,7 +38,8 @@ SERVICE_KEY_VARIABLES = (
     OPENAI_KEY_VARIABLE,
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
-STORED_VARIABLES = (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE)
+DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
+STORED_VARIABLES = (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, DRIVE_VARIABLE)
 """What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
@@ -55,6 +57,10 @@ _READER_VARIABLES = (
 )
 _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
+_DRIVE_FIELDS = {
+    "service_account": ("client_email", "private_key", "token_uri"),
+    "authorized_user": ("client_id", "client_secret", "refresh_token"),
+}
 
 
 def find_workspace(path: Path | None = None) -> Path:
@@ -179,6 +185,54 @@ def read_key(text: str, variable: str) -> SecretStr | None:
     return SecretStr(value) if value else None
 
 
+def read_stored(text: str, variable: str) -> SecretStr | None:
+    """Read what a person stores in the place of a variable: a key, or credentials of Google Drive.
+
+    Args:
+        text: The value. Space around it does not matter.
+        variable: The variable.
+
+    Returns:
+        The value as it is stored, credentials without space in them; None if the text is blank.
+
+    Raises:
+        AuthenticationError: The text is no key, or no credentials.
+    """
+    if variable != DRIVE_VARIABLE:
+        return read_key(text, variable)
+    if not text.strip():
+        return None
+    try:
+        credentials = json.loads(text)
+        fields = _DRIVE_FIELDS[credentials["type"]]
+        is_whole = all(isinstance(credentials[name], str) and credentials[name] for name in fields)
+        is_safe = is_protected(str(credentials.get("token_uri", "https://")))
+    except (ValueError, KeyError, TypeError):
+        is_whole = is_safe = False
+    if not (is_whole and is_safe):
+        raise AuthenticationError(
+            f"{variable} holds no credentials that can read Drive; set it to the JSON of a service account's key, "
+            "or of an authorized user with client_id, client_secret and refresh_token",
+            code="unusable_key",
+            variable=variable,
+        ) from None
+    return SecretStr(json.dumps(credentials, separators=(",", ":")))
+
+
+def read_drive_credentials(keys: Keys | None = None) -> SecretStr | None:
+    """Read the credentials of Google Drive as JSON, wrapped so that they are never printed; None if there are none.
+
+    Args:
+        keys: The keys of the workspace; None for those of the environment.
+
+    Raises:
+        AuthenticationError: The variable holds no credentials.
+    """
+    if keys is None:
+        return read_stored(os.environ.get(DRIVE_VARIABLE, ""), DRIVE_VARIABLE)
+    return keys.get(DRIVE_VARIABLE)
+
+
 def _read_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
     if keys is None:
         return read_key(os.environ.get(variable, ""), variable)
@@ -233,9 +287,7 @@ def read_mcp_token() -> SecretStr:
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: that of this process without keys."""
     return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, MCP_VARIABLE)
+        name: value for name, value in os.environ.items() if name not in (*STORED_VARIABLES, MCP_VARIABLE)
     }
 
 

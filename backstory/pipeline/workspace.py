@@ -45,11 +45,9 @@ class Workspace(WorkspacePaths):
     """Paths and settings of one workspace, and the resources that all stages share.
 
     Attributes:
-        keys: Its own keys; None for those of the environment.
         models: The models of this machine that it shares with other workspaces; None for models of its own.
     """
 
-    keys: Keys | None = field(default=None, repr=False, compare=False)
     models: LocalModels | None = field(default=None, repr=False, compare=False)
 
     @property

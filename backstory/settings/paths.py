@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from backstory.base.environment import Keys
 from backstory.settings.models import Settings
 
 
@@ -16,11 +17,13 @@ class WorkspacePaths:
         root: Absolute path of the folder.
         settings: Its settings.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
+        keys: Its own keys; None for those of the environment.
     """
 
     root: Path
     settings: Settings
     accept_removals: bool = False
+    keys: Keys | None = field(default=None, repr=False, compare=False)
 
     @property
     def chats_dir(self) -> Path:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
+from backstory.base.environment import Keys
 from backstory.base.errors import SourceError
-from backstory.base.ids import digest
 from backstory.base.retry import TransientError
+from backstory.ingest.sources.drive_account import name_account, open_session
 
 if TYPE_CHECKING:
     import requests
@@ -25,7 +26,6 @@ GONE: Final = "source_gone"
 INVALID: Final = "source_call_invalid"
 """Code of the error of a call that Drive calls invalid, such as one with a page token that it does not know."""
 
-_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 _TRANSIENT: Final = (408, 429, 500, 502, 503, 504)
 _LIMITS: Final = ("rateLimitExceeded", "userRateLimitExceeded")
 _SECONDS: Final = 60
@@ -35,27 +35,31 @@ _ATTEMPTS: Final = 5
 class DriveCalls:
     """Makes calls in the name of one account."""
 
-    def __init__(self, address: str | None = None, session: requests.Session | None = None) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        session: requests.Session | None = None,
+        keys: Keys | None = None,
+    ) -> None:
         """Set the place of the API; it sends no request yet.
 
         Args:
             address: Address of the API; None for Google's.
-            session: What makes the calls; None for one with the credentials of the environment.
+            session: What makes the calls; None for one of the account that the keys name.
+            keys: The keys of the workspace; None for those of the environment.
         """
         self._address = ADDRESS if address is None else address
         self._session = session
+        self._keys = keys
 
     @property
     def account(self) -> str:
         """A hash that tells accounts apart; empty for a session without credentials.
 
         Raises:
-            SourceError: The environment holds no credentials.
+            SourceError: There are no credentials.
         """
-        credentials = getattr(self._open(), "credentials", None)
-        names = ("service_account_email", "client_id", "refresh_token")
-        known = [str(value) for name in names if (value := getattr(credentials, name, None))]
-        return digest(known, length=16) if known else ""
+        return name_account(self._open())
 
     def ask(self, call: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         """Make a call whose answer is an object of JSON.
@@ -114,7 +118,7 @@ class DriveCalls:
             ) from error
         except google.auth.exceptions.GoogleAuthError as error:
             raise SourceError(
-                f"Google refused the credentials of the environment ({type(error).__name__}); sign in again"
+                f"Google refused the credentials ({type(error).__name__}); sign in or store them again"
             ) from error
         except requests.RequestException as error:
             raise TransientError(f"Drive could not be reached ({type(error).__name__})") from error
@@ -125,24 +129,8 @@ class DriveCalls:
 
     def _open(self) -> requests.Session:
         if self._session is None:
-            self._session = _open_session()
+            self._session = open_session(self._keys)
         return self._session
-
-
-def _open_session() -> requests.Session:
-    import google.auth
-    import google.auth.exceptions
-    from google.auth.transport.requests import AuthorizedSession
-
-    try:
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
-    except google.auth.exceptions.GoogleAuthError as error:
-        raise SourceError(
-            "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
-            "service account with which the files are shared"
-        ) from error
-    session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
-    return session
 
 
 def _interpret(response: requests.Response) -> Exception:

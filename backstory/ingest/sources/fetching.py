@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from backstory.base.environment import Keys
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
@@ -26,7 +27,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
     """
     for source in list_sources(workspace):
         if source.settings.is_remote and workspace.fetches:
-            _make_remote(source)
+            _make_remote(source, workspace.keys)
 
 
 def fetch_sources(workspace: WorkspacePaths) -> None:
@@ -42,7 +43,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         if not source.settings.is_remote or not workspace.fetches:
             continue
         rules = make_rules(documents, source.settings)
-        remote = _make_remote(source)
+        remote = _make_remote(source, workspace.keys)
         state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
         logger.info(
             "fetched source=%s files=%d failed=%d reached=%s",
@@ -53,10 +54,10 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         )
 
 
-def _make_remote(source: Source) -> Remote:
+def _make_remote(source: Source, keys: Keys | None) -> Remote:
     settings = source.settings
     if settings.drive is not None:
-        return DriveRemote(settings.drive.files, settings.drive.folder, source.root, DriveCalls())
+        return DriveRemote(settings.drive.files, settings.drive.folder, source.root, DriveCalls(keys=keys))
     if settings.url is not None:
         return AddressRemote(settings.url)
     return PagesRemote(settings.urls, settings.url_list)

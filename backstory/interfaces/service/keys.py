@@ -1,4 +1,4 @@
-"""The keys of tenants for services of models, encrypted in the file of accounts."""
+"""The keys of tenants for services of models and for Google Drive, encrypted in the file of accounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
-from backstory.base.environment import STORED_VARIABLES, Keys, read_key
+from backstory.base.environment import STORED_VARIABLES, Keys, read_stored
 from backstory.base.errors import AccountError, InputError
 from backstory.base.sqlite import Database
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
@@ -55,7 +55,7 @@ class KeyRing:
         """
         require_tenant_name(tenant)
         _require_variable(name)
-        key = read_key(value.get_secret_value(), name)
+        key = read_stored(value.get_secret_value(), name)
         if key is None:
             raise InputError(f"no key was given for {name}; write it to standard input", code="blank_key")
         with self.database.writing() as session:

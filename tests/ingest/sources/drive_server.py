@@ -4,6 +4,7 @@ It is as strict as Google documents: a change is logged for what was changed alo
 drive has a log of its own, and its folders are listed only to those who name it.
 """
 
+import base64
 import json
 import re
 from collections import Counter
@@ -15,6 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import requests
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.sources.drive import DriveRemote
@@ -60,6 +63,7 @@ class Drive:
     lost_token_status: int = 410
     asked: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
     refusals: list[Answer] = field(default_factory=list)
     outage: str | None = None
     address: str = ""
@@ -110,6 +114,8 @@ class Drive:
 
     def answer(self, received: Received) -> Answer:
         parts = urlsplit(received.path)
+        if parts.path == "/token":
+            return self.give_token(received)
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
         path = parts.path.removeprefix("/")
         self.asked.append(f"{path} media" if asked.get("alt") == "media" else path)
@@ -134,6 +140,18 @@ class Drive:
         if asked.get("alt") == "media":
             return Answer(self.nodes[key].content)
         return _answer(self.describe(key))
+
+    def give_token(self, received: Received) -> Answer:
+        """Give an access token that names who signed in: a service account, or the holder of a refresh token."""
+        form = {name: values[0] for name, values in parse_qs(received.body.decode()).items()}
+        if "assertion" in form:
+            payload = form["assertion"].split(".")[1]
+            who = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["iss"]
+        else:
+            who = form["refresh_token"]
+        if who in self.refused:
+            return Answer(b'{"error": "invalid_grant"}', 400)
+        return _answer({"access_token": f"token-of-{who}", "expires_in": 3600, "token_type": "Bearer"})
 
     def list(self, asked: dict[str, str]) -> Answer:
         found = re.fullmatch(r"'([\w-]+)' in parents and trashed = false", asked["q"])
@@ -210,3 +228,24 @@ def copies(mirror: Path) -> dict[str, bytes]:
     return {
         path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()
     }
+
+
+def make_service_account(drive: Drive, who: str) -> str:
+    """Write the JSON of a service account's key, as Google gives it out, whose tokens the server gives."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    uri = f"{drive.address}/token"
+    account = {"type": "service_account", "client_email": who, "private_key": pem, "token_uri": uri}
+    return json.dumps(account, indent=2)
+
+
+def make_user(drive: Drive, refresh_token: str) -> str:
+    """Write the JSON of a user who has permitted an application to read."""
+    uri = f"{drive.address}/token"
+    user = {
+        "type": "authorized_user",
+        "client_id": "app",
+        "client_secret": "s",
+        "refresh_token": refresh_token,
+    }
+    return json.dumps({**user, "token_uri": uri})

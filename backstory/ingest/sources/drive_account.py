@@ -1,0 +1,86 @@
+"""The account that reads Google Drive, by the keys of a workspace or by the environment."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from backstory.base.environment import DRIVE_VARIABLE, Keys, read_drive_credentials
+from backstory.base.errors import SourceError
+from backstory.base.ids import digest
+
+if TYPE_CHECKING:
+    import requests
+
+_SCOPES: Final = ("https://www.googleapis.com/auth/drive.readonly",)
+
+
+def open_session(keys: Keys | None) -> requests.Session:
+    """Open what makes calls in the name of the account.
+
+    Args:
+        keys: The keys of the workspace. Where they are given, the environment is asked for nothing.
+
+    Raises:
+        SourceError: There are no credentials, or Google's library cannot use them.
+        AuthenticationError: The variable of the environment holds no credentials.
+    """
+    from google.auth.transport.requests import AuthorizedSession
+
+    stored = read_drive_credentials(keys)
+    if stored is not None:
+        credentials = _make_credentials(json.loads(stored.get_secret_value()))
+    elif keys is not None:
+        raise SourceError(
+            "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
+            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`",
+            code="missing_credentials",
+        )
+    else:
+        credentials = _find_credentials()
+    session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+    return session
+
+
+def name_account(session: requests.Session) -> str:
+    """Return a hash that tells accounts apart; empty for a session without credentials."""
+    credentials = getattr(session, "credentials", None)
+    names = ("service_account_email", "client_id", "refresh_token")
+    known = [str(value) for name in names if (value := getattr(credentials, name, None))]
+    return digest(known, length=16) if known else ""
+
+
+def _make_credentials(stored: dict[str, Any]) -> Any:
+    import google.auth.exceptions
+    from google.oauth2 import credentials, service_account
+
+    try:
+        if stored["type"] == "service_account":
+            return service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
+                stored, scopes=_SCOPES
+            )
+        user = credentials.Credentials.from_authorized_user_info(  # type: ignore[no-untyped-call]
+            stored, scopes=_SCOPES
+        )
+        # The library reads only Google's own address from such an object.
+        return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
+    except (ValueError, google.auth.exceptions.GoogleAuthError) as error:
+        raise SourceError(
+            f"the stored credentials of Google are damaged ({type(error).__name__}); store them again",
+            code="unusable_credentials",
+        ) from None  # whose message may quote the key
+
+
+def _find_credentials() -> Any:
+    import google.auth
+    import google.auth.exceptions
+
+    try:
+        found, _ = google.auth.default(scopes=list(_SCOPES))
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise SourceError(
+            "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
+            "service account with which the files are shared",
+            code="missing_credentials",
+        ) from error
+    return found
