@@ -91,7 +91,13 @@ class IndexJobs:
     def start(self) -> None:
         """Begin to work, first on what an earlier process left."""
         for tenant in self._tenants.names():
-            if self.store(tenant).current() is not None:
+            try:
+                left = self.store(tenant).resume()
+            except BackstoryError:
+                # The other tenants are served; a request of this one tells its users.
+                logger.exception("the jobs of a tenant cannot be read, and those that were left wait")
+                continue
+            if left is not None:
                 self._enqueue(tenant)
         for thread in self._threads:
             thread.start()

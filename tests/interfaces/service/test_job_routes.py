@@ -92,3 +92,15 @@ def test_a_service_that_ends_leaves_its_job_to_the_next(indexed_once: Library, s
         following.jobs.wait("garden")
         ended = owner.get(f"/api/jobs/{job['job_id']}").json()
     assert (ended["state"], ended["counts"]["documents"]) == ("COMPLETED", 406)
+
+
+def test_a_damaged_list_of_jobs_keeps_no_other_tenant_from_being_served(
+    indexed_once: Library, service_root: Path
+) -> None:
+    service, tokens = write_service(service_root, indexed_once.workspace.root, LIMITS)
+    store = service.tenants.folder("garden") / ".backstory"
+    (store / "jobs.db").write_bytes(b"no database" * 1_000)
+    with running(service, tokens) as started:
+        for user in ("cleo", "ben"):
+            with started.client(user) as client:
+                assert client.get("/api/jobs").json() == {"jobs": [], "count": 0}

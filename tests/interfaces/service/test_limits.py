@@ -2,13 +2,16 @@
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.limits import RequestRates
+from backstory.interfaces.service.pages.rendering import find_asset
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 
@@ -176,6 +179,23 @@ def test_failures_of_an_address_are_counted_and_valid_tokens_let_in(strict: Runn
         assert answers[-1].json()["error"]["code"] == "too_many_failures"
         assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
         assert ben.get("/api/conversations").status_code == 200
+
+
+def test_signing_in_is_counted_like_every_request(strict: Running) -> None:
+    def sign_in(client: httpx2.Client, token: str) -> int:
+        headers = {"Origin": strict.url}
+        return client.post("/sign-in", data={"token": token}, headers=headers).status_code
+
+    with strict.client() as client:
+        assert [sign_in(client, "bst_guessed") for _ in range(3)] == [401, 401, 429]
+        assert [sign_in(client, strict.tokens["ben"]) for _ in range(4)] == [303, 303, 303, 429]
+
+
+def test_a_name_of_no_file_does_not_stay_in_memory() -> None:
+    name = "absent.css"
+    before = sys.getrefcount(name)
+    assert find_asset(name) is None
+    assert sys.getrefcount(name) == before
 
 
 @pytest.mark.parametrize(

@@ -59,15 +59,18 @@ class Asset:
     mark: str
 
 
-@cache
 def find_asset(name: str) -> Asset | None:
     """Find a file that pages load by its name; None if there is no such file."""
+    # Anybody may ask for any name, and none of them may stay in memory.
+    return _read_asset(name) if name in (STYLE, SCRIPT, HTMX, ICON) else None
+
+
+@cache
+def _read_asset(name: str) -> Asset:
     if name == STYLE:
         content = open_templates(ROOM).get_template(STYLE).render(hues=HUES, inks=INK_ON_HUE).encode()
-    elif name in (SCRIPT, HTMX, ICON):
-        content = (_STATIC / name).read_bytes()
     else:
-        return None
+        content = (_STATIC / name).read_bytes()
     return Asset(content, _MEDIA[Path(name).suffix], hashlib.sha256(content).hexdigest()[:16])
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
-from backstory.interfaces.service.authentication import Served
+from backstory.interfaces.service.authentication import sign_in
 from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.pages.rendering import find_asset, show
 from backstory.interfaces.service.pages.visits import (
@@ -53,8 +53,8 @@ def make_signing_router() -> APIRouter:
         return show("sign_in.html", to=check_destination(to), error=error, caller=None)
 
     @router.post(SIGN_IN)
-    def sign_in(request: Request, service: Served, token: Token = "", to: Destination = "/") -> Response:
-        opened = service.accounts.open_session(token.strip())
+    def sign_in_by_token(request: Request, token: Token = "", to: Destination = "/") -> Response:
+        opened = sign_in(request, token.strip())
         if opened is None:
             return show("sign_in.html", 401, to=check_destination(to), error=_NOT_VALID, caller=None)
         # By way of this page, which tells if the browser has not kept the cookie.
