@@ -14,6 +14,9 @@ FindTerms: TypeAlias = Callable[[Sequence[str], str], list[tuple[int, int]]]
 """Returns the spans of the search keys' content words in a text: first character, and the one after the last."""
 
 
+_KEPT_WORDS: Final = 32_768
+"""Words whose terms are kept in memory, about 10 MB."""
+
 # Scripts without spaces are matched character by character, all others word by word.
 _TOKEN: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"
@@ -35,9 +38,17 @@ def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
     return {
         term
         for text in texts
-        for word in list_content_words(text, stemmer)
-        for term in terms_of(word, stemmer)
+        for word in dict.fromkeys(find_words(text))
+        for term in _content_terms(word, stemmer)
     }
+
+
+@lru_cache(maxsize=_KEPT_WORDS)
+def _content_terms(word: str, stemmer: str) -> frozenset[str]:
+    """Return the terms of a word; none of a stop word. The sentences of a few passages repeat most of their words."""
+    if all(words.find_term(word) for words in _words(stemmer)):
+        return frozenset(terms_of(word, stemmer))
+    return frozenset()
 
 
 def terms_of(word: str, stemmer: str) -> set[str]:
