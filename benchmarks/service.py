@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.service`` makes a folder of tenants: some with the example's documents and the local model, and
 ``large`` with documents of words by Zipf's law and the hashing embedder. It starts ``backstory serve`` as a process,
-whose users are spread evenly over the tenants. A user thinks for a time, sends a request, reads
-the whole answer, and thinks again. The time is drawn from an exponential distribution around ``--think`` seconds, and
-cut at six times as much; with ``--think 0`` the next request follows at once, which shows how many can be answered.
+whose users are spread evenly over the tenants. A user thinks for a time, sends a request, reads the whole answer, and
+thinks again. The time is drawn from an exponential distribution around ``--think`` seconds, and cut at six times as
+much; with ``--think 0`` the next request follows at once, which shows how many can be answered.
 
 Of 100 requests, 45 are questions (`message`), 15 questions whose answer is streamed, 20 searches, 10 lists of documents
 and 10 of conversations. Every second question goes on with the user's conversation. No question is asked twice: those
@@ -43,6 +43,8 @@ _MIX: Final = {"message": 45, "stream": 15, "search": 20, "documents": 10, "conv
 _LONGEST_THOUGHT: Final = 6
 _ADDED: Final = 10
 _JOB: Final = "job"
+_EVERY: Final = 60.0
+"""Seconds of the first period, and between two looks at the server."""
 _PATIENCE: Final = 120.0
 """Seconds after which a request counts as failed."""
 _COMMAND: Final = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "serve"]
@@ -77,14 +79,15 @@ class Figures:
     """What was measured.
 
     Attributes:
-        seconds: Seconds of each answered request, by route.
+        seconds: Seconds of each answered request, by period and route. In the first minute, the model embeds most
+            of the sentences that later answers compare.
         answers: Number of answers by route and status, or by the error of the connection.
         refused: Questions that the documents did not answer, by tenant.
         states: State of the server at some moments.
         index_seconds: Seconds from the request of the index job to its end; None without one.
     """
 
-    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(dict))
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     states: list[dict[str, float]] = field(default_factory=list)
@@ -125,8 +128,13 @@ class _User:
         body = {"question": question, "conversation_id": self.conversation if goes_on else None}
         return name, "POST", f"/api/chat/{name}", body
 
-    async def ask(self, figures: Figures) -> None:
-        """Send one request, and count its answer."""
+    async def ask(self, figures: Figures, period: str) -> None:
+        """Send one request, and count its answer.
+
+        Args:
+            figures: Takes what is measured.
+            period: When it begins.
+        """
         name, method, path, body = self.choose_request()
         client = self.clients[self.sent % len(self.clients)]
         self.sent += 1
@@ -142,7 +150,7 @@ class _User:
         taken = time.perf_counter() - began
         outcome = str(reply.status)
         if reply.status == 200:
-            figures.seconds[route].append(taken)
+            figures.seconds[period].setdefault(route, []).append(taken)
             if name in ("message", "stream"):
                 found = json.loads(reply.body) if name == "message" else _read_end(reply.body)
                 outcome = outcome if found else "unfinished stream"
@@ -228,7 +236,8 @@ async def _use(user: _User, load: Load, end: float, figures: Figures) -> None:
     """Let a user ask and think until the end; a request that is under way then is waited for."""
     await asyncio.sleep(user.draw.uniform(0, load.think))
     while time.perf_counter() < end and user.sent != load.requests:
-        await user.ask(figures)
+        is_first = end - time.perf_counter() > load.seconds - _EVERY
+        await user.ask(figures, "first minute" if is_first else "later")
         if load.think:
             thought = user.draw.expovariate(1 / load.think)
             left = max(0.0, end - time.perf_counter())
@@ -261,7 +270,7 @@ async def _watch(process: int, began: float, every: float, figures: Figures) -> 
 
 
 def summarize(figures: Figures, load: Load) -> dict[str, Any]:
-    """Give the figures by name: durations in milliseconds by route, all others in seconds.
+    """Give the figures by name: durations in milliseconds by period and route, all others in seconds.
 
     Args:
         figures: What was measured, with the states of the server at the beginning and at the end.
@@ -283,11 +292,8 @@ def summarize(figures: Figures, load: Load) -> dict[str, Any]:
         "requests_per_second": round(requests / took, 2),
         "errors": dict(errors),
         "milliseconds": {
-            route: {
-                "requests": len(taken),
-                **{f"p{share}": round(1000 * float(np.percentile(taken, share)), 1) for share in _QUANTILES},
-            }
-            for route, taken in sorted(figures.seconds.items())
+            period: {route: _describe_times(taken) for route, taken in sorted(by_route.items())}
+            for period, by_route in figures.seconds.items()
         },
         "refused": dict(figures.refused),
         "index_seconds": figures.index_seconds,
@@ -295,6 +301,11 @@ def summarize(figures: Figures, load: Load) -> dict[str, Any]:
         "server_cpu_ms_per_request": round(1000 * used / max(1, requests), 1),
         "states": figures.states,
     }
+
+
+def _describe_times(seconds: Sequence[float]) -> dict[str, float]:
+    shares = {f"p{share}": round(1000 * float(np.percentile(seconds, share)), 1) for share in _QUANTILES}
+    return {"requests": len(seconds), **shares}
 
 
 async def _run(
@@ -308,7 +319,7 @@ async def _run(
             await user.clients[0].send("POST", "/api/chat/message", question)
         began, load_before, used = time.perf_counter(), os.getloadavg()[0], _count_cpu()
         figures.states.append(read_state(process, began))
-        watching = asyncio.ensure_future(_watch(process, began, min(60.0, load.seconds / 5), figures))
+        watching = asyncio.ensure_future(_watch(process, began, min(_EVERY, load.seconds / 5), figures))
         work = [_use(user, load, began + load.seconds, figures) for user in users]
         if load.index_after is not None:
             editor = users[0]
