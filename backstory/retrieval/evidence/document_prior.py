@@ -20,6 +20,9 @@ LEAST_PARTS: Final = 10
 _MOST_NAMED: Final = 0.125
 """Where parts name the whole titles of so many found documents, they mention names in passing; there is no prior."""
 _NAMED: Final = 0.99
+_MOST_TELLING: Final = 0.3
+"""Where so many found documents tell something, none stands out: a prior would only narrow the choice."""
+_TELLS: Final = 0.5
 _FEATURES: Final = ("shared_phrases", "title_share", "score", "document_mass")
 _TINY: Final = 1e-6
 
@@ -67,7 +70,7 @@ def _weigh_by_phrases(hits: pl.DataFrame) -> pl.DataFrame:
     documents = (
         hits.with_columns(shared_phrases=phrases)
         .group_by(keys, maintain_order=True)
-        .agg(pl.col(*_FEATURES).max())
+        .agg(pl.col(*_FEATURES, "probability").max())
     )
     deviations = [
         (
@@ -77,9 +80,10 @@ def _weigh_by_phrases(hits: pl.DataFrame) -> pl.DataFrame:
         for name in _FEATURES
     ]
     named = (pl.col("title_share") >= _NAMED).mean().over("window_id")
+    telling = (pl.col("probability") >= _TELLS).mean().over("window_id")
     return documents.select(
         *keys,
-        weight=pl.when(named < _MOST_NAMED)
+        weight=pl.when((named < _MOST_NAMED) & (telling < _MOST_TELLING))
         .then((_STRENGTH * pl.mean_horizontal(deviations)).exp())
         .otherwise(1.0),
     )

@@ -28,6 +28,7 @@ def make_measured(phrases: Sequence[float], parts: int = LEAST_PARTS, window: st
                 "query_chunk_id": f"{window}-q{part}",
                 "document_id": f"d{place}",
                 **dict.fromkeys(names, 0.5),
+                "probability": 0.2,
                 "shared_phrases": shared,
             }
             for part in range(parts)

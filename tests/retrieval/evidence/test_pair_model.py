@@ -72,6 +72,11 @@ def test_where_many_titles_are_named_nothing_is_weighed() -> None:
     assert set(weigh_documents(make_found(10, (1.0, 0.0, 0.0, 0.0)))) == {1.0}
 
 
+def test_where_many_documents_tell_something_nothing_is_weighed() -> None:
+    tells = pl.when(pl.col("document_id") == "d1").then(0.6).otherwise("probability")
+    assert set(weigh_documents(make_found(10).with_columns(probability=tells))) == {1.0}
+
+
 def test_in_a_short_window_the_odds_weigh() -> None:
     prior = weigh_documents(make_found(9)).to_list()[:4]
     assert prior == pytest.approx([2.0, 0.5, 0.5, 0.5], rel=1e-4)
