@@ -15,6 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 REQUEST_SECONDS: Final = 10.0
 """Longest time that a client may take to send the headers of a request, all together."""
 
+READING_SECONDS: Final = 30.0
+"""Longest time that a client may leave an answer unread that waits for it, about 50 KB."""
+
 
 def serve_app(
     app: ASGIApp,
@@ -42,6 +45,7 @@ def make_server(
     app: ASGIApp,
     *,
     request_seconds: float = REQUEST_SECONDS,
+    reading_seconds: float = READING_SECONDS,
     on_stop: Callable[[], None] | None = None,
     answer_seconds: int | None = None,
     connections: int | None = None,
@@ -49,11 +53,12 @@ def make_server(
     """Make a server that ends a connection which has not sent whole headers in time, however it spreads their bytes.
 
     A connection that was answered may stay open for its next request as long as uvicorn's ``timeout_keep_alive`` says.
-    A body and an answer may take any time.
+    A body may take any time, and so may an answer, as long as its client reads it.
 
     Args:
         app: The application. It gets no WebSockets.
         request_seconds: Longest time for the headers of a request.
+        reading_seconds: Longest time for which a client may not read what waits for it.
         on_stop: Called in the event loop when the process was told to end, before answers that are under way are
             waited for.
         answer_seconds: Longest time for which these are waited for; None for any time.
@@ -61,7 +66,7 @@ def make_server(
     """
     config = uvicorn.Config(
         app,
-        http=_make_protocol(request_seconds),
+        http=_make_protocol(request_seconds, reading_seconds),
         ws="none",
         log_config=None,
         access_log=False,
@@ -84,16 +89,17 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _make_protocol(request_seconds: float) -> type[asyncio.Protocol]:
+def _make_protocol(request_seconds: float, reading_seconds: float) -> type[asyncio.Protocol]:
     """Make the class of connections; uvicorn makes the objects, so that they take no further argument."""
 
     class PromptProtocol(H11Protocol):
         """Ends a connection that was opened, or has begun a request, and for some seconds has none to be answered.
 
-        So it also ends one that was refused and goes on sending its body.
+        So it also ends one that was refused and goes on sending its body, and one that does not read its answer.
         """
 
         _waiting: asyncio.TimerHandle | None = None
+        _unread: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -109,11 +115,26 @@ def _make_protocol(request_seconds: float) -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
+            self._forget_unread()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._unread is None:
+                self._unread = self.loop.call_later(reading_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._forget_unread()
+            super().resume_writing()
 
         def _wait(self) -> None:
             if self._waiting is None:
                 self._waiting = self.loop.call_later(request_seconds, self.transport.close)
+
+        def _forget_unread(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
         def _stop_waiting(self) -> None:
             if self._waiting is not None:

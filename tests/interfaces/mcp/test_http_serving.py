@@ -146,3 +146,36 @@ def test_a_request_beyond_the_number_of_connections_is_refused() -> None:
         server.should_exit = True
         thread.join()
         listening.close()
+
+
+def test_an_answer_that_nobody_reads_ends() -> None:
+    has_ended = threading.Event()
+
+    async def answer_at_length(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await receive()
+            await send({"type": "http.response.start", "status": 200})
+            for _ in range(100):
+                await send({"type": "http.response.body", "body": b"." * 1_000_000, "more_body": True})
+            await send({"type": "http.response.body"})
+            has_ended.set()
+
+    server = make_server(answer_at_length, reading_seconds=REQUEST_SECONDS)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+    try:
+        with socket.create_connection(listening.getsockname(), timeout=30) as lazy:
+            lazy.sendall(REQUEST)
+            assert has_ended.wait(30)
+        with socket.create_connection(listening.getsockname(), timeout=30) as quick:
+            quick.sendall(REQUEST)
+            read = 0
+            while read < 100_000_000:
+                part = quick.recv(1_000_000)
+                assert part
+                read += len(part)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

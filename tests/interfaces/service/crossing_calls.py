@@ -117,7 +117,8 @@ class Caller:
         random, planted = self.random, self.planted
         method, _, path = route.partition(" ")
         is_fair = random.random() < 0.25
-        user = random.choice(list(planted.roles))
+        users = planted.owners.values() if is_fair and "/conversations/{id}" in path else planted.roles
+        user = random.choice(list(users))
         mine = list(planted.roles[user])
         others = [tenant for tenant in TENANTS if tenant not in mine]
         target = random.choice(mine) if mine and (is_fair or not others) else random.choice(others)
@@ -330,7 +331,7 @@ class Caller:
 
     def _add_files(self, call: Call) -> None:
         """Add files whose names, or whose members' names, lead into another tenant."""
-        file, _, _ = self.planted.ids["name", call.target][:3]
+        file = "night-train.md"  # every tenant has one
         below = f"tenants/{call.target}/posts"
         names = [
             f"../../../{call.target}/posts/{file}",

@@ -65,6 +65,7 @@ class Planted:
         sessions: The session of each user's browser.
         dead: A token of each user that has ended, and one that was revoked.
         ids: Ids by their kind and tenant.
+        owners: The users of conversations.
         secrets: What no answer and no file of the service holds.
     """
 
@@ -74,6 +75,7 @@ class Planted:
     sessions: dict[str, str] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     ids: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
 
     def plant(self, kind: Kind, tenant: str, user: str = "") -> str:
@@ -198,6 +200,7 @@ def _fill(planted: Planted, tenant: str) -> None:
             address = f"/api/conversations/{kept['conversation_id']}/turns/{kept['turn']}/feedback"
             client.post(address, json=said).raise_for_status()
         planted.ids.setdefault(("conversation", tenant), []).append(kept["conversation_id"])
+        planted.owners[kept["conversation_id"]] = user
     store = service.jobs.store(tenant)
     job = store.request("somebody")
     assert store.take() is not None
