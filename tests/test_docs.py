@@ -61,7 +61,7 @@ def test_the_tools_of_the_server_follow_the_code() -> None:
 def test_every_target_that_the_readme_names_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"(?:`|\$ )make ([a-z]+)", README))
-    assert named == {"demo", "test", "ui"}
+    assert named == {"demo", "serve", "test", "ui"}
     assert named <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
 
 
