@@ -148,7 +148,7 @@ class Stage(ABC):
     def make(cls, resources: RunResources, partitions: Sequence[str]) -> StageResult:
         """Build the table for some partitions; log and trace it.
 
-        A damaged ledger is replaced first. A full disk is named in the error.
+        A full disk is named in the error, and so is a damaged ledger, which the next run replaces.
 
         Args:
             resources: What the stages of the run share.
