@@ -178,6 +178,12 @@ class ConversationStore:
             session.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
             return int(last) + 1
 
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Use one connection within the block; else SQLite flushes the file to the disk after each change."""
+        with self._holding(), self._database.connected():
+            yield
+
     def list_of(self, user_id: str, *, limit: int, offset: int = 0) -> tuple[list[Conversation], int]:
         """List the conversations of a person, the latest first, and tell the number of all of them.
 

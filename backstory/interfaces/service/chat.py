@@ -237,9 +237,10 @@ def keep_answer(asked: Asked, answer: Answer) -> Answered:
     """
     store, user = asked.service.conversations(asked.access.tenant), asked.access.caller.user_id
     question, now = asked.question.question, asked.service.clock()
-    conversation = asked.conversation or store.begin(user, question, now)
     values = answer.to_dict()
-    turn = store.add_turn(conversation, user, question, values, list_shown(values), now)
+    with store.connected():
+        conversation = asked.conversation or store.begin(user, question, now)
+        turn = store.add_turn(conversation, user, question, values, list_shown(values), now)
     if turn is None:
         # It was deleted while the question was answered.
         raise refuse_conversation()
