@@ -36,7 +36,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 5,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 9,
+        "decisions": 10,
         "contexts": 9,
         "window_contexts": 11,
         "posts": 9,
