@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from backstory.interfaces.service.pages.visits import SESSION_COOKIE
 from tests.interfaces.service.planted import MARKER, TENANTS, Planted, choose
@@ -129,10 +129,11 @@ class Caller:
         if path == "/mcp":
             named = place if is_fair else self._twist(place)
             call.path = f"/mcp/{quote(named, safe='%')}"
-            call.user, call.tenant = bearer, named
+            call.user, call.tenant = bearer, unquote(named).strip("/")
         elif path.startswith("/tenants/"):
-            call.tenant = place if is_fair else self._twist(place)
-            call.path = self._fill(path.replace("{tenant}", quote(call.tenant, safe="%")), target)
+            named = place if is_fair else self._twist(place)
+            call.tenant = unquote(named)
+            call.path = self._fill(path.replace("{tenant}", quote(named, safe="%")), target)
         else:
             call.path = self._fill(path, target)
             if path.startswith("/api"):
@@ -218,7 +219,7 @@ class Caller:
             call.headers["X-Backstory-Tenant"] = name
         if way in ("query", "both"):
             query["tenant"] = name if way == "query" else self.random.choice(TENANTS)
-        if way == "both" and query["tenant"] != name:
+        if way == "both" and query["tenant"] != name.strip():
             return None
         if way == "neither":
             roles = self.planted.roles[call.user] if call.user else {}
@@ -351,7 +352,7 @@ class Caller:
         if name == "members.zip":
             packed = io.BytesIO()
             with zipfile.ZipFile(packed, "w") as archive:
-                for member in names[:4]:
+                for member in (*names[:2], "/etc/evil.md", names[3]):
                     archive.writestr(member, content)
             content = packed.getvalue()
         call.headers["Content-Type"] = "multipart/form-data; boundary=xx"
