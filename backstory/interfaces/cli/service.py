@@ -44,7 +44,9 @@ RoleArgument = Annotated[
 KeyArgument = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Environment variable in whose place it is used: BACKSTORY_ANSWER_KEY."
+        metavar="NAME",
+        help="Environment variable in whose place it is used, such as BACKSTORY_ANSWER_KEY or "
+        "BACKSTORY_DRIVE_CREDENTIALS.",
     ),
 ]
 
@@ -52,7 +54,8 @@ tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants."
 users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
 tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
 keys = typer.Typer(
-    no_args_is_help=True, help="Store, list and remove the keys of tenants for services of models."
+    no_args_is_help=True,
+    help="Store, list and remove the keys of tenants for services of models and for Google Drive.",
 )
 
 
