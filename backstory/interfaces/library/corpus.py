@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -185,43 +185,43 @@ class Corpus:
             char_end=end,
         )
 
-    def find_chunk(self, name: str, character: int | None = None) -> Chunk | None:
-        """Return the chunk of an id, or the first one that holds a character of a document.
+    def find_chunk(self, name: str) -> Chunk:
+        """Return a chunk.
 
         Args:
-            name: Id of the chunk, whole or short; or with a character, name of the document.
-            character: The character.
-
-        Returns:
-            The chunk; None if no chunk holds the character.
+            name: Its id, whole or short.
 
         Raises:
             InputError: No document has this name, several have it, or it has no such chunk.
         """
         row = self.find(name)
         spans = self.chunk_spans.get(row["document_id"], [])
-        if character is None:
-            stated = re.split(r"[#:]", name)[-1]
-            index = int(stated) if stated.isdecimal() else -1
-            if not 0 <= index < len(spans):
-                raise InputError(
-                    f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
-                    code="unknown_chunk",
-                    name=name,
-                    chunks=len(spans),
-                )
-        else:
-            index = next((place for place, (start, end) in enumerate(spans) if start <= character < end), -1)
-            if index < 0:
-                return None
-        start, end = spans[index]
-        return Chunk(
-            document_id=row["document_id"],
-            index=index,
-            char_start=start,
-            char_end=end,
-            text=row["text"][start:end],
-        )
+        stated = re.split(r"[#:]", name)[-1]
+        index = int(stated) if stated.isdecimal() else -1
+        if not 0 <= index < len(spans):
+            raise InputError(
+                f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
+                code="unknown_chunk",
+                name=name,
+                chunks=len(spans),
+            )
+        return _cut_chunk(row, index, spans[index])
+
+    def find_chunk_at(self, name: str, character: int) -> Chunk | None:
+        """Return the first chunk that holds a character of a document; None if no chunk does.
+
+        Args:
+            name: Name of the document.
+            character: The character of its text, from 0.
+
+        Raises:
+            InputError: No document has this name, or several have it.
+        """
+        row = self.find(name)
+        spans = self.chunk_spans.get(row["document_id"], [])
+        holding = ((index, span) for index, span in enumerate(spans) if span[0] <= character < span[1])
+        found = next(holding, None)
+        return None if found is None else _cut_chunk(row, *found)
 
     def of_tenant(self, tenant: str | None) -> Corpus:
         """Return the documents of one tenant, as a search is restricted to them; all documents for None."""
@@ -295,3 +295,14 @@ def _read_corpus(workspace: Workspace) -> Corpus:
         spans.setdefault(document_id, []).append((start, end))
     sources = read_table(workspace.tables, "sources").filter(pl.col("folder") == "documents").sort("source")
     return Corpus(workspace, documents, counts, sources, hashes, spans)
+
+
+def _cut_chunk(row: Mapping[str, Any], index: int, span: tuple[int, int]) -> Chunk:
+    start, end = span
+    return Chunk(
+        document_id=row["document_id"],
+        index=index,
+        char_start=start,
+        char_end=end,
+        text=row["text"][start:end],
+    )

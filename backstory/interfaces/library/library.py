@@ -462,24 +462,20 @@ class Library:
 
         return draw_document_page(self._read_corpus(), document, page)
 
-    def chunk(self, name: str, character: int | None = None) -> Chunk | None:
+    def chunk(self, name: str) -> Chunk:
         """Read one chunk of a document.
 
         Args:
-            name: Id of the chunk, as hits and tools give it; or with a character, name of the document.
-            character: A character of the document's text, from 0, which the chunk holds.
-
-        Returns:
-            The chunk; None if no chunk holds the character.
+            name: Id of the chunk, as hits and tools give it.
 
         Raises:
             InputError: No document has this name, several have it, or it has no such chunk.
             NoIndexError: Nothing is indexed yet.
         """
-        return self._read_corpus().find_chunk(name, character)
+        return self._read_corpus().find_chunk(name)
 
     def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
-        """Read the chunks that hold characters of documents, each as :meth:`chunk` does, of one state of the tables.
+        """Read the chunks that hold characters of documents, all of one state of the tables.
 
         Args:
             places: The name of a document and a character of its text, from 0, for each chunk.
@@ -492,7 +488,7 @@ class Library:
             NoIndexError: Nothing is indexed yet.
         """
         corpus = self._read_corpus()
-        return [corpus.find_chunk(name, character) for name, character in places]
+        return [corpus.find_chunk_at(name, character) for name, character in places]
 
     def summarize(
         self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS

@@ -75,18 +75,17 @@ class ModelLibrary(Library):
         """Read a document; see :meth:`Library.text`. Its positions count in the document as it is."""
         return _show(super().text(document, pages), self._start_view())
 
-    def chunk(self, name: str, character: int | None = None) -> Chunk | None:
+    def chunk(self, name: str) -> Chunk:
         """Read a chunk; see :meth:`Library.chunk`. Its positions count in the text that :meth:`text` gives."""
-        return self._show_chunk(super().chunk(name, character), self._start_view())
+        return self._show_chunk(super().chunk(name), self._start_view())
 
     def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
         """Read several chunks; see :meth:`chunk`."""
         view = self._start_view()
-        return [self._show_chunk(found, view) for found in super().chunks(places)]
+        found = super().chunks(places)
+        return [None if each is None else self._show_chunk(each, view) for each in found]
 
-    def _show_chunk(self, found: Chunk | None, view: ModelView) -> Chunk | None:
-        if found is None:
-            return None
+    def _show_chunk(self, found: Chunk, view: ModelView) -> Chunk:
         before = super().text(found.document_id).text[: found.char_start]
         start = len(_send(view, found.document_id, before))
         shown = _send(view, found.document_id, found.text)

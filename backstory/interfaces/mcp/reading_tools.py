@@ -122,8 +122,8 @@ def _fetch(library: Library, name: str, start: int, max_tokens: int) -> Fetched:
     named = name.removeprefix(address(""))
     found = library.text(named)
     entry = found.document
-    if not start and CHUNK_MARK in named and (chunk := library.chunk(named)) is not None:
-        start = chunk.char_start
+    if not start and CHUNK_MARK in named:
+        start = library.chunk(named).char_start
     if start and start >= len(found.text):
         raise InputError(
             f"start {start} is behind the end of {entry.uri}, whose text has {len(found.text)} characters; give a "

@@ -147,7 +147,6 @@ def test_a_chunk_has_a_short_id_that_the_other_tools_take(reader: Agent) -> None
     assert reader.query_specific_file(name, "seat")["source_files"] == ["night-train.md"]
     assert reader.summarize_document(name)["document"] == "night-train.md"
     read = reader.library.chunk(name)
-    assert read is not None
     assert read.text == chunk["content"]
     with raises(InputError, "unknown_chunk"):
         reader.library.chunk(name.replace("#0", "#7"))
