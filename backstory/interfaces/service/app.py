@@ -30,7 +30,7 @@ from backstory.interfaces.service.tenant_servers import TenantServers
 _ABOUT: Final = """Answers from the documents of a tenant, each claim with the passage that says it.
 
 Send a token as `Authorization: Bearer TOKEN`. A user who may enter several tenants names one in `X-Backstory-Tenant`.
-Errors have one form: `{"error": {"code": ..., "message": ...}}`.
+Errors have one form: `{"error": {"code": ..., "message": ..., "id": ...}}`.
 """
 _UPLOADS: Final = "/api/documents"
 

@@ -11,7 +11,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import HTTPConnection
 
 from backstory.interfaces.service.accounts import Caller
-from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.failures import NO_TENANT, RefusedError
 from backstory.interfaces.service.names import Role
 from backstory.interfaces.service.service import Service
 
@@ -128,7 +128,7 @@ def enter(caller: Caller, tenant: str | None, wanted: Role) -> Access:
 
 def refuse_tenant() -> RefusedError:
     """Make the one error for a tenant that is not there, and for one that the caller may not enter."""
-    return RefusedError("there is no such tenant that you may enter", status=404, code="unknown_tenant")
+    return RefusedError(NO_TENANT, status=404, code="unknown_tenant")
 
 
 def access(role: Role) -> Callable[[Request], Access]:
@@ -175,7 +175,6 @@ def _find_address(connection: HTTPConnection) -> str:
 
 
 Reader = Annotated[Access, Depends(enter_as_reader)]
-Editor = Annotated[Access, Depends(enter_as_editor)]
 Owner = Annotated[Access, Depends(enter_as_owner)]
 Anyone = Annotated[Caller, Depends(enter_as_anyone)]
 Served = Annotated[Service, Depends(get_service)]

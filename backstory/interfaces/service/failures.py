@@ -1,4 +1,4 @@
-"""Every error as one body, ``{"error": {"code", "message"}}``, with the status that tells a client what to do.
+"""Every error as one body, ``{"error": {"code", "message", "id"}}``, with the status that tells a client what to do.
 
 An error that is no fault of the client shows nothing of this machine: the log has it, under the id that the body names.
 """
@@ -41,6 +41,9 @@ PROTECTING: Final[Mapping[str, str]] = {
     "X-Frame-Options": "DENY",
 }
 """Headers of every answer that sets none of its own."""
+
+NO_TENANT: Final = "there is no such tenant that you may enter"
+"""What is said of a tenant that is absent, and of one that the caller may not enter."""
 
 _SOON_SECONDS: Final = 30
 _LATER_SECONDS: Final = 3600
@@ -126,7 +129,7 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
     message = hide_paths(str(error), root)
     if error.code == "unknown_tenant":
         # Whether it is absent, or not the caller's, must make no difference.
-        return Told(404, error.code, "there is no such tenant that you may enter")
+        return Told(404, error.code, NO_TENANT)
     if isinstance(error, RefusedError):
         return Told(error.status, error.code, message, retry_after=error.retry_after)
     if isinstance(error, InputError | PrivacyError):

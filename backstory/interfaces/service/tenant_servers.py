@@ -21,7 +21,6 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.interfaces.service.authentication import authenticate, enter, refuse_tenant
 from backstory.interfaces.service.failures import RefusedError, describe_error
-from backstory.interfaces.service.names import Role
 from backstory.interfaces.service.service import Service
 
 _PATH: Final = "/mcp"
@@ -68,8 +67,7 @@ class TenantServers:
         name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
         if not name:
             raise refuse_tenant()
-        reader: Role = "reader"
-        access = enter(caller, name, reader)
+        access = enter(caller, name, "reader")
         if scope["method"] != "POST":
             raise RefusedError(
                 "send requests by POST; no session is kept", status=405, code="method_not_allowed"

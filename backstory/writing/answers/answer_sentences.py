@@ -38,7 +38,6 @@ class AnswerSentence:
         near: Its terms and those of the sentences beside it in its section.
         headed: Terms of the heading.
         told: Terms of the section, of its heading and of the title.
-        whole: Terms of the passage, with all headings and the title.
     """
 
     passage: Passage
@@ -55,7 +54,6 @@ class AnswerSentence:
     near: frozenset[str]
     headed: frozenset[str]
     told: frozenset[str]
-    whole: frozenset[str]
 
     @property
     def asks(self) -> bool:
@@ -88,7 +86,6 @@ def list_sentences(passages: Sequence[Passage], stemmer: str) -> list[AnswerSent
     for rank, passage in enumerate(passages):
         divided = _divide(passage)
         title = find_terms([passage.title, passage.heading], stemmer)
-        whole = frozenset(title | find_terms([passage.text], stemmer))
         for section in divided:
             lines = [" ".join(passage.text[piece.start : piece.end].split()) for piece in section.pieces]
             terms = [frozenset(find_terms([line], stemmer)) for line in lines]
@@ -114,7 +111,6 @@ def list_sentences(passages: Sequence[Passage], stemmer: str) -> list[AnswerSent
                     near=frozenset().union(*terms[max(0, place - 1) : place + 2]),
                     headed=headed,
                     told=told,
-                    whole=whole,
                 )
                 found.setdefault(line, sentence)
             sections += 1
