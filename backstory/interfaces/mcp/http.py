@@ -15,14 +15,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstory.base.errors import InputError
-from backstory.interfaces.mcp.http_serving import serve_app
+from backstory.interfaces.mcp.http_serving import LOOPBACK_NAMES, serve_app
 
 logger = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/mcp"
 
-_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _SCHEME: Final = "bearer"
 
 
@@ -67,7 +66,7 @@ def make_app(server: MCPServer[Any], token: SecretStr, port: int) -> ASGIApp:
         token: The token that every request must bear.
         port: Port of the server.
     """
-    authorities = [f"{name}:{port}" for name in _NAMES]
+    authorities = [f"{name}:{port}" for name in LOOPBACK_NAMES]
     security = TransportSecuritySettings(
         allowed_hosts=authorities, allowed_origins=[f"http://{authority}" for authority in authorities]
     )

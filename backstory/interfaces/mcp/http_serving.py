@@ -12,6 +12,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+"""The names of this machine for itself, as addresses of the web have them."""
+
 REQUEST_SECONDS: Final = 10.0
 """Longest time that a client may take to send the headers of a request, all together."""
 

@@ -17,9 +17,6 @@ from backstory.interfaces.service.failures import PROTECTING, Told
 _SENDERS_KEPT: Final = 10_000
 _SCHEMES: Final = ("http://", "https://")
 
-LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-"""The names of this machine for itself."""
-
 
 class RequestRates:
     """How many requests each sender may send: some at once, and as many per minute as it gains back."""

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from backstory.interfaces.mcp.http_serving import serve_app
+from backstory.interfaces.mcp.http_serving import LOOPBACK_NAMES, serve_app
 from backstory.interfaces.service.app import make_app
-from backstory.interfaces.service.limits import LOOPBACK_NAMES
 from backstory.interfaces.service.service import Service
 
 logger = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from backstory.base.errors import AnswerError, BackstoryError
+from backstory.interfaces.mcp.http_serving import LOOPBACK_NAMES
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import Access, enter, get_service
 from backstory.interfaces.service.failures import (
@@ -23,7 +24,6 @@ from backstory.interfaces.service.failures import (
     describe_fault,
     log_fault,
 )
-from backstory.interfaces.service.limits import LOOPBACK_NAMES
 from backstory.interfaces.service.names import Role
 from backstory.interfaces.service.pages.rendering import show
 
