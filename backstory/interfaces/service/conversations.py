@@ -19,8 +19,8 @@ from backstory.operations.evaluation.question_set import AskedBefore, LabelledQu
 from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
 
 _MOST_LISTED: Final = 100
-REMOVED: Final = "This answer was removed, because it quoted what is no longer among the documents."
-REMOVED_QUESTION: Final = "(removed question)"
+REMOVED_ANSWER: Final = "This answer was removed, because it quoted what is no longer among the documents."
+REMOVED_QUESTION: Final = "Removed question"
 
 Id = Annotated[str, Path(max_length=64, description="Id of a conversation.")]
 
@@ -109,9 +109,7 @@ def make_conversations_router() -> APIRouter:
     def read_conversation(id: Id, access: Reader, service: Served) -> WholeConversation:  # noqa: A002 - the path's word
         """Read one of your conversations."""
         conversation, turns = find_turns(service, access, id)
-        return WholeConversation(
-            **_describe(conversation), history=tuple(_describe_turn(turn) for turn in turns)
-        )
+        return _describe_whole(conversation, turns)
 
     @router.delete("/conversations/{id}", status_code=204)
     def delete_conversation(id: Id, access: Reader, service: Served) -> None:  # noqa: A002 - the path's word
@@ -135,9 +133,7 @@ def make_conversations_router() -> APIRouter:
         if format == "markdown":
             content, media, suffix = export_markdown(conversation, turns), "text/markdown", "md"
         else:
-            whole = WholeConversation(
-                **_describe(conversation), history=tuple(_describe_turn(turn) for turn in turns)
-            )
+            whole = _describe_whole(conversation, turns)
             content, media, suffix = whole.model_dump_json(indent=1), "application/json", "json"
         attached = {"Content-Disposition": f'attachment; filename="conversation-{conversation.id}.{suffix}"'}
         return Response(content, media_type=f"{media}; charset=utf-8", headers=attached)
@@ -199,6 +195,11 @@ def _describe(conversation: Conversation) -> Mapping[str, Any]:
     }
 
 
+def _describe_whole(conversation: Conversation, turns: Sequence[KeptTurn]) -> WholeConversation:
+    history = tuple(_describe_turn(turn) for turn in turns)
+    return WholeConversation(**_describe(conversation), history=history)
+
+
 def _describe_turn(turn: KeptTurn) -> ConversationTurn:
     return ConversationTurn(
         turn=turn.number,
@@ -222,7 +223,7 @@ def export_markdown(conversation: Conversation, turns: Sequence[KeptTurn]) -> st
     parts = [f"# {conversation.title or REMOVED_QUESTION}"]
     for turn in turns:
         parts.append(f"## {' '.join(turn.question.split()) or REMOVED_QUESTION}")
-        parts.append(REMOVED if turn.answer is None else str(turn.answer["markdown"]))
+        parts.append(REMOVED_ANSWER if turn.answer is None else str(turn.answer["markdown"]))
     return "\n\n".join(parts) + "\n"
 
 

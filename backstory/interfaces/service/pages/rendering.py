@@ -17,6 +17,7 @@ from backstory.base.wording import count
 from backstory.interfaces.pages.report.page import encode_page, open_templates
 from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE, name_paint
 from backstory.interfaces.pages.site.markdown import Target, render_markdown
+from backstory.interfaces.service.conversations import REMOVED_ANSWER, REMOVED_QUESTION
 
 ROOM: Final = "backstory.interfaces.service.pages"
 STYLE: Final = "service.css"
@@ -90,6 +91,8 @@ def render(template: str, **values: Any) -> str:
             htmx_settings=json.dumps(_HTMX_SETTINGS),
             paint=name_paint,
             prose=render_prose,
+            removed_answer=REMOVED_ANSWER,
+            removed_question=REMOVED_QUESTION,
             **values,
         )
     )
