@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from backstory.base.environment import Keys
 from backstory.settings.models import Settings
+
+CONVERSATIONS: Final = Path(".backstory", "conversations.db")
+"""The file of conversations in a workspace."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class WorkspacePaths:
     @property
     def conversations(self) -> Path:
         """File of the conversations that people have with the documents."""
-        return self.root / ".backstory" / "conversations.db"
+        return self.root / CONVERSATIONS
 
     @property
     def forgotten(self) -> Path:

@@ -118,10 +118,7 @@ def make_chat_router() -> APIRouter:
             result = await service.work(answer)
         except AnswerError as error:
             return _tell_hits(error, service)
-        if isinstance(result, Indexing):
-            again = {"Retry-After": str(_RETRY_SECONDS)}
-            return JSONResponse(result.to_dict(), status_code=202, headers=again)
-        return result
+        return _tell_indexing(result) if isinstance(result, Indexing) else result
 
     @router.post(
         "/stream",
@@ -142,16 +139,9 @@ def make_chat_router() -> APIRouter:
     )
     async def stream_message(question: Question, access: Reader, service: Served) -> Response:
         """Answer a question event by event. A question whose reader has gone is not kept."""
-
-        def prepare() -> Asked | Indexing:
-            asked = let_in(service, access, question)
-            with service.tenants.entering(access.tenant) as library:
-                return find_indexing(asked, library) or asked
-
-        prepared = await service.work(prepare)
+        prepared = await service.work(partial(prepare_question, service, access, question))
         if isinstance(prepared, Indexing):
-            again = {"Retry-After": str(_RETRY_SECONDS)}
-            return JSONResponse(prepared.to_dict(), status_code=202, headers=again)
+            return _tell_indexing(prepared)
         return EventStream(service, partial(stream_answer, prepared))
 
     return router
@@ -166,6 +156,22 @@ def make_history(turns: Sequence[KeptTurn]) -> list[Turn]:
     ]
 
 
+def prepare_question(service: Service, access: Access, question: Question) -> Asked | Indexing:
+    """Let a question in, or tell how far the first indexing is.
+
+    Args:
+        service: The service.
+        access: Whose question it is, and to which tenant.
+        question: The question.
+
+    Raises:
+        RefusedError: See :func:`let_in`.
+    """
+    asked = let_in(service, access, question)
+    with service.tenants.entering(access.tenant) as library:
+        return find_indexing(asked, library) or asked
+
+
 def let_in(service: Service, access: Access, question: Question) -> Asked:
     """Find the conversation of a question.
 
@@ -177,11 +183,7 @@ def let_in(service: Service, access: Access, question: Question) -> Asked:
     Raises:
         RefusedError: The caller has no such conversation, or the question is too long.
     """
-    most = service.limits.question_characters
-    if len(question.question) > most:
-        raise RefusedError(
-            f"the question is longer than {most:,} characters; ask less at once", status=400, code="too_long"
-        )
+    service.require_length(question.question)
     if question.conversation_id is None:
         return Asked(service, access, question, None, ())
     store = service.conversations(access.tenant)
@@ -275,6 +277,11 @@ def _list_pieces(answer: Answer) -> list[str]:
     """Divide the text of an answer into its paragraphs, which follow each other without anything between."""
     paragraphs = answer.markdown.split("\n\n")
     return [f"{text}\n\n" for text in paragraphs[:-1]] + paragraphs[-1:]
+
+
+def _tell_indexing(indexing: Indexing) -> Response:
+    again = {"Retry-After": str(_RETRY_SECONDS)}
+    return JSONResponse(indexing.to_dict(), status_code=202, headers=again)
 
 
 def _tell_hits(error: AnswerError, service: Service) -> Response:

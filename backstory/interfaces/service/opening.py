@@ -13,11 +13,9 @@ from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
+from backstory.settings.paths import CONVERSATIONS
 from backstory.settings.template import OWNER_ONLY
 from backstory.storage.conversations import ConversationStore
-
-CONVERSATIONS: Final = Path(".backstory", "conversations.db")
-"""The file of conversations in a workspace."""
 
 MEGABYTE: Final = 1 << 20
 DEFAULT_MEGABYTES: Final = 512

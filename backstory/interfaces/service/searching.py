@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.library.results import Mode, SearchAnswer
 from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
-from backstory.interfaces.service.failures import ErrorBody, RefusedError, hide_paths
+from backstory.interfaces.service.failures import ErrorBody, hide_paths
 
 MOST_HITS = 100
 
@@ -40,13 +40,7 @@ def make_search_router() -> APIRouter:
     @router.post("/search", responses={status: {"model": ErrorBody} for status in (400, 404, 409, 503)})
     async def search(question: SearchQuestion, access: Reader, service: Served) -> SearchAnswer:
         """Search the documents, in the last snapshot while an indexing is under way."""
-        most = service.limits.question_characters
-        if len(question.query) > most:
-            raise RefusedError(
-                f"the question is longer than {most:,} characters; ask less at once",
-                status=400,
-                code="too_long",
-            )
+        service.require_length(question.query)
 
         def find() -> SearchAnswer:
             with service.tenants.entering(access.tenant) as library:

@@ -17,6 +17,7 @@ from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.limits import RequestRates
 from backstory.interfaces.service.tenants import Tenants
+from backstory.settings.paths import CONVERSATIONS
 from backstory.storage.conversations import ConversationStore
 
 _T = TypeVar("_T")
@@ -98,8 +99,9 @@ class Service:
 
     def conversations(self, tenant: str) -> ConversationStore:
         """Return the conversations of a tenant, of which nothing is written once its removal has begun."""
-        path = self.tenants.folder(tenant) / ".backstory" / "conversations.db"
-        return ConversationStore(path, partial(self.tenants.holding, tenant))
+        return ConversationStore(
+            self.tenants.folder(tenant) / CONVERSATIONS, partial(self.tenants.holding, tenant)
+        )
 
     def require_rate(self, token_id: str) -> None:
         """Take one request of a token.
@@ -131,6 +133,20 @@ class Service:
                 status=429,
                 code="too_many_failures",
                 retry_after=wait,
+            )
+
+    def require_length(self, question: str) -> None:
+        """Refuse a question that is too long to search for.
+
+        Raises:
+            RefusedError: It has more characters than :attr:`ServiceLimits.question_characters`.
+        """
+        most = self.limits.question_characters
+        if len(question) > most:
+            raise RefusedError(
+                f"the question is longer than {most:,} characters; ask less at once",
+                status=400,
+                code="too_long",
             )
 
     async def work(self, function: Callable[[], _T]) -> _T:

@@ -16,9 +16,8 @@ from backstory.interfaces.service.chat import (
     Indexing,
     Question,
     answer_asked,
-    find_indexing,
     keep_answer,
-    let_in,
+    prepare_question,
     refuse_conversation,
     stream_answer,
 )
@@ -64,13 +63,7 @@ def make_asking_router() -> APIRouter:
         if not question.strip():
             return RedirectResponse(f"/tenants/{access.tenant}", 303)
         asked_for = Question(question=question.strip(), conversation_id=conversation or None)
-
-        def prepare() -> Asked | Indexing:
-            asked = let_in(service, access, asked_for)
-            with service.tenants.entering(access.tenant) as library:
-                return find_indexing(asked, library) or asked
-
-        prepared = await service.work(prepare)
+        prepared = await service.work(partial(prepare_question, service, access, asked_for))
         if isinstance(prepared, Indexing):
             return show(
                 "indexing.html",
