@@ -25,10 +25,10 @@ from backstory.interfaces.cli.forget import forget
 from backstory.interfaces.cli.init import init
 from backstory.interfaces.cli.learn import learn
 from backstory.interfaces.cli.library import add, dump, remove, show
+from backstory.interfaces.cli.mcp import mcp
 from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import grep, search
 from backstory.interfaces.cli.serve import serve
-from backstory.interfaces.cli.serving import mcp
 from backstory.interfaces.cli.site import prompt, site
 from backstory.interfaces.cli.summarize import summarize
 from backstory.interfaces.cli.windows import context, explain, report, windows
