@@ -80,7 +80,7 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
     Raises:
         Exit: The model gave no answer to a question.
     """
-    from backstory.writing.answers.answer import Turn
+    from backstory.writing.answers.answer import UNSEARCHED, Turn
 
     history: list[Turn] = []
     has_failed = False
@@ -94,7 +94,7 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
             has_failed = True
             continue
         _show(answer, as_json=as_json)
-        if answer.kind not in ("casual", "outside"):
+        if answer.kind not in UNSEARCHED:
             history.append(Turn(answer.rewritten or answer.question, answer.markdown))
     if has_failed:
         raise typer.Exit(FAILED)

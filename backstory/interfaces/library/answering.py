@@ -25,7 +25,16 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
-from backstory.writing.answers.answer import Answerer, Citation, Claim, MadeAnswer, Passage, Refusal, Turn
+from backstory.writing.answers.answer import (
+    UNSEARCHED,
+    Answerer,
+    Citation,
+    Claim,
+    MadeAnswer,
+    Passage,
+    Refusal,
+    Turn,
+)
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.depth import AnswerDepth
@@ -285,7 +294,7 @@ def _describe(
         timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
         tokens=made.tokens,
         cost=made.cost,
-        index_version=snapshot.index.version if answered.route.kind not in ("casual", "outside") else None,
+        index_version=snapshot.index.version if answered.route.kind not in UNSEARCHED else None,
         degraded=snapshot.served.degraded,
         notes=tuple(dict.fromkeys([*notes, *made.notes])),
     )

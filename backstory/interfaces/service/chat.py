@@ -24,16 +24,13 @@ from backstory.interfaces.service.authentication import DESCRIBED, Access, Reade
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
 from backstory.interfaces.service.failures import ErrorBody, RefusedError, describe_error, hide_paths
 from backstory.interfaces.service.job_store import Job
-from backstory.interfaces.service.service import Service
+from backstory.interfaces.service.service import RETRY_SECONDS, Service
 from backstory.storage.conversations import KeptTurn, list_shown
-from backstory.writing.answers.answer import Turn
+from backstory.writing.answers.answer import UNSEARCHED, Turn
 
-_RETRY_SECONDS: Final = 5
 _NO_INDEX: Final = "no_index"
 _UPLOAD: Final = "Nothing is indexed yet, so there is nothing to answer from. Add documents first."
 _STEPS: Final = {"searching": "searching"}
-_UNTOLD: Final = ("casual", "outside")
-"""Kinds of questions that a follow-up never goes on from."""
 
 
 class Question(BaseModel):
@@ -152,7 +149,7 @@ def make_history(turns: Sequence[KeptTurn]) -> list[Turn]:
     return [
         Turn(turn.answer["rewritten"] or turn.question, turn.answer["markdown"])
         for turn in turns
-        if turn.answer is not None and turn.answer["kind"] not in _UNTOLD
+        if turn.answer is not None and turn.answer["kind"] not in UNSEARCHED
     ]
 
 
@@ -280,7 +277,7 @@ def _list_pieces(answer: Answer) -> list[str]:
 
 
 def _tell_indexing(indexing: Indexing) -> Response:
-    again = {"Retry-After": str(_RETRY_SECONDS)}
+    again = {"Retry-After": str(RETRY_SECONDS)}
     return JSONResponse(indexing.to_dict(), status_code=202, headers=again)
 
 

@@ -17,6 +17,7 @@ from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.service import Service
 from backstory.operations.evaluation.question_set import AskedBefore, LabelledQuestion
 from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
+from backstory.writing.answers.answer import UNSEARCHED
 
 _MOST_LISTED: Final = 100
 REMOVED_ANSWER: Final = "This answer was removed, because it quoted what is no longer among the documents."
@@ -249,7 +250,7 @@ def _label(before: Sequence[KeptTurn], turn: KeptTurn) -> Iterator[LabelledQuest
     places = [place for claim in answer["claims"] for place in claim["citations"] if claim["supported"]]
     listed = [entry["uri"] for entry in answer["documents"]]
     is_answered = answer["refused"] is None and bool(places or listed)
-    is_asked = answer["kind"] not in ("casual", "outside")
+    is_asked = answer["kind"] not in UNSEARCHED
     yield LabelledQuestion(
         **asked,
         kind=answer["kind"],

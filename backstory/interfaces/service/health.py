@@ -11,8 +11,7 @@ from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import Served
 from backstory.interfaces.service.failures import ErrorBody, RefusedError, log_fault
-
-_RETRY_SECONDS = 5
+from backstory.interfaces.service.service import RETRY_SECONDS
 
 
 class Health(Result):
@@ -42,7 +41,7 @@ def make_health_router() -> APIRouter:
                 "the users cannot be read; the log says why",
                 status=503,
                 code="not_ready",
-                retry_after=_RETRY_SECONDS,
+                retry_after=RETRY_SECONDS,
             ) from error
         return Health()
 

@@ -22,7 +22,9 @@ from backstory.storage.conversations import ConversationStore
 
 _T = TypeVar("_T")
 _MEGABYTE: Final = 1 << 20
-_RETRY_SECONDS: Final = 5
+
+RETRY_SECONDS: Final = 5
+"""Seconds after which a client may try again what the service could not do at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ class Service:
                 "too many questions at once; ask again in a while",
                 status=503,
                 code="busy",
-                retry_after=_RETRY_SECONDS,
+                retry_after=RETRY_SECONDS,
             )
 
     @property
@@ -186,5 +188,5 @@ def refuse_stopping() -> RefusedError:
         "the service is stopping; ask again when it runs again",
         status=503,
         code="stopping",
-        retry_after=_RETRY_SECONDS,
+        retry_after=RETRY_SECONDS,
     )

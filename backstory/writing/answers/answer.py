@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 Kind: TypeAlias = Literal["casual", "lookup", "list", "compare", "summarize", "outside"]
 """What a question asks for: small talk asks for nothing, and ``outside`` for something that no document tells."""
+UNSEARCHED: Final[tuple[Kind, ...]] = ("casual", "outside")
+"""Kinds for which nothing is searched, and which a follow-up does not go on from."""
 Refusal: TypeAlias = Literal["not_in_documents", "outside", "unsafe", "no_index"]
 """Why a question is not answered."""
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from backstory.base.progress import announce
 from backstory.writing.answers.answer import (
+    UNSEARCHED,
     Answerer,
     AskedQuestion,
     AskedRoute,
@@ -141,7 +142,7 @@ def answer_question(
     understood = _understand(question, history, sources.stemmer, models)
     routed = perf_counter()
     kind = understood.route.kind
-    if kind in ("casual", "outside"):
+    if kind in UNSEARCHED:
         refused: Refusal | None = "outside" if kind == "outside" else None
         nothing = _add_use(MadeAnswer((), (), refused), understood)
         return AnsweredQuestion(route=understood.route, made=nothing, seconds=(routed - started, 0.0, 0.0))
@@ -180,7 +181,7 @@ def _understand(
         route, tokens, cost = asked.route, asked.tokens, asked.cost
     if route.kind == "casual" and asks_more(question, history):
         route = Route("lookup", "it asks more about the last question")
-    if route.kind in ("casual", "outside"):
+    if route.kind in UNSEARCHED:
         return _Understood(route, question, None, tokens, cost)
     rewritten = complete_question(question, history, stemmer)
     if rewritten is not None and models is not None:

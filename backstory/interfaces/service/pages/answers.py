@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from backstory.interfaces.pages.report.palette import name_paint
 from backstory.storage.conversations import Feedback, KeptTurn
+from backstory.writing.answers.answer import UNSEARCHED
 
 REFUSALS: Final[Mapping[str, str]] = {
     "not_in_documents": "The documents do not clearly say this",
@@ -96,6 +97,11 @@ class ShownTurn:
             return "", ""
         text = str(self.answer["markdown"])
         return (text.partition("\n")[0], text.rpartition("\n")[2]) if self.nearest else (text, "")
+
+    @property
+    def was_searched(self) -> bool:
+        """Whether documents were searched for the answer."""
+        return self.answer is not None and self.answer["kind"] not in UNSEARCHED
 
     @property
     def is_unsure(self) -> bool:
