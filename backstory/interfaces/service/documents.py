@@ -293,7 +293,7 @@ def find_read(library: Library, document_id: str) -> DocumentEntry:
 
 def _unknown(document_id: str) -> InputError:
     return InputError(
-        f"there is no document {document_id!r}; GET /api/documents lists all",
+        f"there is no document {document_id!r}; the list of documents (GET /api/documents) has all",
         code="unknown_document",
         name=document_id,
     )

@@ -196,8 +196,7 @@ def _compare(path: Path, upload: Upload, *, replaces: bool) -> Literal["added", 
     if replaces:
         return "replaced"
     raise InputError(
-        f"there is a file {path.name} with another content; upload it with `replace=true` to replace that, or rename "
-        "yours",
+        f"there is a file {path.name} with another content; choose to replace it (`replace=true`), or rename yours",
         code="existing_document",
         name=path.name,
     )
