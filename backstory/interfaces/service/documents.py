@@ -3,6 +3,7 @@
 # Without the future import: FastAPI must see the annotations of functions inside functions as objects.
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -18,6 +19,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import DocumentEntry, Result
 from backstory.interfaces.service.entrance import Admit, Entrance
+from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.index_jobs import IndexJobs, TenantLibraries
 from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.multipart import list_uploads, read_form
@@ -264,15 +266,16 @@ def find_file(library: Library, document_id: str) -> FileState:
 def _list_states(library: Library) -> list[FileState]:
     """List all files with their states, and with the names of sources in place of where they lie on this machine."""
     workspace = library.workspace
-    places = [(f"{workspace.root}/", "")]
-    places += [(str(source.root), f"the source {source.name}") for source in list_sources(workspace)]
-    return [_hide_places(file, places) for file in library.files()]
+    sources = [(str(source.root), f"the source {source.name}") for source in list_sources(workspace)]
+    return [_hide_places(file, workspace.root, sources) for file in library.files()]
 
 
-def _hide_places(file: FileState, places: Sequence[tuple[str, str]]) -> FileState:
-    reason = file.reason
-    for path, shown in places:
-        reason = None if reason is None else reason.replace(path, shown)
+def _hide_places(file: FileState, root: Path, sources: Sequence[tuple[str, str]]) -> FileState:
+    if file.reason is None:
+        return file
+    reason = hide_paths(file.reason, root)
+    for place, shown in sources:
+        reason = reason.replace(place, shown)
     return file if reason == file.reason else file.model_copy(update={"reason": reason})
 
 
@@ -312,4 +315,4 @@ def _take_out(library: Library, file: FileState) -> tuple[Literal["deleted", "ex
         path.unlink(missing_ok=True)
         return "deleted", None
     reason = exclude_document(workspace, file.uri, path)
-    return "excluded", reason.replace(f"{workspace.root}/", "")
+    return "excluded", hide_paths(reason, workspace.root)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -165,13 +166,14 @@ def describe_fault(logged: str) -> Told:
 
 
 def hide_paths(text: str, root: Path) -> str:
-    """Cut the place of the tenants' folders on this machine out of a text.
+    """Cut the place of a folder on this machine out of a text.
 
     Args:
         text: Such as the message of an error.
-        root: Folder of the tenants.
+        root: Folder of the tenants, or of one of them.
     """
-    return text.replace(f"{root}/", "").replace(str(root), "the service")
+    # A folder whose name only begins like that of the other stays whole.
+    return re.sub(rf"{re.escape(str(root))}(?![\w-]|\.\w)", "the service", text.replace(f"{root}/", ""))
 
 
 def add_failures(app: FastAPI, root: Path) -> None:

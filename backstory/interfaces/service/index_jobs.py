@@ -15,6 +15,7 @@ from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
+from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.job_store import Job, JobProgress, JobStore, JobTurn
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 
@@ -262,7 +263,7 @@ class IndexJobs:
 
     def _describe(self, tenant: str, failure: object) -> str:
         """Describe a failure without the place of the tenant's files on this machine."""
-        return str(failure).replace(f"{self._tenants.folder(tenant)}/", "") if self._is_there(tenant) else ""
+        return hide_paths(str(failure), self._tenants.folder(tenant)) if self._is_there(tenant) else ""
 
 
 class _JobListener:
