@@ -12,7 +12,6 @@ from starlette.middleware import Middleware
 
 from backstory.base.version import VERSION
 from backstory.interfaces.service.api_page import make_page_router
-from backstory.interfaces.service.authentication import access
 from backstory.interfaces.service.chat import make_chat_router
 from backstory.interfaces.service.conversations import make_conversations_router
 from backstory.interfaces.service.documents import make_documents_router
@@ -83,9 +82,9 @@ def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
         make_chat_router(),
         make_search_router(),
         make_conversations_router(),
-        make_documents_router(service.tenants, service.jobs, access),
-        make_jobs_router(service.jobs, access),
-        make_sources_router(service.tenants, access),
+        make_documents_router(),
+        make_jobs_router(),
+        make_sources_router(),
         make_page_router(),
         make_web_router(),
     ):

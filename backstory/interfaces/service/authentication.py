@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -131,11 +130,6 @@ def refuse_tenant() -> RefusedError:
     return RefusedError(NO_TENANT, status=404, code="unknown_tenant")
 
 
-def access(role: Role) -> Callable[[Request], Access]:
-    """Return the dependency that lets in requests of a role, or of a higher one."""
-    return {"reader": enter_as_reader, "editor": enter_as_editor, "owner": enter_as_owner}[role]
-
-
 def enter_as_reader(request: Request) -> Access:
     """Let a reader, editor or owner in."""
     return _enter(request, "reader")
@@ -175,6 +169,7 @@ def _find_address(connection: HTTPConnection) -> str:
 
 
 Reader = Annotated[Access, Depends(enter_as_reader)]
+Editor = Annotated[Access, Depends(enter_as_editor)]
 Owner = Annotated[Access, Depends(enter_as_owner)]
 Anyone = Annotated[Caller, Depends(enter_as_anyone)]
 Served = Annotated[Service, Depends(get_service)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
@@ -18,11 +18,11 @@ from backstory.interfaces.library.file_states import FileState, State
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import DocumentEntry, Result
-from backstory.interfaces.service.entrance import Admit, Entrance
+from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.failures import hide_paths
-from backstory.interfaces.service.index_jobs import IndexJobs, TenantLibraries
 from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.multipart import list_uploads, read_form
+from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads
 
 _MOST_DOCUMENTS: Final = 1000
@@ -92,38 +92,32 @@ class RemovalAnswer(Result):
     job: Job = Field(description="The job that takes its text out of the index.")
 
 
-def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admit) -> APIRouter:
-    """Make the endpoints of documents.
+def make_documents_router() -> APIRouter:
+    """Make the endpoints of documents."""
+    router = APIRouter(prefix="/api/documents", tags=["documents"], dependencies=list(DESCRIBED))
 
-    Args:
-        tenants: The workspaces of the tenants.
-        jobs: Their index jobs.
-        admit: Lets requests in.
-    """
-    router = APIRouter(tags=["documents"])
-    reader = Annotated[Entrance, Depends(admit("reader"))]
-    editor = Annotated[Entrance, Depends(admit("editor"))]
-
-    @router.get("/api/documents")
+    @router.get("")
     def list_documents(
-        access: reader,
+        access: Reader,
+        service: Served,
         state: Annotated[State | None, Query(description="Only files in this state.")] = None,
         name: Annotated[str, Query(description="Only files with this text in their path or title.")] = "",
         limit: Annotated[int, Query(ge=1, le=_MOST_DOCUMENTS)] = 100,
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> DocumentPage:
         """List the documents and all other files, each with its state and the reason."""
-        return list_files(tenants, jobs, access.tenant, state=state, name=name, limit=limit, offset=offset)
+        return list_files(service, access.tenant, state=state, name=name, limit=limit, offset=offset)
 
-    @router.get("/api/documents/{document_id}")
-    def read_document(access: reader, document_id: str) -> FileState:
+    @router.get("/{document_id}")
+    def read_document(access: Reader, service: Served, document_id: str) -> FileState:
         """Read the state of one document."""
-        with tenants.entering(access.tenant) as library:
+        with service.tenants.entering(access.tenant) as library:
             return find_file(library, document_id)
 
-    @router.get("/api/documents/{document_id}/text")
+    @router.get("/{document_id}/text")
     def read_text(
-        access: reader,
+        access: Reader,
+        service: Served,
         document_id: str,
         first_page: Annotated[int | None, Query(ge=1)] = None,
         last_page: Annotated[int | None, Query(ge=1)] = None,
@@ -131,7 +125,7 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
         """Read the text of a document, or of some of its pages."""
         first, last = first_page or last_page, last_page or first_page
         span = None if first is None or last is None else (first, last)
-        with tenants.entering(access.tenant) as library:
+        with service.tenants.entering(access.tenant) as library:
             text = library.text(find_read(library, document_id).document_id, span)
         document = text.document
         return PageText.of(
@@ -141,37 +135,35 @@ def make_documents_router(tenants: TenantLibraries, jobs: IndexJobs, admit: Admi
             },
         )
 
-    @router.get("/api/documents/{document_id}/pages/{page}.png", response_class=Response, responses=_PICTURE)
-    def draw_page(access: reader, request: Request, document_id: str, page: int) -> Response:
+    @router.get("/{document_id}/pages/{page}.png", response_class=Response, responses=_PICTURE)
+    def draw_page(access: Reader, service: Served, request: Request, document_id: str, page: int) -> Response:
         """Draw a page of a PDF as a picture."""
-        return answer_with_picture(tenants, access, request, document_id, page)
+        return answer_with_picture(service, access, request, document_id, page)
 
-    @router.post("/api/documents", status_code=202, openapi_extra=dict(_FORM))
+    @router.post("", status_code=202, openapi_extra=dict(_FORM))
     async def upload(
-        access: editor,
+        access: Editor,
+        service: Served,
         request: Request,
         replace: Annotated[bool, Query(description="Whether files of the same names are replaced.")] = False,
     ) -> UploadAnswer:
         """Upload files, all or none, and index them. A file of the same name and content is no error."""
         form = await read_form(request)
         try:
-            return await run_in_threadpool(
-                store_files, tenants, jobs, access, list_uploads(form), replaces=replace
-            )
+            return await run_in_threadpool(store_files, service, access, list_uploads(form), replaces=replace)
         finally:
             await form.close()
 
-    @router.delete("/api/documents/{document_id}", status_code=202)
-    def remove_document(access: editor, document_id: str) -> RemovalAnswer:
+    @router.delete("/{document_id}", status_code=202)
+    def remove_document(access: Editor, service: Served, document_id: str) -> RemovalAnswer:
         """Delete an uploaded file, or exclude any other from reading, and take its text out of the index."""
-        return take_out_document(tenants, jobs, access, document_id)
+        return take_out_document(service, access, document_id)
 
     return router
 
 
 def list_files(
-    tenants: TenantLibraries,
-    jobs: IndexJobs,
+    service: Service,
     tenant: str,
     *,
     state: State | None,
@@ -182,15 +174,14 @@ def list_files(
     """List the documents of a tenant and all other files, each with its state and the reason.
 
     Args:
-        tenants: The workspaces of the tenants.
-        jobs: Their index jobs.
+        service: The service.
         tenant: The tenant.
         state: Only files in this state; None for any.
         name: Only files with this text in their path or title.
         limit: Most files.
         offset: Files to skip.
     """
-    with tenants.entering(tenant) as library:
+    with service.tenants.entering(tenant) as library:
         files = _list_states(library)
     wanted = name.casefold()
     found = [
@@ -203,46 +194,44 @@ def list_files(
         documents=tuple(found[offset : offset + limit]),
         count=len(found),
         states={each: sum(file.state == each for file in files) for each in get_args(State)},
-        job=jobs.store(tenant).current(),
+        job=service.jobs.store(tenant).current(),
     )
 
 
 def store_files(
-    tenants: TenantLibraries, jobs: IndexJobs, access: Entrance, uploads: Sequence[Upload], *, replaces: bool
+    service: Service, access: Access, uploads: Sequence[Upload], *, replaces: bool
 ) -> UploadAnswer:
     """Store uploaded files, all or none, and index them.
 
     Raises:
         InputError: See :func:`store_uploads`.
     """
-    with tenants.entering(access.tenant) as library:
+    with service.tenants.entering(access.tenant) as library:
         stored = store_uploads(library.workspace, uploads, replaces=replaces)
-    return UploadAnswer(files=tuple(stored), job=jobs.submit(access.tenant, access.caller.user_id))
+    return UploadAnswer(files=tuple(stored), job=service.jobs.submit(access.tenant, access.caller.user_id))
 
 
-def take_out_document(
-    tenants: TenantLibraries, jobs: IndexJobs, access: Entrance, document_id: str
-) -> RemovalAnswer:
+def take_out_document(service: Service, access: Access, document_id: str) -> RemovalAnswer:
     """Delete an uploaded file, or exclude any other from reading, and take its text out of the index.
 
     Raises:
         InputError: There is no such document.
     """
-    with tenants.entering(access.tenant) as library:
+    with service.tenants.entering(access.tenant) as library:
         outcome, reason = _take_out(library, find_file(library, document_id))
-    job = jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
+    job = service.jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
     return RemovalAnswer(document_id=document_id, outcome=outcome, reason=reason, job=job)
 
 
 def answer_with_picture(
-    tenants: TenantLibraries, access: Entrance, request: Request, document_id: str, page: int
+    service: Service, access: Access, request: Request, document_id: str, page: int
 ) -> Response:
     """Answer a request for the picture of a page of a PDF, which the client may have already.
 
     Raises:
         InputError: There is no such page, or its file has changed since it was indexed.
     """
-    with tenants.entering(access.tenant) as library:
+    with service.tenants.entering(access.tenant) as library:
         tag = f'"{find_read(library, document_id).revision}-{page}"'
         headers = {"Cache-Control": _CACHED, "ETag": tag}
         if request.headers.get("if-none-match") == tag:

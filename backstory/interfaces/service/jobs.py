@@ -3,12 +3,11 @@
 # Without the future import: FastAPI must see the annotations of functions inside functions as objects.
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from backstory.interfaces.library.results import Result
-from backstory.interfaces.service.entrance import Admit, Entrance
-from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.authentication import DESCRIBED, Editor, Reader, Served
 from backstory.interfaces.service.job_store import Job
 
 _MOST_JOBS: Final = 200
@@ -22,40 +21,34 @@ class JobList(Result):
     count: int = Field(description="Number of all jobs that are kept.")
 
 
-def make_jobs_router(jobs: IndexJobs, admit: Admit) -> APIRouter:
-    """Make the endpoints of index jobs.
+def make_jobs_router() -> APIRouter:
+    """Make the endpoints of index jobs."""
+    router = APIRouter(prefix="/api", tags=["jobs"], dependencies=list(DESCRIBED))
 
-    Args:
-        jobs: The jobs of all tenants.
-        admit: Lets requests in.
-    """
-    router = APIRouter(tags=["jobs"])
-    reader = Annotated[Entrance, Depends(admit("reader"))]
-    editor = Annotated[Entrance, Depends(admit("editor"))]
-
-    @router.post("/api/index", status_code=202)
-    def index(access: editor) -> Job:
+    @router.post("/index", status_code=202)
+    def index(access: Editor, service: Served) -> Job:
         """Index all files as they are now. A job that is pending or under way is returned, and goes over them again."""
-        return jobs.submit(access.tenant, access.caller.user_id)
+        return service.jobs.submit(access.tenant, access.caller.user_id)
 
-    @router.get("/api/jobs")
+    @router.get("/jobs")
     def list_jobs(
-        access: reader,
+        access: Reader,
+        service: Served,
         limit: Annotated[int, Query(ge=1, le=_MOST_JOBS)] = 20,
         offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
     ) -> JobList:
         """List the jobs, the latest first."""
-        found, count = jobs.store(access.tenant).list_jobs(limit, offset)
+        found, count = service.jobs.store(access.tenant).list_jobs(limit, offset)
         return JobList(jobs=tuple(found), count=count)
 
-    @router.get("/api/jobs/{job_id}")
-    def read_job(access: reader, job_id: str) -> Job:
+    @router.get("/jobs/{job_id}")
+    def read_job(access: Reader, service: Served, job_id: str) -> Job:
         """Read one job: its state, and how far it is."""
-        return jobs.store(access.tenant).read(job_id)
+        return service.jobs.store(access.tenant).read(job_id)
 
-    @router.post("/api/jobs/{job_id}/cancel")
-    def cancel_job(access: editor, job_id: str) -> Job:
+    @router.post("/jobs/{job_id}/cancel")
+    def cancel_job(access: Editor, service: Served, job_id: str) -> Job:
         """Cancel a job, which stops at its next file or step. What was made stays."""
-        return jobs.cancel(access.tenant, job_id)
+        return service.jobs.cancel(access.tenant, job_id)
 
     return router

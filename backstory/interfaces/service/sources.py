@@ -2,9 +2,9 @@
 
 # Without the future import: FastAPI must see the annotations of functions inside functions as objects.
 from collections import Counter
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 
 from backstory.ingest.documents.written import SOURCE_MARK
@@ -13,8 +13,7 @@ from backstory.ingest.sources.roots import Source, list_sources
 from backstory.interfaces.library.file_states import FileState
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Result
-from backstory.interfaces.service.entrance import Admit, Entrance
-from backstory.interfaces.service.index_jobs import TenantLibraries
+from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
 
 Kind: TypeAlias = Literal["documents", "folder", "file", "drive", "address", "pages"]
 
@@ -39,20 +38,14 @@ class SourceList(Result):
     sources: tuple[SourceState, ...] = Field(description="The folder of documents, then the others by name.")
 
 
-def make_sources_router(tenants: TenantLibraries, admit: Admit) -> APIRouter:
-    """Make the endpoint of sources.
+def make_sources_router() -> APIRouter:
+    """Make the endpoint of sources."""
+    router = APIRouter(prefix="/api", tags=["sources"], dependencies=list(DESCRIBED))
 
-    Args:
-        tenants: The workspaces of the tenants.
-        admit: Lets requests in.
-    """
-    router = APIRouter(tags=["sources"])
-    reader = Annotated[Entrance, Depends(admit("reader"))]
-
-    @router.get("/api/sources")
-    def list_all(access: reader) -> SourceList:
+    @router.get("/sources")
+    def list_all(access: Reader, service: Served) -> SourceList:
         """List where the documents come from, with the number of files in each state."""
-        with tenants.entering(access.tenant) as library:
+        with service.tenants.entering(access.tenant) as library:
             return SourceList(sources=tuple(_describe_all(library)))
 
     return router

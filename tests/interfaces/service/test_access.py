@@ -150,6 +150,7 @@ def test_every_route_names_its_form_and_an_error(served_once: Running) -> None:
             assert "422" not in operation["responses"], path
             assert "default" in operation["responses"], path
             assert f"{method.upper()} {path}" in told, path
+            assert bool(operation.get("security")) == (path not in OPEN), path
             right = {status: each for status, each in operation["responses"].items() if status < "300"}
             assert right, path
             assert all(each.get("content") or status == "204" for status, each in right.items()), (

@@ -20,7 +20,7 @@ from tests.interfaces.service.planted import TENANTS, Planted, list_users, plant
 from tests.interfaces.service.route_table import NEEDED, PUBLIC, list_routes
 from tests.long_tests import LONG_TESTS
 
-CALLS = 6_000 if LONG_TESTS else 400
+CALLS = 6_000 if LONG_TESTS else 250
 SEED = 20_261_125
 
 _OPENING = (

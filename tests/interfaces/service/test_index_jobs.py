@@ -27,8 +27,8 @@ from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, wri
 from tests.pipeline.workspace_states import describe
 from tests.workspaces import copy_made
 
-KILLS = int(os.environ.get("BACKSTORY_KILLS", "3"))
-CANCELS = int(os.environ.get("BACKSTORY_CANCELS", "4"))
+KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
+CANCELS = int(os.environ.get("BACKSTORY_CANCELS", "2"))
 PAGES = 40
 PROJECT = Path(__file__).resolve().parents[3]
 WHO = "user-1"

@@ -52,8 +52,7 @@ def make_files_router() -> APIRouter:
     ) -> Response:
         wanted: State | None = next((each for each in get_args(State) if each == state), None)
         page = list_files(
-            service.tenants,
-            service.jobs,
+            service,
             access.tenant,
             state=wanted,
             name=name,
@@ -84,8 +83,7 @@ def make_files_router() -> APIRouter:
         try:
             answer = await run_in_threadpool(
                 store_files,
-                service.tenants,
-                service.jobs,
+                service,
                 access,
                 list_uploads(form),
                 replaces=form.get("replace") == "on",
@@ -144,7 +142,7 @@ def make_files_router() -> APIRouter:
     def draw_page(
         request: Request, document_id: DocumentId, page: int, access: ReadingVisitor, service: Served
     ) -> Response:
-        return answer_with_picture(service.tenants, access, request, document_id, page)
+        return answer_with_picture(service, access, request, document_id, page)
 
     @router.get("/documents/{document_id}/remove")
     def confirm_removal(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
@@ -160,7 +158,7 @@ def make_files_router() -> APIRouter:
 
     @router.post("/documents/{document_id}/remove")
     def remove(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
-        take_out_document(service.tenants, service.jobs, access, document_id)
+        take_out_document(service, access, document_id)
         return RedirectResponse(f"/tenants/{access.tenant}/documents", 303)
 
     return router
