@@ -57,13 +57,15 @@ class LoopbackClient:
             f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n{self._head}"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
+        is_answered = False
         try:
             writer.write(head.encode() + content)
             await writer.drain()
             reply = await _read_reply(reader)
-        except BaseException:
-            self.close()
-            raise
+            is_answered = True
+        finally:
+            if not is_answered:
+                self.close()
         self._used = asyncio.get_running_loop().time()
         return reply
 

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final, Protocol
@@ -171,12 +172,12 @@ class IndexJobs:
             self._changed.notify_all()
 
     def _serve(self) -> None:
-        while (tenant := self._next()) is not None:
-            try:
-                self._work(tenant)
-            except Exception:  # a thread that ended would leave every later job pending
-                logger.exception("the jobs of a tenant could not be worked on")
-            finally:
+        # An error of any kind comes back as a value. A thread that it ended would leave every later job pending.
+        with ThreadPoolExecutor(1) as worker:
+            while (tenant := self._next()) is not None:
+                error = worker.submit(self._work, tenant).exception()
+                if error is not None:
+                    logger.error("the jobs of a tenant could not be worked on", exc_info=error)
                 with self._changed:
                     self._running.remove(tenant)
                     self._changed.notify_all()
@@ -185,7 +186,10 @@ class IndexJobs:
         while not self._is_closing:
             try:
                 self.request_due(clock())
-            except Exception:  # a thread that ended would leave all sources as they are
+            except (
+                BackstoryError,
+                OSError,
+            ):  # such as a folder of sources that is closed; the next look may succeed
                 logger.exception("the sources of tenants could not be looked up")
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closing, _SECONDS_BETWEEN_LOOKS)
@@ -230,28 +234,25 @@ class IndexJobs:
                 store.fail(turn.job_id, error.code, self._describe(tenant, error))
 
     def _index(self, tenant: str, library: Library, store: JobStore, turn: JobTurn) -> None:
-        """Go over the files of a tenant once, and record what became of the job."""
+        """Go over the files of a tenant once, and record what became of the job, also at an unexpected error."""
         listener = _JobListener(store, turn.job_id, lambda: self._is_closing or not self._is_there(tenant))
         report: IndexReport | None = None
-        code, failure = "failed_steps", ""
+        code, failure = "internal", "an unexpected error; the log of the service has its traceback"
         try:
             with listening(listener, draws=True, names=listener.begin):
                 report = library.index(accept_removals=turn.accepts_removals)
-            failure = self._describe(tenant, "; ".join(report.failures))
+            code, failure = "failed_steps", self._describe(tenant, "; ".join(report.failures))
         except BackstoryError as error:
             code, failure = error.code, self._describe(tenant, error)
-        except Exception:  # as above; the log needs the traceback, and the caller gets no internals
-            logger.exception("an index job failed job=%s", turn.job_id)
-            code, failure = "internal", "an unexpected error; the log of the service has its traceback"
-        if not self._is_there(tenant):
-            return
-        if listener.is_stopped and self._is_closing:
-            store.put_back(turn.job_id)
-        elif failure or report is None:
-            store.fail(turn.job_id, code, failure)
-        else:
-            store.complete(turn.job_id, {name: int(getattr(report, name)) for name in _COUNTS})
-        logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+        finally:
+            if self._is_there(tenant):
+                if listener.is_stopped and self._is_closing:
+                    store.put_back(turn.job_id)
+                elif failure or report is None:
+                    store.fail(turn.job_id, code, failure)
+                else:
+                    store.complete(turn.job_id, {name: int(getattr(report, name)) for name in _COUNTS})
+                logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
 
     def _is_there(self, tenant: str) -> bool:
         """Return whether a tenant is there; its files must not be made again after it was removed."""
