@@ -111,14 +111,7 @@ class Service:
         Raises:
             RefusedError: It has sent too many; the error says when it may send the next one.
         """
-        wait = self._rates.take(token_id)
-        if wait:
-            raise RefusedError(
-                "too many requests of this token; send the next one later",
-                status=429,
-                code="too_many_requests",
-                retry_after=wait,
-            )
+        _require_turn(self._rates.take(token_id), "of this token", "too_many_requests")
 
     def count_failure(self, address: str) -> None:
         """Take one request without a valid token of an address.
@@ -128,14 +121,7 @@ class Service:
         Raises:
             RefusedError: The address has sent too many; the error says when it may send the next one.
         """
-        wait = self._failures.take(address)
-        if wait:
-            raise RefusedError(
-                "too many requests without a valid token; send the next one later",
-                status=429,
-                code="too_many_failures",
-                retry_after=wait,
-            )
+        _require_turn(self._failures.take(address), "without a valid token", "too_many_failures")
 
     def require_length(self, question: str) -> None:
         """Refuse a question that is too long to search for.
@@ -190,3 +176,11 @@ def refuse_stopping() -> RefusedError:
         code="stopping",
         retry_after=RETRY_SECONDS,
     )
+
+
+def _require_turn(wait: float, which: str, code: str) -> None:
+    """Refuse a request that has to wait for some seconds; 0 lets it in."""
+    if wait:
+        raise RefusedError(
+            f"too many requests {which}; send the next one later", status=429, code=code, retry_after=wait
+        )
