@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -10,9 +9,12 @@ from itertools import pairwise
 from typing import Final
 
 import regex
+from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
 
 LEAST_SHARE: Final = 0.85
-"""Least share of words that a quote and its place have in common, by the ratio of :class:`difflib.SequenceMatcher`."""
+"""Least share of words that a quote and its place have in common, in their order: twice the words of the longest common
+subsequence, by all words of both."""
 _LEAST_WORDS: Final = 5
 """Words from which a quote may differ in one: of a shorter one, a single word is too much."""
 _LONGEST_CHANGED: Final = 2
@@ -109,12 +111,14 @@ def _find_one(wanted: list[str], words: list[str]) -> tuple[int, int] | None:
         return exact[0], exact[0] + len(wanted) - 1
     if len(wanted) < _LEAST_WORDS:
         return None
-    matcher = difflib.SequenceMatcher(None, wanted, words, autojunk=False)
-    anchor = matcher.find_longest_match()
-    begin = max(anchor.b - anchor.a - _LONGEST_CHANGED, 0)
-    end = min(anchor.b - anchor.a + len(wanted) + _LONGEST_CHANGED, len(words))
-    near = difflib.SequenceMatcher(None, wanted, words[begin:end], autojunk=False)
-    blocks = [block for block in near.get_matching_blocks() if block.size]
+    near = fuzz.partial_ratio_alignment(wanted, words)
+    if near is None:
+        return None
+    beginning = near.dest_start - near.src_start
+    begin = max(beginning - _LONGEST_CHANGED, 0)
+    end = min(beginning + len(wanted) + _LONGEST_CHANGED, len(words))
+    common = LCSseq.editops(wanted, words[begin:end]).as_matching_blocks()
+    blocks = [block for block in common if block.size]
     if not blocks:
         return None
     first, last = begin + blocks[0].b, begin + blocks[-1].b + blocks[-1].size - 1

@@ -168,3 +168,10 @@ def test_a_quote_may_differ_in_form_and_in_few_words_but_in_no_number(
     places = find_quote(quote, LONG)
     assert bool(places) == (holds is not None), half
     assert all((holds or "") in LONG[place.start : place.end] for place in places)
+
+
+def test_a_quote_is_found_where_most_of_it_stands_not_where_its_longest_run_does() -> None:
+    said = "the club pays the entrance fee of all of its members who ride in the race"
+    quote = "the club pays for the entrance fee of really all of its members who then ride in the race"
+    [place] = find_quote(quote, f"Of late, the entrance fee of really all clubs rose. In spring {said}.")
+    assert place.end - place.start == len(said)
