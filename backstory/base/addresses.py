@@ -57,9 +57,14 @@ def name_service(address: str) -> str:
 def is_protected(address: str) -> bool:
     """Return whether nobody on a network can read what is sent to an address."""
     parts = urlsplit(address)
-    if parts.scheme == "https" or parts.hostname == "localhost":
+    return parts.scheme == "https" or is_local(parts.hostname or "")
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine, by its name or its address."""
+    if host == "localhost":
         return True
     try:
-        return ip_address(parts.hostname or "").is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False

@@ -17,6 +17,7 @@ from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.privacy import PrivacySettings
 from backstory.settings.services import Service, fill_from_services
 from backstory.settings.site import SiteSettings
+from backstory.settings.storage import StorageSettings
 from backstory.settings.writers import AnswerSettings, SummarySettings, WriterSettings
 
 SECRET_SETTINGS: Final = ("alerts.webhook",)
@@ -315,6 +316,7 @@ class Settings(SettingsGroup):
     """Services of models by name, to which `provider` of a group refers; `gemini` and `openai` need no entry."""
     costs: CostSettings = CostSettings()
     runs: RunSettings = RunSettings()
+    storage: StorageSettings = StorageSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -173,8 +173,10 @@ def _describe(tree: Any, problem: dict[str, Any]) -> _Problem:
         what = f"{name} is no address that begins with https:// or http:// (its value is not shown)"
         return _Problem(line, name, what)
     if problem["type"] == "value_error":  # raised by our validators, whose message is already plain
-        given = "" if isinstance(problem["input"], dict) else f" (found {show_value(problem['input'])})"
-        return _Problem(line, name, f"{name}: {problem['ctx']['error']}{given}")
+        cause = problem["ctx"]["error"]
+        is_hidden = isinstance(problem["input"], dict) or getattr(cause, "code", "") == "secret_in_address"
+        given = "" if is_hidden else f" (found {show_value(problem['input'])})"
+        return _Problem(line, name, f"{name}: {cause}{given}")
     what = f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
     return _Problem(line, name, what)
 

@@ -261,6 +261,8 @@ GEMINI_RERANKED = {"rerank.provider": "gemini"}
 
 MODEL_CHANGES = (
     ({}, "embedding.provider", "gemini", SPACE),
+    ({}, "storage.database", "postgresql:///backstory", set()),
+    ({}, "storage.files", "s3://bucket/prefix", set()),
     (GEMINI, "embedding.model", "gemini-embedding-2", SPACE),
     (GEMINI, "embedding.dimension", 256, SPACE),
     *(

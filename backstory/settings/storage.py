@@ -1,0 +1,88 @@
+"""Settings of where state and files are kept: in the workspace folder, or on servers that several machines share."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import field_validator
+
+from backstory.base.addresses import is_local
+from backstory.base.errors import SettingsError
+from backstory.settings.groups import SettingsGroup
+
+_SECRET: Final = re.compile(r":[^/@?]*@|\bpassword\s*=|_secret_|token\s*=", re.IGNORECASE)
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_FOLDER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9!_.*'()=-]+")
+
+
+class StorageSettings(SettingsGroup):
+    """Where state and files are kept. Without these, a workspace is one folder on one machine."""
+
+    database: str | None = None
+    """Postgres, `postgresql://user@host/name`; null for files. `PGPASSWORD` or `PGPASSFILE` of the environment is read."""
+    files: str | None = None
+    """S3 bucket and prefix, `s3://bucket/prefix`; null for the workspace folder. Keys are read from `AWS_*`."""
+
+    @field_validator("database")
+    @classmethod
+    def _names_a_database(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        _refuse_secrets(value, "PGPASSWORD or PGPASSFILE")
+        try:
+            parts = urlsplit(value)
+            options = parse_qs(parts.query, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise _not_a_database() from None
+        name = parts.path.removeprefix("/")
+        if parts.scheme not in ("postgresql", "postgres") or parts.fragment or not name or "/" in name:
+            raise _not_a_database()
+        named = [parts.netloc.rpartition("@")[2], *options.get("host", []), *options.get("hostaddr", [])]
+        if "sslmode" not in options and not all(
+            _is_here(place) for names in named for place in names.split(",")
+        ):
+            raise SettingsError(
+                "another machine is named without sslmode, so texts could travel unencrypted; add "
+                "?sslmode=verify-full, or ?sslmode=disable if the network between is yours",
+                code="unencrypted",
+            )
+        return value
+
+    @field_validator("files")
+    @classmethod
+    def _names_a_bucket(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        _refuse_secrets(value, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+        scheme, _, rest = value.rstrip("/").partition("://")
+        bucket, *folders = rest.split("/")
+        if scheme != "s3" or not _BUCKET.fullmatch(bucket) or not all(map(_FOLDER.fullmatch, folders)):
+            raise SettingsError(
+                "this must be a bucket and a prefix, such as s3://bucket/prefix; the address of another service than "
+                "AWS is AWS_ENDPOINT_URL in the environment",
+                code="invalid_address",
+            )
+        return value.rstrip("/")
+
+
+def _refuse_secrets(value: str, variables: str) -> None:
+    if _SECRET.search(value):
+        raise SettingsError(
+            f"this must be an address without a password; set {variables} in the environment",
+            code="secret_in_address",
+        )
+
+
+def _not_a_database() -> SettingsError:
+    return SettingsError(
+        "this must be the address of a Postgres database, such as postgresql://user@host:5432/name",
+        code="invalid_address",
+    )
+
+
+def _is_here(place: str) -> bool:
+    """Return whether a host, with its port, is this machine: none, a folder of sockets, or a loopback address."""
+    host = place if place.startswith(("/", "%2F", "%2f")) else re.sub(r":\d*$", "", place).strip("[]")
+    return not host or host.startswith(("/", "%2F", "%2f")) or is_local(host)
