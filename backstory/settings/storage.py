@@ -21,7 +21,7 @@ class StorageSettings(SettingsGroup):
     """Where state and files are kept. Without these, a workspace is one folder on one machine."""
 
     database: str | None = None
-    """Postgres, `postgresql://user@host/name`; null for files. `PGPASSWORD` or `PGPASSFILE` of the environment is read."""
+    """Postgres, `postgresql://user@host/name`; null for files. The password: `PGPASSWORD` or `PGPASSFILE`."""
     files: str | None = None
     """S3 bucket and prefix, `s3://bucket/prefix`; null for the workspace folder. Keys are read from `AWS_*`."""
 
