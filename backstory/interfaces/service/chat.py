@@ -112,7 +112,7 @@ def make_chat_router() -> APIRouter:
                 return find_indexing(asked, library) or keep_answer(asked, answer_asked(asked, library))
 
         try:
-            result = await service.work(answer)
+            result = await service.answer(access.tenant, answer)
         except AnswerError as error:
             return _tell_hits(error, service)
         return _tell_indexing(result) if isinstance(result, Indexing) else result
@@ -136,10 +136,10 @@ def make_chat_router() -> APIRouter:
     )
     async def stream_message(question: Question, access: Reader, service: Served) -> Response:
         """Answer a question event by event. A question whose reader has gone is not kept."""
-        prepared = await service.work(partial(prepare_question, service, access, question))
+        prepared = await service.search(access.tenant, partial(prepare_question, service, access, question))
         if isinstance(prepared, Indexing):
             return _tell_indexing(prepared)
-        return EventStream(service, partial(stream_answer, prepared))
+        return EventStream(service, access.tenant, partial(stream_answer, prepared))
 
     return router
 

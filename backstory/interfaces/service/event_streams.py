@@ -58,22 +58,24 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, service: Service, work: Callable[[Emit], None]) -> None:
+    def __init__(self, service: Service, tenant: str, work: Callable[[Emit], None]) -> None:
         """Describe the work; it begins with the answer.
 
         Args:
             service: The service, whose threads do the work.
+            tenant: The tenant whose question is answered.
             work: The work. It emits its events, ``done`` last; its errors become ``error``.
         """
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._service = service
+        self._tenant = tenant
         self._work = work
         self._has_left = threading.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of every answer
         """Send the events as they come."""
-        self._service.require_place()
+        self._service.require_place(self._tenant)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         inlet, outlet = anyio.create_memory_object_stream[Event](math.inf)
         with inlet, outlet:
@@ -97,7 +99,7 @@ class EventStream(Response):
             anyio.from_thread.run_sync(inlet.send_nowait, Event(name, data))
 
         try:
-            await self._service.work(lambda: self._work(emit))
+            await self._service.answer(self._tenant, lambda: self._work(emit))
         except BackstoryError as error:
             if not self._has_left.is_set():
                 inlet.send_nowait(_tell(describe_error(error, self._service.root)))

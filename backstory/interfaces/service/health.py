@@ -32,7 +32,8 @@ def make_health_router() -> APIRouter:
     @router.get("/readyz", responses={503: {"model": ErrorBody}})
     def tell_readiness(service: Served) -> Health:
         """Tell that requests can be answered: users can be read, there is room for work, and nothing is stopping."""
-        service.require_place()
+        for work in service.threads:
+            service.require_place(work=work)
         try:
             service.accounts.list_users()
         except BackstoryError as error:

@@ -53,7 +53,7 @@ def make_search_router() -> APIRouter:
                     rerank=question.rerank,
                 )
 
-        found = await service.work(find)
+        found = await service.search(access.tenant, find)
         return found.model_copy(
             update={"notes": tuple(hide_paths(note, service.root) for note in found.notes)}
         )

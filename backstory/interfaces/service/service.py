@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.fair_threads import FairThreads
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.limits import RequestRates
 from backstory.interfaces.service.tenants import Tenants
@@ -22,6 +22,8 @@ from backstory.storage.conversations import ConversationStore
 
 _T = TypeVar("_T")
 _MEGABYTE: Final = 1 << 20
+
+Work: TypeAlias = Literal["answers", "searches"]
 
 RETRY_SECONDS: Final = 5
 """Seconds after which a client may try again what the service could not do at once."""
@@ -40,8 +42,10 @@ class ServiceLimits:
         body_bytes_per_second: Bytes of a body that must come in each further second of waiting.
         body_bytes: Most bytes of a body that is no upload.
         upload_bytes: Most bytes of the body of an upload.
-        workers: Questions and searches that are worked on at a time.
-        waiting: Questions and searches that may wait for that; further ones are refused.
+        answers: Questions that are answered at a time, and calls of agents; one tenant may have all but one of them.
+        searches: Searches at a time, in threads of their own, since an answer may take a thousand times as long.
+        waiting: Questions that may wait for their turn, and as many searches; further ones are refused.
+        waiting_of_tenant: Questions of one tenant that may wait, and as many searches.
         question_characters: Most characters of a question.
         turns_read: Turns of a conversation that a follow-up may go on from, the last ones.
     """
@@ -54,8 +58,10 @@ class ServiceLimits:
     body_bytes_per_second: int = 8_192
     body_bytes: int = _MEGABYTE
     upload_bytes: int = 256 * _MEGABYTE
-    workers: int = 4
+    answers: int = 4
+    searches: int = 4
     waiting: int = 100
+    waiting_of_tenant: int = 50
     question_characters: int = 8_000
     turns_read: int = 10
 
@@ -71,6 +77,7 @@ class Service:
         limits: The limits of requests.
         clock: Gives seconds since 1970.
         stopping: Set when the process was told to end, so that streams end.
+        threads: The threads for answers and those for searches, in which tenants take turns.
     """
 
     accounts: Accounts
@@ -81,13 +88,14 @@ class Service:
     stopping: anyio.Event = field(default_factory=anyio.Event)
     _rates: RequestRates = field(init=False)
     _failures: RequestRates = field(init=False)
-    _workers: anyio.CapacityLimiter = field(init=False)
+    threads: Mapping[Work, FairThreads] = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.limits
         self._rates = RequestRates(limits.requests_per_minute, limits.requests_at_once, time.monotonic)
         self._failures = RequestRates(limits.failures_per_minute, limits.failures_at_once, time.monotonic)
-        self._workers = anyio.CapacityLimiter(limits.workers)
+        make = partial(FairThreads, waiting=limits.waiting, waiting_of_one=limits.waiting_of_tenant)
+        self.threads = {"answers": make(limits.answers), "searches": make(limits.searches)}
 
     @property
     def root(self) -> Path:
@@ -137,26 +145,39 @@ class Service:
                 code="too_long",
             )
 
-    async def work(self, function: Callable[[], _T]) -> _T:
-        """Call a function in a thread, as soon as one is free. A call that is cancelled waits until it has returned.
+    async def answer(self, tenant: str, function: Callable[[], _T]) -> _T:
+        """Call a function that answers a question, in a thread, as soon as it is the turn of the tenant.
 
         Raises:
             RefusedError: The process is about to end, or too many calls wait already.
         """
-        self.require_place()
-        return await anyio.to_thread.run_sync(function, limiter=self._workers)
+        self.require_place(tenant)
+        return await self.threads["answers"].call(tenant, function)
 
-    def require_place(self) -> None:
-        """Refuse long work that would wait too long.
+    async def search(self, tenant: str, function: Callable[[], _T]) -> _T:
+        """Call a function that ends soon, as :meth:`answer` does, and never after answers of any tenant.
+
+        Raises:
+            RefusedError: See :meth:`answer`.
+        """
+        self.require_place(tenant, "searches")
+        return await self.threads["searches"].call(tenant, function)
+
+    def require_place(self, tenant: str | None = None, work: Work = "answers") -> None:
+        """Refuse work that would wait too long.
+
+        Args:
+            tenant: The tenant; None for one that has no work under way.
+            work: What is to be done.
 
         Raises:
             RefusedError: The process is about to end, or too many calls wait already.
         """
         if self.stopping.is_set():
             raise refuse_stopping()
-        if self.waiting >= self.limits.waiting:
+        if not self.threads[work].has_place(tenant):
             raise RefusedError(
-                "too many questions at once; ask again in a while",
+                f"too many {work} at once; ask again in a while",
                 status=503,
                 code="busy",
                 retry_after=RETRY_SECONDS,
@@ -165,7 +186,7 @@ class Service:
     @property
     def waiting(self) -> int:
         """Number of calls that wait for a thread."""
-        return self._workers.statistics().tasks_waiting
+        return sum(threads.waiting for threads in self.threads.values())
 
 
 def refuse_stopping() -> RefusedError:

@@ -13,8 +13,8 @@ from typing import Final
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.requests import HTTPConnection
-from starlette.types import Receive, Scope, Send
+from starlette.requests import HTTPConnection, Request
+from starlette.types import Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.library import Library
@@ -49,11 +49,15 @@ class TenantServers:
             return
         try:
             tenant, may_write = await anyio.to_thread.run_sync(self._let_in, scope)
-            with ExitStack() as held:
-                lent = self._service.tenants.entering(tenant)
-                library = await anyio.to_thread.run_sync(held.enter_context, lent)
-                server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
-                await _answer(server, scope, receive, send)
+            # A client that sends its body slowly must not hold the turn of its tenant meanwhile.
+            body = await Request(scope, receive).body()
+            self._service.require_place(tenant)
+            async with self._service.threads["answers"].holding(tenant):
+                with ExitStack() as held:
+                    lent = self._service.tenants.entering(tenant)
+                    library = await anyio.to_thread.run_sync(held.enter_context, lent)
+                    server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
+                    await _answer(server, scope, _replay(body, receive), send)
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
 
@@ -87,6 +91,16 @@ class TenantServers:
             if len(self._servers) > _KEPT:
                 self._servers.popitem(last=False)
             return server
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read, and then what comes after it."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def take() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return take
 
 
 async def _answer(server: LibraryServer, scope: Scope, receive: Receive, send: Send) -> None:

@@ -137,22 +137,6 @@ def test_an_answer_that_is_under_way_is_finished_at_the_end(asking: Running, mod
     assert [answer.status_code for answer in answers] == [200]
 
 
-def test_too_many_questions_at_once_are_told_when_to_come_back(
-    indexed_once: Library, service_root: Path, model: SlowModel
-) -> None:
-    limits = ServiceLimits(requests_at_once=1_000, workers=1, waiting=0)
-    service, tokens = write_service(service_root, indexed_once.workspace.root, limits)
-    settings = service.tenants.folder("garden") / "backstory.yaml"
-    settings.write_text(settings.read_text("utf-8") + MODEL.format(url=model.url), "utf-8")
-    with running(service, tokens) as started, started.client("ben") as client:
-        for route in ("message", "stream"):
-            refused = client.post(f"/api/chat/{route}", json={"question": QUESTION})
-            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
-            assert int(refused.headers["Retry-After"]) > 0
-        assert client.get("/readyz").status_code == 503
-        assert client.get("/healthz").status_code == 200
-
-
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG)

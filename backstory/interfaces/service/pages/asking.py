@@ -63,7 +63,7 @@ def make_asking_router() -> APIRouter:
         if not question.strip():
             return RedirectResponse(f"/tenants/{access.tenant}", 303)
         asked_for = Question(question=question.strip(), conversation_id=conversation or None)
-        prepared = await service.work(partial(prepare_question, service, access, asked_for))
+        prepared = await service.search(access.tenant, partial(prepare_question, service, access, asked_for))
         if isinstance(prepared, Indexing):
             return show(
                 "indexing.html",
@@ -75,14 +75,14 @@ def make_asking_router() -> APIRouter:
                 question=question,
             )
         if wants_events(request):
-            return EventStream(service, partial(_stream, prepared))
+            return EventStream(service, access.tenant, partial(_stream, prepared))
 
         def answer() -> str:
             with service.tenants.entering(access.tenant) as library:
                 kept = keep_answer(prepared, answer_asked(prepared, library))
             return _address_turn(access.tenant, kept.conversation_id, kept.turn)
 
-        return RedirectResponse(await service.work(answer), 303)
+        return RedirectResponse(await service.answer(access.tenant, answer), 303)
 
     @router.get("/history")
     def list_history(access: ReadingVisitor, service: Served, conversation: str = "") -> Response:
