@@ -187,7 +187,7 @@ class Workspace(WorkspacePaths):
 
         price = find_price(self.settings.costs, settings.paid_model)
         meter = self.runs.meter(ANSWERING, settings.paid_model)
-        return make_answer_models(settings, meter, partial(estimate_cost, price), self.keys)
+        return make_answer_models(settings, meter, partial(estimate_cost, price), self.keys, self.reranker)
 
     @cached_property
     def judgements(self) -> JudgementCache:

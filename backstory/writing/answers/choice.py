@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from backstory.base.environment import Keys
 from backstory.models.chat.choice import make_chat_model
 from backstory.models.chat.counted import PriceUsage
+from backstory.models.rerankers.protocol import Reranker
 from backstory.models.services.connection import ANSWERS
 from backstory.models.services.meter import CallMeter
 from backstory.settings.writers import AnswerSettings
@@ -30,7 +31,11 @@ class AnswerModels:
 
 
 def make_answer_models(
-    settings: AnswerSettings, meter: CallMeter, price: PriceUsage, keys: Keys | None = None
+    settings: AnswerSettings,
+    meter: CallMeter,
+    price: PriceUsage,
+    keys: Keys | None = None,
+    reranker: Reranker | None = None,
 ) -> AnswerModels:
     """Make the models of settings that name a service.
 
@@ -39,6 +44,7 @@ def make_answer_models(
         meter: Counts what calls of a service use, within budgets.
         price: Estimates the price of what calls used.
         keys: The keys of the workspace; None for those of the environment.
+        reranker: Judges statements in other words than the documents; None without one.
 
     Raises:
         MissingExtraError: The packages of the provider are not installed.
@@ -46,7 +52,13 @@ def make_answer_models(
     model = make_chat_model(settings, ANSWERS, meter, keys)
     most = settings.max_output_tokens
     return AnswerModels(
-        ModelAnswerer(model, max_output_tokens=most, unsupported=settings.unsupported, price=price),
+        ModelAnswerer(
+            model,
+            max_output_tokens=most,
+            unsupported=settings.unsupported,
+            price=price,
+            reranker=reranker,
+        ),
         QuestionModel(model, max_output_tokens=most, price=price),
         settings.router == "model",
     )

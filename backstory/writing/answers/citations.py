@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from backstory.text.chunking.units import join_wrapped, split_sentences
@@ -15,6 +15,9 @@ from backstory.writing.answers.support import Evidence, Fault, find_fault
 CitationFault: TypeAlias = Literal["no_citation", "not_shown", "no_quote"] | Fault
 """Why a claim is not supported: it cites nothing, a passage that was not shown, words that no cited passage holds, or
 words that do not say it."""
+
+JudgeClaims: TypeAlias = Callable[[Sequence[tuple[str, Sequence[Evidence]]]], Sequence[bool]]
+"""Tells of claims, each with what it cites, whether that says it in other words."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,20 @@ class _Quoted:
     evidence: Evidence
 
 
-def check_claims(stated: Sequence[StatedClaim], passages: Sequence[Passage]) -> list[CheckedClaim]:
+def check_claims(
+    stated: Sequence[StatedClaim], passages: Sequence[Passage], judge: JudgeClaims | None = None
+) -> list[CheckedClaim]:
     """Check the claims of an answer.
 
     A citation counts if the passage was shown and holds the quote, :func:`backstory.writing.answers.quotes.find_quote`;
     the words of the passage then take the place of the quote. A claim is supported if what its quotes say, whole
-    sentences, says it, :func:`backstory.writing.answers.support.find_fault`: one of them alone, or all together.
+    sentences, says it, :func:`backstory.writing.answers.support.find_fault`: one of them alone, or all together. One
+    that lacks nothing but the words of its quotes is supported if a judge says so.
 
     Args:
         stated: The claims.
         passages: All passages that were shown.
+        judge: Judges claims in other words than their quotes; None to take them for unsupported.
 
     Returns:
         One per claim, in their order.
@@ -85,12 +92,26 @@ def check_claims(stated: Sequence[StatedClaim], passages: Sequence[Passage]) -> 
     shown = {passage.id: passage for passage in passages}
     cited = [shown[each.id] for claim in stated for each in claim.citations if each.id in shown]
     languages = _detect_languages(list(dict.fromkeys(cited)))
-    return [_check(claim, shown, languages) for claim in stated]
+    checked = [_check(claim, shown, languages) for claim in stated]
+    if judge is not None:
+        open_ones = [place for place, (_, evidence) in enumerate(checked) if evidence]
+        said = judge([(stated[place].text, checked[place][1]) for place in open_ones])
+        for place, is_said in zip(open_ones, said, strict=True):
+            if is_said:
+                claim = checked[place][0]
+                supported = replace(claim.claim, is_supported=True)
+                checked[place] = replace(claim, claim=supported, fault=None), ()
+    return [claim for claim, _ in checked]
 
 
 def _check(
     claim: StatedClaim, shown: Mapping[str, Passage], languages: Mapping[str, str | None]
-) -> CheckedClaim:
+) -> tuple[CheckedClaim, tuple[Evidence, ...]]:
+    """Check a claim.
+
+    Returns:
+        The claim; and what it cites, if it lacks nothing but the words of that.
+    """
     quoted: list[_Quoted] = []
     for cited in claim.citations:
         passage = shown.get(cited.id)
@@ -108,7 +129,10 @@ def _check(
         fault = None if alone else find_fault(claim.text, [each.evidence for each in quoted])
         quoted = alone or quoted
     citations = tuple(dict.fromkeys(each.citation for each in quoted))
-    return CheckedClaim(Claim(claim.text, citations, fault is None), claim.parts, fault)
+    checked = CheckedClaim(Claim(claim.text, citations, fault is None), claim.parts, fault)
+    evidence = tuple(each.evidence for each in quoted)
+    lacks_words = fault == "words" and find_fault(claim.text, evidence, in_other_words=True) is None
+    return checked, evidence if lacks_words else ()
 
 
 def _find_quoted(claim: str, quote: str, passage: Passage, language: str | None) -> list[_Quoted]:

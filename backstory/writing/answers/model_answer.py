@@ -11,6 +11,7 @@ from backstory.base.wording import inflect
 from backstory.models.chat.counted import CountedModel, PriceUsage
 from backstory.models.chat.messages import Messages
 from backstory.models.chat.model import AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
+from backstory.models.rerankers.protocol import Reranker
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import cut_line
 from backstory.writing.answers.answer import Claim, Kind, MadeAnswer, Part, Passage
@@ -22,6 +23,7 @@ from backstory.writing.answers.answer_prompts import (
     write_repair_prompt,
 )
 from backstory.writing.answers.citations import CheckedClaim, StatedClaim, check_claims
+from backstory.writing.answers.claim_judge import ClaimJudge
 
 PASSAGE_TOKENS: Final = 12_000
 """Most estimated tokens of the passages of one call; those beyond it are asked about in further calls."""
@@ -42,6 +44,7 @@ class ModelAnswerer:
         max_output_tokens: int,
         unsupported: Unsupported,
         price: PriceUsage,
+        reranker: Reranker | None = None,
         passage_tokens: int = PASSAGE_TOKENS,
     ) -> None:
         """Set the model.
@@ -51,12 +54,14 @@ class ModelAnswerer:
             max_output_tokens: Most tokens that the model may write in one call.
             unsupported: What becomes of claims without support.
             price: Estimates the price of what calls used.
+            reranker: Judges claims in other words than their quotes; None to take them for unsupported.
             passage_tokens: Most estimated tokens of the passages of one call.
         """
         self._model = model
         self._form: AnswerForm = make_claims_form(max_output_tokens)
         self._unsupported = unsupported
         self._price = price
+        self._reranker = reranker
         self._passage_tokens = passage_tokens
         self.id = f"{model.id}:o{max_output_tokens}"
 
@@ -85,6 +90,7 @@ class ModelAnswerer:
         model = CountedModel(self._model)
         checked: list[CheckedClaim] = []
         notes: list[str] = []
+        judge = None if self._reranker is None else ClaimJudge(self._reranker)
         groups = _group(passages, self._passage_tokens)
         shown: list[Passage] = []
         for number, group in enumerate(groups):
@@ -106,7 +112,8 @@ class ModelAnswerer:
                 notes.append(_name_unread(groups[number:], len(passages), str(error)))
                 break
             announce("checking citations", 2 * number + 2, 2 * len(groups) + 1)
-            checked += check_claims(stated, shown)
+            checked += check_claims(stated, shown, judge.judge if judge else None)
+        notes += judge.notes if judge else []
         return self._conclude(_drop_repeated(checked), parts, notes, model)
 
     def _ask(self, model: CountedModel, messages: Messages) -> list[StatedClaim]:

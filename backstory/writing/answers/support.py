@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import regex
 
+from backstory.text.languages import detect_language
 from backstory.text.stemmers import find_stemmer
 from backstory.text.words import Words, find_words, list_parts
 
@@ -59,17 +60,21 @@ class Evidence:
     language: str | None
 
 
-def find_fault(claim: str, evidence: Sequence[Evidence]) -> Fault | None:
+def find_fault(claim: str, evidence: Sequence[Evidence], *, in_other_words: bool = False) -> Fault | None:
     """Find what of a claim its evidence lacks; None if it lacks nothing.
 
     Args:
         claim: The claim, Markdown.
         evidence: What it rests on, at least one.
+        in_other_words: Whether the claim need not share words, since somebody else judges its meaning. Then both must
+            deny something, or neither: without shared words nobody sees which clause a negation belongs to.
     """
     if not _list_addresses(claim) <= {one for each in evidence for one in _list_addresses(each.around)}:
         return "address"
-    languages = tuple(dict.fromkeys(each.language for each in evidence))
-    forms = _join_forms(languages)
+    languages = [each.language for each in evidence]
+    if in_other_words:
+        languages.append(detect_language([claim]))
+    forms = _join_forms(tuple(dict.fromkeys(languages)))
     titles = "\n".join(each.title for each in evidence)
     said = "\n".join([*(each.said for each in evidence), titles])
     if not _list_numbers(claim, forms) <= _list_numbers(said, forms):
@@ -80,8 +85,11 @@ def find_fault(claim: str, evidence: Sequence[Evidence]) -> Fault | None:
     wanted = forms.list_content(claim)
     for text, least in ((said, LEAST_SHARE), (quoted, _LEAST_QUOTED)):
         held = forms.list_stems(text)
-        if not wanted or sum(_is_held(stems, held) for stems in wanted) < least * len(wanted):
+        shared = sum(_is_held(stems, held) for stems in wanted)
+        if not wanted or (shared < least * len(wanted) and not in_other_words):
             return "words"
+    if in_other_words and forms.negates(claim) != any(forms.negates(each.said) for each in evidence):
+        return "negation"
     return _find_contradiction(claim, [each.said for each in evidence], forms)
 
 
