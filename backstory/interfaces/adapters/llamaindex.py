@@ -19,12 +19,12 @@ from llama_index.core.schema import (  # noqa: E402
     TextNode,
 )
 
-from backstory.interfaces.library.filters import Depth, SearchFilters  # noqa: E402
+from backstory.interfaces.library.filters import SearchFilters  # noqa: E402
 from backstory.interfaces.library.library import Library  # noqa: E402
 from backstory.interfaces.library.results import Hit, Mode  # noqa: E402
+from backstory.retrieval.depth import DEPTH, Depth  # noqa: E402
 
 _NO_FILTERS = SearchFilters()
-_DEPTH = Depth()
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class BackstoryRetriever(BaseRetriever):
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
-        depth: Depth = _DEPTH,
+        depth: Depth = DEPTH,
         **options: Any,
     ) -> None:
         """Wrap an open library.

@@ -16,12 +16,13 @@ from backstory.base.errors import AnswerError, InputError
 from backstory.index.request import Filters
 from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
 from backstory.interfaces.library.expansion import main_stemmer
-from backstory.interfaces.library.filters import Depth, SearchFilters, admit
+from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
 from backstory.interfaces.library.search import SearchPlan, cut_long, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
+from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
@@ -37,7 +38,6 @@ from backstory.writing.answers.answer import (
 )
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
-from backstory.writing.answers.depth import AnswerDepth
 from backstory.writing.answers.extraction import ExtractiveAnswerer
 from backstory.writing.answers.markdown import shown_documents, write_markdown
 from backstory.writing.answers.routing import route_question
@@ -177,7 +177,7 @@ class SnapshotSources:
             mode=None,
             expand=False,
             rerank=rerank,
-            depth=Depth(),
+            depth=DEPTH,
         )
         answers = search(self.snapshot, parts, plan)
         self.notes += dict.fromkeys(note for answer in answers for note in answer.notes)

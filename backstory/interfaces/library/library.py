@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from backstory.base.errors import NoIndexError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.expansion import main_stemmer
-from backstory.interfaces.library.filters import Depth, SearchFilters
+from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     StaleNote,
     describe_indexing,
@@ -45,6 +45,7 @@ from backstory.interfaces.library.search import SearchPlan, search
 from backstory.interfaces.library.snapshots import OpenSnapshot, Snapshots
 from backstory.interfaces.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.retrieval.depth import DEPTH, Depth
 from backstory.settings.writers import MAX_WORDS
 from backstory.text.content_words import mark_words
 from backstory.text.prompts.formats import ContextFormat
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from backstory.writing.answers.answer import Turn
 
 _NO_FILTERS = SearchFilters()
-_DEPTH = Depth()
 
 LIMIT_SECONDS: Final = 10.0
 """Processor time that a regular expression may take over all documents."""
@@ -131,7 +131,7 @@ class Library:
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
-        depth: Depth = _DEPTH,
+        depth: Depth = DEPTH,
     ) -> SearchAnswer:
         """Search the documents for one question. One that is longer than the model's input is searched in parts.
 
@@ -169,7 +169,7 @@ class Library:
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
-        depth: Depth = _DEPTH,
+        depth: Depth = DEPTH,
     ) -> list[SearchAnswer]:
         """Search the documents for several questions, all in one snapshot of the index.
 

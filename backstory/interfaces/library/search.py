@@ -13,11 +13,12 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
 from backstory.interfaces.library.expansion import expand_question, main_stemmer
-from backstory.interfaces.library.filters import Depth, SearchFilters, admit
+from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.models.embeddings.embed import embed_texts
+from backstory.retrieval.depth import Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
 

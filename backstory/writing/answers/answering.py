@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from backstory.base.progress import announce
+from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.writing.answers.answer import (
     UNSEARCHED,
     Answerer,
@@ -30,7 +31,6 @@ from backstory.writing.answers.catalog import (
     read_catalog_query,
     select_documents,
 )
-from backstory.writing.answers.depth import COMPARE, DEPTHS, AnswerDepth
 from backstory.writing.answers.followups import asks_more, complete_question, names_another
 from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
@@ -199,8 +199,8 @@ def _understand(
 
 
 def _choose_depth(kind: Kind, parts: Sequence[str]) -> AnswerDepth:
-    depth = DEPTHS[kind]
-    return COMPARE if len(parts) > 1 and depth.kept < COMPARE.kept else depth
+    compared = 2 if kind == "compare" else 1
+    return DEPTH.of_answer(parts=max(len(parts), compared), is_wide=kind in ("list", "summarize"))
 
 
 def _list(

@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 from backstory.base.errors import InputError
 from backstory.index.request import SearchRequest
 from backstory.interfaces.library.expansion import expand_question
-from backstory.interfaces.library.filters import Depth, SearchFilters
+from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Mode, Result, SearchAnswer
+from backstory.retrieval.depth import AnswerDepth, Depth
 from tests.errors import raises
 from tests.interfaces.library.conftest import SETTINGS
 
@@ -171,6 +172,8 @@ def test_depth_grows_with_the_corpus() -> None:
         Depth(steps=((10, 1), (10, 2)))
     with raises(InputError, "out_of_range", name="depth"):
         Depth(beyond=0)
+    with raises(InputError, "out_of_range", name="depth"):
+        Depth(wide=AnswerDepth(of_part=24, merged=0, kept=24))
 
 
 def test_the_cap_of_tokens_leaves_out_from_the_end_and_says_so(indexed_once: Library) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import date
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.writing.answers.answer import Claim, MadeAnswer, Passage, Route, Turn
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
-from backstory.writing.answers.depth import AnswerDepth
 from backstory.writing.answers.extraction import ExtractiveAnswerer
 from backstory.writing.answers.markdown import write_markdown
 from tests.writing.answers.passages import make_passage
@@ -39,6 +39,17 @@ class FewSources:
         return [Listed(rain.document_id, rain.uri, rain.title, "post", (), None)]
 
 
+@dataclass(frozen=True)
+class CountingSources(FewSources):
+    """Sources that keep how much was asked of them."""
+
+    asked: list[AnswerDepth] = field(default_factory=list)
+
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+        self.asked.append(depth)
+        return super().search(parts, depth)
+
+
 def compare(question: str, texts: Sequence[str]) -> NDArray[np.float64]:  # noqa: ARG001
     return np.full(len(texts), 9.0)
 
@@ -57,6 +68,23 @@ def test_how_many_documents_there_are_needs_no_sentence_of_theirs() -> None:
         answered = answer_question(question, [], FewSources(), answerer)
         assert [each.document_id for each in answered.listed or ()] == ["document-p1"], question
         assert answered.made.claims == (), question
+
+
+@pytest.mark.parametrize(
+    ("question", "numbers"),
+    [
+        ("what did the rain do to the barrel", (6, 10, 6)),
+        ("how tall is the barrel, and who made the tank?", (6, 12, 10)),
+        ("what is the difference between the barrel and the tank", (6, 12, 10)),
+        ("list all posts about rain", (24, 30, 24)),
+        ("summarize the post about the barrel", (24, 30, 24)),
+    ],
+)
+def test_a_wider_question_looks_at_more(question: str, numbers: tuple[int, int, int]) -> None:
+    sources = CountingSources()
+    answer_question(question, [], sources, ExtractiveAnswerer(compare, "english"))
+    assert list(map(astuple, sources.asked)) == [numbers]
+    assert sources.asked[0] in (DEPTH.lookup, DEPTH.several, DEPTH.wide)
 
 
 def test_a_time_that_restricts_nothing_is_said() -> None:
