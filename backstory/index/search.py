@@ -28,6 +28,7 @@ from backstory.index.request import Filters, Mode, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, Manifest, Snapshot
+from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class HeldSnapshot:
     """
 
     manifest: Manifest
-    vectors: Vectors
+    vectors: StoredVectors
     rows: pl.DataFrame
     documents: pl.DataFrame
     database: Database

@@ -15,8 +15,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_frame, read_manifest
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, read_frame, read_manifest
 from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import inspect_file

@@ -12,11 +12,11 @@ from backstory import run_pipeline
 from backstory.index.snapshot.manifest import (
     DOCUMENTS_FILE,
     ROWS_FILE,
-    VECTORS_FILE,
     read_frame,
     read_manifest,
 )
 from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.duckdb_engines import AttachedFile

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from backstory.index.engines.matches import Matches, multiply, pair_similarities, rank_within, take_best
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from backstory.index.snapshot.shards import StoredVectors, list_blocks
 from backstory.models.embeddings.protocol import Vectors
 
 QUERIES_AT_ONCE = 2048
@@ -50,7 +51,7 @@ class ExactEngine:
         vectors: Unit rows, shape ``(rows, dimension)``, float32; usually mapped from a file.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: StoredVectors) -> None:
         self._vectors = vectors
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches:
@@ -79,8 +80,8 @@ class ExactEngine:
         step = min(self._rows_at_once(width, rows.gathers), rows.count)
         buffer = np.empty(width * step, np.float32)
         with _selection_threads(len(pools)) as run:
-            for start in range(0, rows.count, max(1, step)):
-                block = rows.block(start, min(start + step, rows.count))
+            for start, stop in rows.list_blocks(int(compared.stop.max(initial=0)), max(1, step)):
+                block = rows.block(start, stop)
                 concerned = int(np.count_nonzero(compared.stop > start))
                 for first in range(0, concerned, QUERIES_AT_ONCE):
                     last = min(first + QUERIES_AT_ONCE, concerned)
@@ -120,19 +121,21 @@ class _Rows:
 
     Attributes:
         vectors: All rows of the index.
+        mask: Whether each row is compared; None if all are.
         chosen: Positions of the rows that are copied before the product; None if all are compared in place.
     """
 
-    vectors: Vectors
+    vectors: StoredVectors
+    mask: NDArray[np.bool_] | None
     chosen: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, vectors: Vectors, scope: Scope, query_count: int) -> _Rows:
+    def of(cls, vectors: StoredVectors, scope: Scope, query_count: int) -> _Rows:
         if scope.mask is None:
-            return cls(vectors, None)
+            return cls(vectors, None, None)
         product = query_count + READING_COST
         pays = np.count_nonzero(scope.mask) * (product + GATHERING_COST) < len(vectors) * product
-        return cls(vectors, np.flatnonzero(scope.mask) if pays else None)
+        return cls(vectors, scope.mask, np.flatnonzero(scope.mask) if pays else None)
 
     @property
     def gathers(self) -> bool:
@@ -144,6 +147,11 @@ class _Rows:
 
     def narrow(self, scope: Scope) -> Scope:
         return scope if self.chosen is None else scope.narrowed(self.chosen)
+
+    def list_blocks(self, stop: int, step: int) -> Iterator[tuple[int, int]]:
+        if self.chosen is None:
+            return list_blocks(self.vectors, self.mask, stop, step)
+        return ((start, min(start + step, stop)) for start in range(0, stop, step))
 
     def block(self, start: int, stop: int) -> Vectors:
         return self.vectors[start:stop] if self.chosen is None else self.vectors[self.chosen[start:stop]]
@@ -170,6 +178,7 @@ class _Pool:
         self._score = np.empty(0, np.float32)
         self._pending: list[tuple[Positions, Positions, Scores]] = []
         self._pending_count = 0
+        self._is_empty = True
 
     def add(self, scores: Scores, start: int) -> None:
         """Take the scores above the bar.
@@ -178,7 +187,8 @@ class _Pool:
             scores: Scores of the leading queries of the pool with a block of rows.
             start: Number of the block's first row.
         """
-        is_first = start == 0
+        is_first = self._is_empty
+        self._is_empty = False
         runs_of_rows = scores.shape[1] // RUN_OF_ROWS
         # A block of few rows (for many queries) has most peaks above the bar, so every score is read.
         whole = runs_of_rows * RUN_OF_ROWS if runs_of_rows >= LEAST_RUNS else 0

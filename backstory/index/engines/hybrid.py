@@ -12,6 +12,7 @@ from backstory.index.engines.keywords import CELLS_AT_ONCE, KeywordIndex, QueryT
 from backstory.index.engines.matches import Matches, cells_of_best, multiply, order_best, pair_similarities
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from backstory.index.snapshot.shards import StoredVectors, list_blocks
 from backstory.models.embeddings.protocol import Vectors
 
 # With fewer queries per group, the matrix product spends most of its time reading the vectors.
@@ -26,7 +27,7 @@ class HybridEngine:
         keywords: The keyword index of the same rows.
     """
 
-    def __init__(self, vectors: Vectors, keywords: KeywordIndex) -> None:
+    def __init__(self, vectors: StoredVectors, keywords: KeywordIndex) -> None:
         self._vectors = vectors
         self._keywords = keywords
 
@@ -47,10 +48,9 @@ class HybridEngine:
         for first, last in scope.groups(CELLS_AT_ONCE, least=LEAST_QUERIES):
             row_count = int(scope.stop[first:last].max(initial=0))
             step = max(1, CELLS_AT_ONCE // (last - first))
-            starts = range(0, row_count, step)
             pairs = Matches.joined(
-                self._compare(arguments, slice(first, last), slice(start, min(start + step, row_count)))
-                for start in starts
+                self._compare(arguments, slice(first, last), slice(start, stop))
+                for start, stop in list_blocks(self._vectors, scope.mask, row_count, step)
             )
             similarity = pair_similarities(queries, self._vectors, pairs.query, pairs.row)
             score = fuse(similarity, pairs.score, request.keyword_weight)

@@ -9,6 +9,7 @@ from backstory.index.engines.matches import Matches, pair_similarities, take_bes
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
 from backstory.index.snapshot.database import Database, vector_frame
+from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.storage.tables.duckdb_frames import register_frame
 
@@ -30,7 +31,7 @@ class VssEngine:
         ef_search: Size of the candidate list while searching the graph.
     """
 
-    def __init__(self, database: Database, vectors: Vectors, ef_search: int) -> None:
+    def __init__(self, database: Database, vectors: StoredVectors, ef_search: int) -> None:
         self._database = database
         self._vectors = vectors
         self._ef_search = ef_search

@@ -10,7 +10,6 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from backstory.base.errors import SearchIndexError
@@ -18,7 +17,7 @@ from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.keyword_files import CountedRows, write_keywords
 from backstory.index.engines.vss import VssEngine
 from backstory.index.snapshot import publication
-from backstory.index.snapshot.content import ROWS_AT_ONCE, Content, arrange
+from backstory.index.snapshot.content import Content, arrange
 from backstory.index.snapshot.database import Database, write_database
 from backstory.index.snapshot.manifest import (
     DATABASE_FILE,
@@ -27,7 +26,6 @@ from backstory.index.snapshot.manifest import (
     KEYWORDS_FOLDER,
     MANIFEST_FILE,
     ROWS_FILE,
-    VECTORS_FILE,
     HnswRecord,
     Manifest,
     find_damage,
@@ -36,6 +34,7 @@ from backstory.index.snapshot.manifest import (
     write_frame,
 )
 from backstory.index.snapshot.recall import measure_recall
+from backstory.index.snapshot.shards import StoredVectors, open_vectors, write_vectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
@@ -158,7 +157,8 @@ def publish_content(
 def _write_snapshot(
     folder: Path, content: Content, version: str, calibration: Calibration, rows: CountedRows | None
 ) -> None:
-    vectors = _write_vectors(folder / VECTORS_FILE, content)
+    shards = write_vectors(folder, content.vectors, content.chunks["chunk_id"], content.source)
+    vectors = open_vectors(folder, shards, content.chunks.height, content.vectors.shape[1])
     write_frame(folder / ROWS_FILE, content.rows)
     write_frame(folder / DOCUMENTS_FILE, content.filtered)
     hnsw_settings = content.settings if content.has_hnsw else None
@@ -181,32 +181,13 @@ def _write_snapshot(
             name: _installed_version(name)
             for name in ("backstory", "bm25s", "duckdb", "duckdb-extension-vss")
         },
+        shards=tuple(shards),
         files=record_files(folder),
     )
     (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
-def _write_vectors(path: Path, content: Content) -> Vectors:
-    shape = (len(content.source), content.vectors.shape[1])
-    if not shape[0]:
-        np.save(path, np.empty(shape, np.float32))
-        return np.empty(shape, np.float32)
-    # Written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
-    with path.open("wb") as file:
-        header = {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
-            "fortran_order": False,
-            "shape": shape,
-        }
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, shape[0], ROWS_AT_ONCE):
-            rows = content.source[start : start + ROWS_AT_ONCE].to_numpy()
-            file.write(np.ascontiguousarray(content.vectors[rows]).data)
-    vectors: Vectors = np.load(path, mmap_mode="r")
-    return vectors
-
-
-def _check_database(path: Path, content: Content, vectors: Vectors) -> HnswRecord | None:
+def _check_database(path: Path, content: Content, vectors: StoredVectors) -> HnswRecord | None:
     """Open the database as a reader does, count its rows, and measure the recall of its HNSW index."""
     with Database(path, has_hnsw=content.has_hnsw) as database:
         counts = database.count_rows()

@@ -17,12 +17,12 @@ from backstory.base.errors import ContractError, InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.engines.matches import find_stray_vector
 from backstory.index.snapshot.manifest import FORMAT
+from backstory.index.snapshot.shards import ROWS_AT_ONCE
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
 
-ROWS_AT_ONCE = 8192
 _KEY = ["document_id", "revision"]
 _FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "published_at"]
 _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.errors import SearchIndexError
+from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
@@ -58,7 +59,7 @@ def write_database(
     path: Path,
     documents: pl.DataFrame,
     chunks: pl.DataFrame,
-    vectors: Vectors,
+    vectors: StoredVectors,
     settings: IndexSettings | None,
 ) -> None:
     """Write the database of a snapshot.
@@ -83,7 +84,7 @@ def write_database(
             _create_tables(connection, documents, chunks)
         else:
             frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}
-            frames["vector_rows"] = vector_frame(vectors, "row")
+            frames["vector_rows"] = vector_frame(np.asarray(vectors), "row")
             for name, frame in frames.items():
                 register_frame(connection, name, frame)
                 stack.callback(connection.unregister, name)

@@ -1,9 +1,9 @@
 """A snapshot of the search index: an immutable folder of files, and the manifest with their checksums.
 
 ``index.duckdb`` holds documents and chunks, and the HNSW index with its vectors if there is one. ``vectors.npy`` holds
-the vectors that the exact search maps. ``rows.arrow`` and ``documents.arrow`` hold the columns that filters and results
-need. ``keywords/`` holds the BM25 index. Rows are ordered by the document's date of publication, undated rows first,
-then by chunk id.
+the vectors that the exact search maps, or the last of their shards (:mod:`backstory.index.snapshot.shards`).
+``rows.arrow`` and ``documents.arrow`` hold the columns that filters and results need. ``keywords/`` holds the BM25
+index. Rows are ordered by the document's date of publication, undated rows first, then by chunk id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -24,7 +23,7 @@ from backstory.base.errors import SearchIndexError
 from backstory.base.files.atomic import lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.language_terms import LanguageTerms
-from backstory.models.embeddings.protocol import Vectors
+from backstory.index.snapshot.shards import ShardRecord, open_vectors
 from backstory.settings.models import IndexSettings
 
 FORMAT = 3
@@ -33,7 +32,6 @@ FORMAT = 3
 DESCRIBED_FORMATS = (1, 2, FORMAT)
 MANIFEST_FILE = "manifest.json"
 DATABASE_FILE = "index.duckdb"
-VECTORS_FILE = "vectors.npy"
 ROWS_FILE = "rows.arrow"
 DOCUMENTS_FILE = "documents.arrow"
 KEYWORDS_FOLDER = "keywords"
@@ -64,7 +62,10 @@ class HnswRecord(_Record):
 
 
 class Manifest(_Record):
-    """Content and origin of a snapshot; ``words`` and ``languages`` are those of the keyword index."""
+    """Content and origin of a snapshot.
+
+    ``words`` and ``languages`` are those of the keyword index; ``shards`` are those of the vectors but the last.
+    """
 
     format: int
     version: str
@@ -78,6 +79,7 @@ class Manifest(_Record):
     hnsw: HnswRecord | None
     calibration: Calibration = DEFAULT_CALIBRATION
     made_with: dict[str, str]
+    shards: tuple[ShardRecord, ...] = ()
     files: dict[str, FileRecord]
 
 
@@ -201,7 +203,8 @@ class Snapshot:
         # Before any file is parsed: a parser may crash on a damaged one, or read other rows from it.
         if damage := _find_damaged_file(folder, self.manifest.files, checksums=True):
             raise damage
-        self.vectors: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
+        manifest = self.manifest
+        self.vectors = open_vectors(folder, manifest.shards, manifest.rows, manifest.dimension)
         self.rows = read_frame(folder / ROWS_FILE)
         self.documents = read_frame(folder / DOCUMENTS_FILE)
 

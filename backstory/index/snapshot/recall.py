@@ -13,6 +13,7 @@ from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.manifest import HnswRecord
+from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ _SEED = 5
 _OTHER_SHARE = 0.35
 
 
-def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
+def measure_recall(engine: VssEngine, vectors: StoredVectors) -> HnswRecord:
     """Compare an HNSW index with the exact search on realistic queries.
 
     Args:
@@ -48,7 +49,7 @@ def measure_recall(engine: VssEngine, vectors: Vectors) -> HnswRecord:
     return HnswRecord(recall_at_5=recall, sampled_rows=len(queries))
 
 
-def make_queries(vectors: Vectors, count: int) -> Vectors:
+def make_queries(vectors: StoredVectors, count: int) -> Vectors:
     """Make vectors that resemble texts, but are not stored.
 
     A stored row is no fair query: the graph leads to it, and it is one of its own best five. Random noise
