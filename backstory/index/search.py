@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -180,6 +180,19 @@ class SearchIndex:
     def documents(self) -> pl.DataFrame:
         """The documents by uri: ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant``."""
         return self._database.read_documents()
+
+    def list_labels(self, column: Literal["kind", "tags"], tenant: str | None) -> list[str]:
+        """List the kinds or the tags of the documents, sorted.
+
+        Args:
+            column: Which of the two.
+            tenant: Only the documents of this tenant; None for all.
+        """
+        documents = self._snapshot.documents
+        if tenant is not None:
+            documents = documents.filter(pl.col("tenant") == tenant)
+        labels = documents[column].explode() if column == "tags" else documents[column]
+        return [label for label in labels.unique().sort().to_list() if label]
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks with the metadata of their documents.

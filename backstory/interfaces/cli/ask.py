@@ -58,13 +58,11 @@ def ask(
     settings; 4 a budget is used up.
     """
     with loading():
-        from backstory.interfaces.library.filters import SearchFilters, require_known
+        from backstory.interfaces.library.filters import SearchFilters
         from backstory.interfaces.library.library import Library
 
     filters = SearchFilters(documents=document or (), paths=path or (), kinds=kind or (), tags=tag or ())
     with Library.open(workspace) as library:
-        if kind or tag:
-            require_known(filters, library.documents().documents)
         if as_of is not None:
             zone = ZoneInfo(library.workspace.settings.conversations.timezone)
             filters = replace(filters, as_of=datetime.combine(as_of, time.max, zone))

@@ -83,7 +83,7 @@ def search(
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
     with loading():
-        from backstory.interfaces.library.filters import SearchFilters, require_known
+        from backstory.interfaces.library.filters import SearchFilters
         from backstory.interfaces.library.library import Library
 
     filters = SearchFilters(
@@ -94,8 +94,6 @@ def search(
         pages=read_pages(pages),
     )
     with Library.open(workspace) as library:
-        if kind or tag:
-            require_known(filters, library.documents().documents)
         if as_of is not None:
             zone = ZoneInfo(library.workspace.settings.conversations.timezone)
             filters = replace(filters, as_of=datetime.combine(as_of, time.max, zone))

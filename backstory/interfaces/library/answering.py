@@ -204,10 +204,7 @@ class SnapshotSources:
 
     def list_documents(self) -> list[Listed]:
         """List the documents of the tables that the filters admit."""
-        settings = self.snapshot.workspace.settings.rag
-        filters = self.filters
-        named = self.snapshot.name_documents(filters.tenant) if filters.names_documents else ()
-        admitted = admit(filters, settings, named, 1)
+        admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot, 1)
         if admitted is None:
             return []
         entries = [entry for entry in self.read_corpus().list_all().documents if _admits(admitted, entry)]

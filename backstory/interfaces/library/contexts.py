@@ -272,8 +272,7 @@ def _cover(
 
 def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
     """Replace the settings by the filters and the number of chunks of a plan."""
-    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
-    admitted = admit(plan.filters, rag, documents, keys=1)
+    admitted = admit(plan.filters, rag, snapshot, keys=1)
     changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
     # An empty list of documents would admit all of them.
     ids = [_NO_DOCUMENT] if admitted is None else admitted.document_ids

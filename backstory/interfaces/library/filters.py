@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters
-from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
+from backstory.interfaces.library.names import find_document, find_matching
 from backstory.settings.models import RAGSettings
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.snapshots import OpenSnapshot
 
 _MOST_NEAREST: Final = 3
 
@@ -79,32 +82,18 @@ class SearchFilters:
         return bool(self.documents or self.paths or self.metadata)
 
 
-class _Described(Protocol):
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def tags(self) -> tuple[str, ...]: ...
-
-
-def require_known(filters: SearchFilters, documents: Sequence[_Described]) -> None:
-    """Require that some document has each kind and each tag of filters.
-
-    Args:
-        filters: The filters.
-        documents: The documents of the library; without any, nothing is required.
-
-    Raises:
-        InputError: No document has a kind or a tag (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
-    """
-    if not documents:
+def _require_known(filters: SearchFilters, snapshot: OpenSnapshot, tenant: str | None) -> None:
+    """Require that some document of the tenant has each kind and each tag of filters, if it has documents at all."""
+    if not snapshot.name_documents(tenant):
         return
-    kinds = {document.kind for document in documents if document.kind}
-    tags = {tag for document in documents for tag in document.tags}
-    for name, wanted, known in (("kind", filters.kinds, kinds), ("tag", filters.tags, tags)):
+    index = snapshot.index
+    for name, wanted, known in (
+        ("kind", filters.kinds, index.list_labels("kind", tenant)),
+        ("tag", filters.tags, index.list_labels("tags", tenant)),
+    ):
         for value in wanted:
             if value not in known:
-                nearest = _find_nearest(value, sorted(known))
+                nearest = _find_nearest(value, known)
                 told = f"the nearest: {', '.join(nearest)}" if nearest else f"no document has a {name} at all"
                 raise InputError(
                     f"no document has the {name} {value!r}; {told}; `backstory documents` lists all",
@@ -123,25 +112,28 @@ def _find_nearest(value: str, known: Sequence[str]) -> list[str]:
     return [folded[each] for each in get_close_matches(value.casefold(), folded, _MOST_NEAREST, 0.0)]
 
 
-def admit(
-    filters: SearchFilters, settings: RAGSettings, documents: Sequence[NamedDocument], keys: int
-) -> Filters | None:
+def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
     """Build the conditions of the index.
 
     Args:
         filters: What the caller wants.
         settings: The ``rag`` settings.
-        documents: All documents of the snapshot; read only if the filters name any.
+        snapshot: The documents that are searched.
         keys: Number of search keys.
 
     Returns:
         The conditions; None if no document can meet them.
 
     Raises:
-        InputError: A name fits no document, or several, or a glob matches none.
+        InputError: A name fits no document, or several, a glob matches none, or no document has a kind or a tag (code
+            ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
+    tenant = settings.tenant if filters.tenant is None else filters.tenant
+    if filters.kinds or filters.tags:
+        _require_known(filters, snapshot, tenant)
     ids: set[str] | None = set(settings.document_ids) or None
     if filters.names_documents:
+        documents = snapshot.name_documents(tenant)
         named = {find_document(documents, name).document_id for name in filters.documents}
         for pattern in filters.paths:
             named |= {document.document_id for document in find_matching(documents, pattern)}
@@ -164,7 +156,7 @@ def admit(
         kinds=list(filters.kinds or settings.kinds),
         tags=list(filters.tags or settings.tags),
         document_ids=sorted(ids or ()),
-        tenant=settings.tenant if filters.tenant is None else filters.tenant,
+        tenant=tenant,
         undated=settings.undated == "serve",
         pages=filters.pages,
     )

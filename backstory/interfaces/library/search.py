@@ -76,7 +76,7 @@ def search(
         One answer per question.
 
     Raises:
-        InputError: A question is blank, a name fits no document or several, or there is no reranker.
+        InputError: A question is blank, a filter fits no document or a name several, or there is no reranker.
         ModelError: The reranker could not be used.
     """
     for question in questions:
@@ -89,8 +89,7 @@ def search(
     ]
     together = [key for some in keys for key in some]
     settings = snapshot.workspace.settings.rag
-    documents = snapshot.name_documents(plan.filters.tenant) if plan.filters.names_documents else ()
-    filters = admit(plan.filters, settings, documents, len(together))
+    filters = admit(plan.filters, settings, snapshot, len(together))
     searched = _Searched(snapshot, plan, [*notes, *filter(None, [snapshot.served.degraded])])
     if filters is None or not snapshot.index.rows:
         return [

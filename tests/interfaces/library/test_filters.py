@@ -1,40 +1,63 @@
-"""Kinds and tags of filters that no document has."""
+"""Kinds and tags of filters that no document has: one error for every caller."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters, require_known
-from backstory.writing.answers.catalog import Listed
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.library import Library
+from tests.errors import raises
+
+CALLS: dict[str, Callable[[Library, SearchFilters], Any]] = {
+    "search": lambda library, filters: library.search("night train", filters=filters),
+    "several": lambda library, filters: library.search_many(["night train", "moths"], filters=filters),
+    "context": lambda library, filters: library.context("night train", filters=filters),
+    "answer": lambda library, filters: library.answer("When does the night train leave?", filters=filters),
+    "list": lambda library, filters: library.answer("list all documents", filters=filters),
+}
 
 
-def list_documents(tags: Sequence[str]) -> list[Listed]:
-    return [Listed(tag, f"{tag}.md", tag, "post", (tag,), None) for tag in tags]
-
-
-def test_known_names_and_an_empty_library_pass() -> None:
-    documents = list_documents(["solar", "compost"])
-    require_known(SearchFilters(kinds=["post"], tags=["compost"]), documents)
-    require_known(SearchFilters(kinds=["letter"]), [])
-
-
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
-    ("filters", "name", "value", "first"),
+    ("filters", "name", "value", "nearest"),
     [
-        (SearchFilters(tags=["solar", "Compst"]), "tag", "Compst", "compost"),
-        (SearchFilters(tags=["SOLAR"]), "tag", "SOLAR", "solar"),
+        (SearchFilters(tags=["sourdough", "Sourdoug"]), "tag", "Sourdoug", "sourdough"),
+        (SearchFilters(tags=["MOTHS"]), "tag", "MOTHS", "moths"),
         (SearchFilters(kinds=["letter"]), "kind", "letter", "post"),
     ],
+    ids=["misspelled", "upper-case", "kind"],
 )
-def test_an_unknown_name_is_an_error_with_the_nearest(
-    filters: SearchFilters, name: str, value: str, first: str
+def test_an_unknown_kind_or_tag_is_an_error_with_the_nearest(
+    indexed_once: Library,
+    call: Callable[[Library, SearchFilters], Any],
+    filters: SearchFilters,
+    name: str,
+    value: str,
+    nearest: str,
 ) -> None:
-    documents = list_documents(["solar", "compost", "bicycles", "trains", "baking"])
     with pytest.raises(InputError) as raised:
-        require_known(filters, documents)
+        call(indexed_once, filters)
     assert raised.value.code == "unknown_value"
     assert (raised.value.values["name"], raised.value.values["value"]) == (name, value)
-    nearest = raised.value.values["nearest"]
-    assert isinstance(nearest, list)
-    assert nearest[0] == first
+    told = raised.value.values["nearest"]
+    assert isinstance(told, list)
+    assert told[0] == nearest
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_glob_of_an_unknown_folder_is_an_error(
+    indexed_once: Library, call: Callable[[Library, SearchFilters], Any]
+) -> None:
+    with raises(InputError, "unmatched_pattern", pattern="letters/*.md"):
+        call(indexed_once, SearchFilters(paths=["letters/*.md"]))
+
+
+def test_the_nearest_names_are_of_the_tenant_alone(library: Library) -> None:
+    tenants = ({"tenant": "one", "tags": ["apricot"]}, {"tenant": "two", "tags": ["apple"]})
+    library.add(["Apricots ripen.", "Apples ripen."], ["first", "second"], list(tenants))
+    with raises(InputError, "unknown_value", name="tag", nearest=["apricot"]):
+        library.search("ripe", filters=SearchFilters(tags=["apple"], tenant="one"))
+    assert not library.search("ripe", filters=SearchFilters(tags=["apple"], tenant="three")).hits
+    assert library.search("ripe", filters=SearchFilters(tags=["apple"], tenant="two")).hits

@@ -109,7 +109,9 @@ def test_what_covers_is_restricted_by_number_time_and_filters(server: LibrarySer
     assert {each["uri"] for each in only["documents"]} <= {"sourdough.md"}
     unmatched = fail(server, "cover_conversation", text=TEXT, filters={"paths": ["absent/*"]})
     assert "absent/*" in unmatched["message"]
-    none = call(server, "cover_conversation", text=TEXT, filters={"kinds": ["absent"]})
+    unknown = fail(server, "cover_conversation", text=TEXT, filters={"kinds": ["absent"]})
+    assert (unknown["code"], "'absent'" in unknown["message"]) == ("input", True)
+    none = call(server, "cover_conversation", text=TEXT, filters={"metadata": {"absent": 1}})
     assert none["documents"] == []
     assert len(none["uncovered"]) == none["part_count"]
     assert fail(server, "cover_conversation", text=TEXT, window_id="latest")["code"] == "input"
