@@ -46,5 +46,29 @@ def test_talk_and_nouns_do_not_decide(question: str, kind: str) -> None:
     assert route_question(question).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("in_a_place", "of_the_library"),
+    [
+        ("how many photos were on the phones?", "how many photos do we have of the pond?"),
+        ("how many photos are on the card", "how many photos are there"),
+        ("how many letters were in the box", "how many letters are in the archive"),
+        ("how many messages were there on her phone", "how many posts are on bread"),
+        ("how many notes were left under the door", "how many emails were sent last week"),
+        ("how many files were on the disk that clicked", "how many files were in the garden folder"),
+        ("how many reports were in the drawer", "how many reports were in the last year"),
+        ("wie viele Fotos waren auf den Handys?", "wie viele Fotos haben wir vom Teich?"),
+        ("wie viele briefe lagen im kasten", "wie viele briefe sind im archiv"),
+        ("combien de photos y avait-il sur les téléphones ?", "combien de photos avons-nous du jardin ?"),
+        ("¿cuántas fotos había en los móviles?", "cuantos documentos habia en la carpeta"),
+        ("quante foto c'erano sui telefoni?", "quante foto abbiamo dell'orto?"),
+        ("quantas fotos havia nos celulares?", "quantas fotos temos da horta?"),
+        ("сколько писем было в коробке?", "сколько писем было в архиве?"),
+        ("telefonlarda kaç fotoğraf vardı?", "bahçeyle ilgili kaç fotoğraf var?"),
+    ],
+)
+def test_a_number_of_things_in_a_place_is_no_list(in_a_place: str, of_the_library: str) -> None:
+    assert (route_question(in_a_place).kind, route_question(of_the_library).kind) == ("lookup", "list")
+
+
 def test_the_reason_names_the_words_that_decided() -> None:
     assert "tell me a joke" in route_question("Hey! Tell me a joke").reason
