@@ -99,6 +99,23 @@ def detect_language(texts: Iterable[str | None]) -> str | None:
     return measure_language(texts).language
 
 
+def rank_languages(text: str) -> list[tuple[str, float]]:
+    """Rank the languages that a single short text may be in; :func:`detect_language` is for longer ones.
+
+    Returns:
+        ISO 639-1 codes with probabilities, which add up to at most 1, the most probable first; empty if nothing of the
+        text is in a language.
+    """
+    said = _FOREIGN_MATTER.sub(" ", text).strip()
+    if not said:
+        return []
+    return [
+        (language, float(share))
+        for language, share in _load_detector().rank(said)
+        if language != _NO_LANGUAGE
+    ]
+
+
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
     """Find the main language of each group of rows, such as each window, conversation, export or document.
 

@@ -56,6 +56,9 @@ class Answer(Result):
     )
     kind: Kind = Field(description="What is asked for.")
     reason: str = Field(description="What told the kind.")
+    language: str = Field(
+        description="Language of the words around statements and quotes, ISO 639-1: that of the question, else en."
+    )
     markdown: str = Field(description="The answer, or why there is none, with numbered references.")
     claims: tuple[AnsweredClaim, ...] = Field(description="The statements of the answer, in their order.")
     not_found: tuple[str, ...] = Field(description="Parts of the question that the documents do not answer.")

@@ -39,6 +39,7 @@ from backstory.writing.answers.answer import (
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
+from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.markdown import shown_documents, write_markdown
 from backstory.writing.answers.routing import route_question
 
@@ -124,12 +125,14 @@ def answer_without_index(question: str, reason: str) -> Answer:
         None if route.kind == "casual" else "outside" if route.kind == "outside" else "no_index"
     )
     answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
+    forms = choose_forms(question)
     return Answer(
         question=question,
         rewritten=None,
         kind=route.kind,
         reason=route.reason,
-        markdown=write_markdown(answered, _cite),
+        language=forms.language,
+        markdown=write_markdown(answered, forms, _cite),
         claims=(),
         not_found=(),
         confidence="high" if refused is None else "low",
@@ -142,7 +145,7 @@ def answer_without_index(question: str, reason: str) -> Answer:
         tokens=0,
         cost=0.0,
         index_version=None,
-        notes=(reason,) if refused == "no_index" else (),
+        notes=tuple(filter(None, [reason if refused == "no_index" else "", forms.note])),
     )
 
 
@@ -273,12 +276,14 @@ def _describe(
     if query is not None and query.is_dated and undated:
         notes = [*notes, f"{undated} documents state no date, and are not in the list"]
     routing, searching, answering = answered.seconds
+    forms = choose_forms(answered.rewritten or question)
     return Answer(
         question=question,
         rewritten=answered.rewritten,
         kind=answered.route.kind,
         reason=answered.route.reason,
-        markdown=write_markdown(answered, _cite),
+        language=forms.language,
+        markdown=write_markdown(answered, forms, _cite),
         claims=tuple(_describe_claim(claim) for claim in made.claims),
         not_found=tuple(part.text for part in made.parts if not part.is_found),
         confidence=_tell_confidence(answered),
@@ -293,7 +298,7 @@ def _describe(
         cost=made.cost,
         index_version=snapshot.index.version if answered.route.kind not in UNSEARCHED else None,
         degraded=snapshot.served.degraded,
-        notes=tuple(dict.fromkeys([*notes, *made.notes])),
+        notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
     )
 
 

@@ -6,54 +6,41 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final
 
-from backstory.base.wording import count, inflect
 from backstory.writing.answers.answer import Citation, Claim, MadeAnswer, Refusal
 from backstory.writing.answers.answering import AnsweredQuestion, list_places
 from backstory.writing.answers.catalog import CatalogQuery, Listed
+from backstory.writing.answers.forms import Forms
 
 MOST_LISTED: Final = 100
 """Documents of a list that are named; of more, the list says how many there are."""
-_TALK: Final = "Ask a question, and I answer it from the documents alone, with the places that say so."
-_REFUSALS: Final[Mapping[Refusal, str]] = {
-    "not_in_documents": "Nothing that was found clearly answers this.",
-    "outside": "No document can say this: it asks for something that changes by the hour, or that is to be computed, "
-    "written or done. Ask for what the documents say.",
-    "unsafe": "This cannot be answered safely.",
-    "no_index": "Nothing is indexed yet, so there is nothing to answer from. `backstory add` reads documents, "
-    "`backstory run` chats, too.",
-}
-_MAY_ANSWER: Final = ("This may answer it:", "These may answer it:")
-"""What stands above one quote, and above several, that no model has judged."""
-_NONE_FITS: Final = "No document is"
-_ASK_AGAIN: Final = "They may tell it in other words. If one is about it, ask again in its words."
-_ALL_NAMED: Final = "`backstory documents` names all, with their dates, kinds and tags."
 _NEAREST: Final = 3
-_UNSUPPORTED: Final = " (not supported by the documents)"
 
 
-def write_markdown(answered: AnsweredQuestion, cite: Callable[[Citation], str]) -> str:
+def write_markdown(answered: AnsweredQuestion, forms: Forms, cite: Callable[[Citation], str]) -> str:
     """Write an answer as Markdown.
 
     Args:
         answered: The answer.
+        forms: What it says around statements and quotes.
         cite: Names the place of a citation.
     """
     made = answered.made
     if answered.route.kind == "casual":
-        return _TALK
+        return forms.write("talk")
     if made.refused is not None:
-        return _write_refusal(answered, made.refused, cite)
+        return _write_refusal(answered, made.refused, forms, cite)
     written = []
     if answered.query is not None and answered.listed is not None:
-        written.append(write_list(answered.query, answered.listed))
+        written.append(write_list(answered.query, answered.listed, forms))
     if any(claim.probability is not None for claim in made.claims):
-        written.append(_MAY_ANSWER[len(made.claims) > 1])
+        written.append(forms.count("may_answer", len(made.claims)))
     if made.claims:
-        written.append(_write_claims(made, as_list=answered.route.kind == "list"))
+        written.append(_write_claims(made, forms, as_list=answered.route.kind == "list"))
     missing = [part.text for part in made.parts if not part.is_found]
     if made.claims and missing:
-        written.append("\n".join(f"Nothing that was found clearly answers: {part}" for part in missing))
-        written += [f"The nearest passages:\n\n{_write_nearest(made.nearest, cite)}"] if made.nearest else []
+        written.append("\n".join(forms.write("unanswered", part=part) for part in missing))
+        if made.nearest:
+            written.append(f"{forms.write('nearest')}\n\n{_write_nearest(made.nearest, cite)}")
     if made.claims:
         written.append(_write_places(made.claims, cite))
     return "\n\n".join(filter(None, written))
@@ -64,18 +51,17 @@ def shown_documents(query: CatalogQuery, listed: Sequence[Listed]) -> list[Liste
     return list(listed[: min(query.most or MOST_LISTED, MOST_LISTED)])
 
 
-def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
+def write_list(query: CatalogQuery, listed: Sequence[Listed], forms: Forms) -> str:
     """Write the documents of a list, and whether these are all, which nobody can tell of those on a topic."""
     shown = shown_documents(query, listed)
     if not shown:
         return ""
     if len(shown) < len(listed):
-        head = f"{len(shown)} of {count(len(listed), 'document')}:"
+        head = forms.count("listed_some", len(listed), shown=len(shown))
     elif query.topic:
-        about = " ".join(query.topic)
-        head = f"{count(len(listed), 'document')}, found by title, tag or passage for “{about}”; others may tell of it:"
+        head = forms.count("listed_topic", len(listed), topic=" ".join(query.topic))
     else:
-        head = f"{count(len(listed), 'document')}, which {inflect(len(listed), 'is', 'are')} all:"
+        head = forms.count("listed_all", len(listed))
     lines = [
         f"- {' '.join(each.title.split())} ({f'{each.date:%Y-%m-%d}, ' if each.date else ''}{each.uri})"
         for each in shown
@@ -83,36 +69,37 @@ def write_list(query: CatalogQuery, listed: Sequence[Listed]) -> str:
     return "\n".join([head, "", *lines])
 
 
-def _describe_query(query: CatalogQuery) -> str:
+def _describe_query(query: CatalogQuery, forms: Forms) -> str:
     """Say what documents a list asks for, as the question was understood."""
     days = (query.first, query.last)
-    before, after = (f"{day:%Y-%m-%d}" if day not in (date.min, date.max) else "" for day in days)
-    when = (
-        f"of {before} to {after}" if before and after else f"since {before}" if before else f"until {after}"
-    )
+    first, last = (f"{day:%Y-%m-%d}" if day not in (date.min, date.max) else "" for day in days)
+    either, both = f" {forms.write('or')} ", f" {forms.write('and')} "
+    when = "between" if first and last else "since" if first else "until"
     said = [
-        f"of the kind {' or '.join(query.kinds)}" if query.kinds else "",
-        f"a file {' or '.join(query.extensions)}" if query.extensions else "",
-        f"tagged {' and '.join(query.tags)}" if query.tags else "",
-        f"in the folder {' or '.join(query.folders)}" if query.folders else "",
-        when if query.is_dated else "",
-        f"on the topic “{' '.join(query.topic)}”" if query.topic else "",
+        forms.write("kinds", names=either.join(query.kinds)) if query.kinds else "",
+        forms.write("extensions", names=either.join(query.extensions)) if query.extensions else "",
+        forms.write("tags", names=both.join(query.tags)) if query.tags else "",
+        forms.write("folders", names=either.join(query.folders)) if query.folders else "",
+        forms.write(when, first=first, last=last) if query.is_dated else "",
+        forms.write("topic", topic=" ".join(query.topic)) if query.topic else "",
     ]
-    return ", ".join(filter(None, said)) or "there, or the filters admit none"
+    return ", ".join(filter(None, said)) or forms.write("anything")
 
 
-def _write_refusal(answered: AnsweredQuestion, refused: Refusal, cite: Callable[[Citation], str]) -> str:
-    said = _REFUSALS[refused]
+def _write_refusal(
+    answered: AnsweredQuestion, refused: Refusal, forms: Forms, cite: Callable[[Citation], str]
+) -> str:
+    said = forms.write(refused)
     query = answered.query
     if query is not None and refused == "not_in_documents":
-        said = f"{_NONE_FITS} {_describe_query(query)}. {_ALL_NAMED}"
+        said = forms.write("no_document", described=_describe_query(query, forms))
     is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
     if not is_near or not answered.passages:
         return said
     nearest = _write_nearest(answered.made.nearest, cite) or "\n".join(
         f"- {' '.join(each.title.split())} ({each.cite})" for each in answered.passages[:_NEAREST]
     )
-    return "\n".join([f"{said} The nearest passages:", "", nearest, "", _ASK_AGAIN])
+    return "\n".join([f"{said} {forms.write('nearest')}", "", nearest, "", forms.write("ask_again")])
 
 
 def _write_nearest(nearest: Sequence[Citation], cite: Callable[[Citation], str]) -> str:
@@ -122,19 +109,19 @@ def _write_nearest(nearest: Sequence[Citation], cite: Callable[[Citation], str])
     )
 
 
-def _write_claims(made: MadeAnswer, *, as_list: bool) -> str:
+def _write_claims(made: MadeAnswer, forms: Forms, *, as_list: bool) -> str:
     places = list_places(made.claims)
-    lines = [_write_claim(claim, places) for claim in made.claims]
+    lines = [_write_claim(claim, places, forms) for claim in made.claims]
     return "\n".join(f"- {line}" for line in lines) if as_list else "\n\n".join(lines)
 
 
-def _write_claim(claim: Claim, places: Mapping[tuple[str, int, int], int]) -> str:
+def _write_claim(claim: Claim, places: Mapping[tuple[str, int, int], int], forms: Forms) -> str:
     numbers = dict.fromkeys(
         places[(each.passage.document_id, each.char_start, each.char_end)] for each in claim.citations
     )
     marks = "".join(f"[{number}]" for number in numbers)
-    mark = f" {marks}" if marks else ""
-    return f"{claim.text}{mark}{'' if claim.is_supported else _UNSUPPORTED}"
+    said = [claim.text, marks, "" if claim.is_supported else forms.write("unsupported")]
+    return " ".join(filter(None, said))
 
 
 def _write_places(claims: Sequence[Claim], cite: Callable[[Citation], str]) -> str:

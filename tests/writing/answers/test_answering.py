@@ -15,6 +15,7 @@ from backstory.writing.answers.answer import Claim, MadeAnswer, Passage, Route, 
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
+from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.markdown import write_markdown
 from tests.writing.answers.passages import make_passage
 
@@ -125,5 +126,7 @@ def test_quotes_that_no_model_has_judged_are_not_stated_as_an_answer() -> None:
     heads = []
     for claim in (quoted, replace(quoted, probability=None)):
         answered = AnsweredQuestion(route=Route("lookup", ""), made=MadeAnswer((claim,), ()))
-        heads.append(write_markdown(answered, lambda citation: citation.quote).partition("\n")[0])
+        heads.append(
+            write_markdown(answered, choose_forms(""), lambda citation: citation.quote).partition("\n")[0]
+        )
     assert heads[0] != heads[1] == "It rained."
