@@ -68,7 +68,7 @@ def test_a_refusal_and_a_list_speak_the_language_of_the_question(language: str) 
 
 @pytest.mark.parametrize(
     ("question", "named"),
-    [("ile kosztował system nawadniania?", "Polish"), ("灌水はいくら？", "Japanese")],,
+    [("ile kosztował system nawadniania?", "Polish"), ("灌水システムはいくら？", "Japanese")],
 )
 def test_a_language_without_forms_gets_english_ones_and_is_named(question: str, named: str) -> None:
     forms = choose_forms(question)
