@@ -116,6 +116,8 @@ def _describe_trial(lesson: Lesson) -> str:
 
 
 def _describe_map_trial(lesson: Lesson) -> str:
+    from backstory.operations.learning.trial import LEAST_DAYS
+
     trial = lesson.map_trial
     if not lesson.tells_of_parts:
         return (
@@ -123,7 +125,7 @@ def _describe_map_trial(lesson: Lesson) -> str:
             "serves. Only a set whose messages have the topics of its labels (msg_topics.parquet) tells that."
         )
     if trial is None:
-        return "as before, for the same reason."
+        return f"as before, since a trial takes labels on {LEAST_DAYS} days, each of a part that found a document."
     is_unsound = trial.gain_low > 0 and not trial.is_gain
     adoption = (
         "Not adopted, since the map of all days does not keep the order of probabilities."

@@ -21,6 +21,17 @@ FAILURES: list[tuple[ChatBehaviour, int, str]] = [
     (chat_server.refuse(401, "bad key"), 100, "key"),
     (chat_server.complete("{}"), 0, "the budget of the day is used up"),
 ]
+MALFORMED = [
+    "",
+    "null",
+    "[]",
+    '{"kind": "poem", "reason": "it rhymes"}',
+    '{"kind": ["list"], "reason": "all"}',
+    '{"kind": "list"}',
+    '{"kind": "list", "reason": 7}',
+    '{"kind": "list", "reason": "cut',
+    "[" * 100_000,
+]
 
 
 def by_rules(question: str) -> Route:  # noqa: ARG001
@@ -44,6 +55,25 @@ def test_the_rules_tell_it_where_the_model_cannot_and_say_why(
     assert asked.route.kind == "lookup"
     assert asked.route.reason.startswith("it asks for one thing (by rules, since the model gave no answer: ")
     assert reason in asked.route.reason
+
+
+@pytest.mark.parametrize("reply", MALFORMED)
+def test_the_rules_tell_it_where_the_reply_is_malformed(
+    chat: ChatServer, connect: Connect, reply: str
+) -> None:
+    chat.always = chat_server.complete(reply)
+    asked = connect().questions.route("Invoices?", by_rules)
+    assert asked.route.kind == "lookup"
+    assert "by rules, since the model gave no answer" in asked.route.reason
+    assert len(chat.requests) == 2
+    assert asked.tokens == 300
+
+
+def test_a_malformed_reply_is_repaired_once(chat: ChatServer, connect: Connect) -> None:
+    good = chat_server.complete(json.dumps({"kind": "list", "reason": "all of them"}))
+    chat.script.extend([chat_server.complete('{"kind": "poem"}'), good])
+    assert connect().questions.route("Invoices?", by_rules).route.kind == "list"
+    assert "poem" in json.dumps(chat.requests[1].body)
 
 
 def test_a_model_completes_a_follow_up(chat: ChatServer, connect: Connect) -> None:
