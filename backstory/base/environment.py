@@ -42,6 +42,9 @@ DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
 STORED_VARIABLES = (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, DRIVE_VARIABLE)
 """What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
+PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
+FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
+STORE_ADDRESS_VARIABLE = "AWS_ENDPOINT_URL"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -284,10 +287,30 @@ def read_mcp_token() -> SecretStr:
     return token
 
 
+def read_worker_key(variable: str) -> SecretStr | None:
+    """Read a key of the workspace that a worker is given by the environment; None without one.
+
+    Args:
+        variable: ``BACKSTORY_PSEUDONYM_KEY`` or ``BACKSTORY_FORGOTTEN_KEY``.
+
+    Raises:
+        AuthenticationError: What it holds is no key.
+    """
+    return read_key(os.environ.get(variable, ""), variable)
+
+
+def may_reach_store_by_http() -> bool:
+    """Return whether the store of files may be called by http://: on this machine, or as ``AWS_ALLOW_HTTP`` says."""
+    address = os.environ.get(STORE_ADDRESS_VARIABLE, "")
+    return is_protected(address) or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
+
+
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: that of this process without keys."""
     return {
-        name: value for name, value in os.environ.items() if name not in (*STORED_VARIABLES, MCP_VARIABLE)
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*STORED_VARIABLES, MCP_VARIABLE, PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE)
     }
 
 

@@ -197,6 +197,10 @@ class AccountError(BackstoryError, RuntimeError):
     """The service's file of accounts or its key file cannot be used, or a tenant cannot be removed whole."""
 
 
+class StoreError(BackstoryError, RuntimeError):
+    """The store that workers share cannot be used, holds damaged data, or holds what another worker published."""
+
+
 class RunHistoryError(BackstoryError, RuntimeError):
     """The history of runs and of what they spent is damaged, or cannot be written."""
 

@@ -16,6 +16,7 @@ from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.local_models import LocalModels
+from backstory.pipeline.sharing import Follower
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.probability_map import ProbabilityMap
@@ -88,6 +89,11 @@ class Workspace(WorkspacePaths):
         """
         rag = self.settings.rag
         return rag.model_copy(update={"mode": "exact"}) if self.feeds_back else rag
+
+    @cached_property
+    def follower(self) -> Follower:
+        """Keeps the folder in step with the store of the settings, if there is one."""
+        return Follower(self)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -285,6 +291,8 @@ def open_workspace(
 ) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
+    One whose files are in a store is brought in step with it.
+
     Args:
         path: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
@@ -297,11 +305,13 @@ def open_workspace(
     Raises:
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
+        StoreError: The store of the settings cannot be used, and nothing of it is here.
     """
     root = find_workspace(path)
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
+    workspace.follower.follow()
     return workspace
 
 

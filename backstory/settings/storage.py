@@ -23,7 +23,7 @@ class StorageSettings(SettingsGroup):
     database: str | None = None
     """Postgres, `postgresql://user@host/name`; null for files. The password: `PGPASSWORD` or `PGPASSFILE`."""
     files: str | None = None
-    """S3 bucket and prefix, `s3://bucket/prefix`; null for the workspace folder. Keys are read from `AWS_*`."""
+    """S3, `s3://bucket/prefix`, or a shared folder, `file:///folder`; null for the workspace folder. Keys: `AWS_*`."""
 
     @field_validator("database")
     @classmethod
@@ -52,11 +52,13 @@ class StorageSettings(SettingsGroup):
 
     @field_validator("files")
     @classmethod
-    def _names_a_bucket(cls, value: str | None) -> str | None:
+    def _names_a_store(cls, value: str | None) -> str | None:
         if value is None:
             return None
         _refuse_secrets(value, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
         scheme, _, rest = value.rstrip("/").partition("://")
+        if scheme == "file" and rest.startswith("/") and ".." not in rest.split("/"):
+            return value.rstrip("/")
         bucket, *folders = rest.split("/")
         if scheme != "s3" or not _BUCKET.fullmatch(bucket) or not all(map(_FOLDER.fullmatch, folders)):
             raise SettingsError(

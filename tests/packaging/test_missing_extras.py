@@ -77,6 +77,7 @@ USES: Final[dict[Extra, tuple[str, ...]]] = {
         "import sys; from backstory.interfaces.cli.app import app; app(['mcp'], standalone_mode=False)",
         ASK_TOOL,
     ),
+    "s3": ("from backstory.storage.store.objects import ObjectStore; ObjectStore('s3://bucket/prefix')",),
     "serve": (LIST_USERS,),
 }
 """Programs that need an extra."""

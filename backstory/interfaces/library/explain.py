@@ -14,6 +14,7 @@ from backstory.interfaces.library.results import DocumentEntry, ExplainedDocumen
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import find_posts_of
+from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.text.prompts.entries import cut_line
@@ -51,7 +52,8 @@ def explain_window(
     context = read_window_context(workspace, window["window_id"])
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
-        _record(workspace, window, wanted, should_be)
+        with sharing(workspace):
+            _record(workspace, window, wanted, should_be)
     corrections = read_corrections(workspace.corrections)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (

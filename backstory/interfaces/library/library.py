@@ -657,6 +657,7 @@ class Library:
         return FileHashes(self._workspace.ledger)
 
     def _read_corpus(self) -> Corpus:
+        self._workspace.follower.follow()
         if not is_made(self._workspace):
             raise explain_absence(self._workspace)
         return self._corpus.read_mine()
@@ -664,7 +665,7 @@ class Library:
     def _tell_old(self, corpus: Corpus) -> list[str]:
         """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
         old = self._old.describe(corpus.version, corpus.revisions, corpus.hidden)
-        return list(filter(None, [describe_indexing(self._workspace), old]))
+        return self._list_notes(old)
 
     def _change(self) -> Change:
         from backstory.interfaces.library.mutations import Change
@@ -677,4 +678,7 @@ class Library:
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
         stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
-        return list(filter(None, [describe_indexing(self._workspace), stale]))
+        return self._list_notes(stale)
+
+    def _list_notes(self, age: str | None) -> list[str]:
+        return list(filter(None, [describe_indexing(self._workspace), age, self._workspace.follower.problem]))

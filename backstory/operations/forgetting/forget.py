@@ -37,6 +37,7 @@ from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.run.runner import RunRequest, execute_run, list_tables
+from backstory.pipeline.sharing import sharing
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.rendered_pages import remove_pages
@@ -109,7 +110,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         InputError: No such conversation, member or document exists.
         BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
     """
-    with running(workspace.tables, "forgetting"):
+    with running(workspace.tables, "forgetting"), sharing(workspace, deletes_at_once=True):
         return _forget(workspace, kind, name)
 
 

@@ -25,6 +25,7 @@ from backstory.pipeline.run.executor import OnProgress, execute_tables, ignore_p
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.run.plan import CORPUS, STAGES
 from backstory.pipeline.run.state import RunState
+from backstory.pipeline.sharing import require_keys, sharing
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
@@ -55,7 +56,7 @@ class RunRequest:
         isolates_failures: Whether to build all that a failure does not concern, and to describe the failure in the
             result. Otherwise the first failure is raised.
         checks: Whether to run the checks of each table after it.
-        holds_lock: Whether the caller holds the lock of the workspace.
+        holds_lock: Whether the caller holds the lock of the workspace, and shares its files.
     """
 
     partitions: Sequence[str]
@@ -177,6 +178,7 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
             last=last,
         )
     grain = workspace.settings.partitions.grain
+    _get_in_step(workspace)
     require_exports(workspace.chats_dir)
     found = find_partitions(workspace) if first is None or last is None else []
     start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
@@ -208,6 +210,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     Raises:
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
+    _get_in_step(workspace)
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
     request = RunRequest(
         partitions=keys,
@@ -217,6 +220,12 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         checks=False,
     )
     return execute_run(workspace, request).reports
+
+
+def _get_in_step(workspace: Workspace) -> None:
+    """Fetch the exports that other workers have published, since they say which partitions there are."""
+    workspace.follower.follow(at_once=True)
+    require_keys(workspace)
 
 
 def list_tables(workspace: Workspace) -> frozenset[str]:
@@ -292,11 +301,12 @@ def execute_run(
 
 @contextmanager
 def _connected(workspace: Workspace, request: RunRequest) -> Iterator[None]:
-    """Hold the lock and keep the databases open that all stages use; a full disk is named in the error."""
+    """Hold the lock, share the files, and keep the databases open that all stages use; a full disk is named."""
     turn = nullcontext() if request.holds_lock else workspace.runs.taking_turn(request.by, request.partitions)
     with (
         naming_full_disk(workspace.root),
         turn,
+        nullcontext() if request.holds_lock else sharing(workspace),
         workspace.ledger.connected(),
         workspace.embeddings.connected(),
     ):

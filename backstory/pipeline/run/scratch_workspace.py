@@ -16,6 +16,7 @@ from backstory.models.embeddings.protocol import Embedder
 from backstory.models.rerankers.protocol import Reranker
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
+from backstory.settings.storage import StorageSettings
 from backstory.storage.tables.locks import running
 from backstory.writing.draft import Writer
 
@@ -130,7 +131,8 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
         root = Path(folder)
         scratch = ScratchWorkspace(
             root,
-            workspace.settings,
+            # A copy is of this machine alone.
+            workspace.settings.model_copy(update={"storage": StorageSettings()}),
             workspace.accept_removals,
             workspace.keys,
             workspace.models,

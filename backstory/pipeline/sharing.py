@@ -1,0 +1,210 @@
+"""The shared form of a workspace: its folder is a copy of what the store holds, and every change is published."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
+from backstory.base.errors import StoreError, WorkspaceError
+from backstory.settings.paths import WorkspacePaths
+
+# A workspace of one machine needs none of it, and every command opens a workspace.
+if TYPE_CHECKING:
+    from backstory.storage.store.objects import ObjectStore
+    from backstory.storage.store.replica import Replica
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two looks at the store by one reader. To make a publication takes longer, and 17,280 looks a day cost
+less than one cent."""
+
+_READER_PATIENCE: Final = timedelta(seconds=10)
+"""How long a reader that has answers tries to reach the store."""
+_FORGOTTEN_KEY: Final = "forgotten.key"
+
+
+def open_store(workspace: WorkspacePaths, *, patience: timedelta | None = None) -> ObjectStore | None:
+    """Open the store that the settings name; None for a workspace of one machine.
+
+    Args:
+        workspace: The workspace.
+        patience: How long calls that fail are tried again; None for that of runs.
+
+    Raises:
+        MissingExtraError: The client of S3 is not installed.
+    """
+    address = workspace.settings.storage.files
+    if address is None:
+        return None
+    from backstory.storage.store.objects import PATIENCE, ObjectStore
+
+    return ObjectStore(address, patience=PATIENCE if patience is None else patience)
+
+
+def open_replica(workspace: WorkspacePaths) -> Replica:
+    """Open the folder of a workspace as a copy of what a store holds."""
+    from backstory.index.snapshot.publication import prune, publish, publishing
+    from backstory.ingest.documents.file_rules import FileRules
+    from backstory.storage.store.replica import Replica
+
+    rules = FileRules()
+
+    def publish_snapshot(version: str) -> None:
+        with publishing(workspace.index):
+            publish(workspace.index, version, None)
+            # What another worker took out of the index does not stay here.
+            prune(workspace.index, keep=1)
+
+    return Replica(workspace, publish_snapshot, lambda path: rules.explain_secret(path) is not None)
+
+
+@contextmanager
+def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iterator[None]:
+    """Change a workspace: bring its folder in step with the store, and publish the changes at the end.
+
+    Without a store nothing is done. The caller holds the lock of the workspace; where it does not, its publication is
+    joined with those of others, or refused. After an exception nothing is published, and the changes stay here.
+
+    Args:
+        workspace: The workspace.
+        deletes_at_once: Whether objects that no manifest names any more are deleted now and not a day later, since a
+            person asked to have something forgotten.
+
+    Raises:
+        StoreError: See :func:`~backstory.storage.store.exchange.pull` and
+            :func:`~backstory.storage.store.exchange.publish_changes`.
+        WorkspaceError: This worker lacks a key (code ``no_pseudonym_key`` or ``no_forgotten_key``).
+    """
+    store = open_store(workspace)
+    if store is None:
+        yield
+        return
+    from backstory.storage.store.exchange import publish_changes, pull
+    from backstory.storage.store.manifest import KEPT
+
+    replica = open_replica(workspace)
+    with replica.held():
+        replica.ledger.set_aside_if_damaged()
+        pull(replica, store)
+        require_keys(workspace)
+        yield
+        publish_changes(replica, store, keeps=timedelta(0) if deletes_at_once else KEPT)
+
+
+def require_keys(workspace: WorkspacePaths) -> None:
+    """Take the keys that the environment holds, and raise if a worker then lacks one that its files need.
+
+    Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
+    Readers need none.
+
+    Args:
+        workspace: The workspace; for one of one machine nothing is done.
+
+    Raises:
+        WorkspaceError: A key is absent (code ``no_pseudonym_key`` or ``no_forgotten_key``).
+    """
+    if workspace.settings.storage.files is None:
+        return
+    for is_needed, path, variable, code in (
+        (
+            bool(open_replica(workspace).ledger.read("secret")),
+            workspace.secret,
+            PSEUDONYM_KEY_VARIABLE,
+            "no_pseudonym_key",
+        ),
+        (
+            workspace.forgotten.exists(),
+            workspace.secret.with_name(_FORGOTTEN_KEY),
+            FORGOTTEN_KEY_VARIABLE,
+            "no_forgotten_key",
+        ),
+    ):
+        key = read_worker_key(variable)
+        if key is not None and not path.exists():
+            _write_key(path, key.get_secret_value())
+        if is_needed and not path.exists():
+            raise WorkspaceError(
+                f"this worker lacks {path}, which is never in the bucket; copy it from a worker that has it, or set "
+                f"{variable} to what it holds",
+                code=code,
+                path=path,
+            )
+
+
+def _write_key(path: Path, key: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{key}\n")
+
+
+class Follower:
+    """Keeps the folder of a workspace in step with the store for readers, who change nothing. Serves any thread.
+
+    Args:
+        workspace: The workspace.
+        clock: Seconds of a clock that never goes back.
+
+    Attributes:
+        problem: Why the last look failed, for those who are given what is here; empty if it did not.
+    """
+
+    def __init__(self, workspace: WorkspacePaths, clock: Callable[[], float] = time.monotonic) -> None:
+        self.problem = ""
+        self._workspace = workspace
+        self._clock = clock
+        self._looked_at: float | None = None
+        self._lock = threading.Lock()
+
+    def follow(self, *, at_once: bool = False) -> None:
+        """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old.
+
+        While a run of this machine changes the folder, nothing is fetched: the run has done so.
+
+        Args:
+            at_once: Whether to look whenever the last look was.
+
+        Raises:
+            StoreError: The folder was never in step, and the store cannot be used; or what it holds cannot be joined
+                with what is here.
+        """
+        if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            now = self._clock()
+            if at_once or self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
+                self._looked_at = now
+                self.problem = self._look()
+        finally:
+            self._lock.release()
+
+    def _look(self) -> str:
+        store = open_store(self._workspace, patience=_READER_PATIENCE)
+        if store is None:
+            return ""
+        from backstory.storage.store.exchange import is_behind, pull
+
+        replica = open_replica(self._workspace)
+        try:
+            if not is_behind(replica, store):
+                return ""
+            # An empty folder waits for whoever fills it; any other serves what it has.
+            with replica.held(wait=not replica.read_in_step(store.address).etag) as is_free:
+                if not is_free:
+                    return ""
+                replica.ledger.set_aside_if_damaged()
+                pull(replica, store, changes=False)
+        except StoreError as error:
+            if error.code != "unreachable_store" or not replica.read_in_step(store.address).etag:
+                raise
+            logger.warning("answers are from what was fetched before: %s", error)
+            return f"The store of the workspace cannot be reached, so this may be out of date: {error}"
+        return ""

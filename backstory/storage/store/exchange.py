@@ -1,0 +1,407 @@
+"""Brings a workspace folder in step with the store, and publishes what was changed in it.
+
+Work on a shared workspace is: pull, change the folder, publish. Contents are uploaded first, as objects that their hash
+names; then one conditional write replaces the manifest. So whoever reads sees the state before or the state after, and
+a power cut between any two steps leaves at most objects that nothing names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from backstory.base.errors import StoreError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.storage.store.manifest import (
+    FILE,
+    KEPT,
+    MANIFEST,
+    Item,
+    ItemKey,
+    Manifest,
+    SharedFile,
+    decode_manifest,
+    join_publications,
+    make_manifest,
+    merge,
+    name_items,
+    utc_now,
+)
+from backstory.storage.store.objects import ObjectStore, hash_content, name_content
+from backstory.storage.store.replica import INDEX_POINTER, InStep, Replica, name_partition, name_table
+from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.locks import writing_table
+from backstory.storage.tables.schemas import TABLES
+
+logger = logging.getLogger(__name__)
+
+_THREADS: Final = 8
+"""Objects that travel at once: a store answers many calls in the time of one."""
+_ATTEMPTS: Final = 5
+"""Publications of others that one publication may lose against before it gives up."""
+_YOUNG: Final = KEPT / 2
+"""An object that is there already is trusted up to this age: until it may be deleted, half of the time is left."""
+_BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
+_NO_TOKENS: Final[Mapping[str, int]] = MappingProxyType({})
+_STATE_FOLDER: Final = ".backstory/"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publication did.
+
+    Attributes:
+        changed: Whether a manifest was written; if nothing had changed, none is.
+        uploaded: Number of objects that were uploaded.
+        size: Their bytes.
+    """
+
+    changed: bool = False
+    uploaded: int = 0
+    size: int = 0
+
+
+def fetch_manifest(store: ObjectStore) -> tuple[Manifest, str | None]:
+    """Read the manifest of a store.
+
+    Returns:
+        The manifest, and its etag; an empty one and None if nothing was ever published.
+
+    Raises:
+        StoreError: The store cannot be reached, or the manifest is damaged.
+    """
+    found = store.read(MANIFEST)
+    return (Manifest(), None) if found is None else (decode_manifest(found[0], store.address), found[1])
+
+
+def is_behind(replica: Replica, store: ObjectStore) -> bool:
+    """Return whether the store holds another manifest than the one that the folder is in step with: one small call."""
+    found = store.find(MANIFEST)
+    return (found and found.etag) != replica.read_in_step(store.address).etag
+
+
+def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
+    """Put in place what others have published since; what was changed in the folder meanwhile stays.
+
+    The caller holds the replica. Of what a run makes, the store's version is taken where both have changed.
+
+    Args:
+        replica: The folder.
+        store: The store.
+        changes: Whether the caller is about to do so. Its settings must then be those of the others, or a change that
+            this worker made to them.
+
+    Returns:
+        Number of files that were fetched.
+
+    Raises:
+        StoreError: Both changed a file that a person wrote (code ``conflicting_files``); the settings are not those of
+            the last publication (``other_settings``); an object is damaged or gone; or the store cannot be used.
+    """
+    known = replica.read_in_step(store.address)
+    while True:
+        found = store.find(MANIFEST)
+        is_same = found is not None and found.etag == known.etag
+        manifest, etag = (known.manifest, known.etag) if is_same else fetch_manifest(store)
+        if changes:
+            _require_same_settings(replica, store, known.settings, manifest.settings)
+        agreed = manifest.settings if changes else known.settings
+        if is_same and agreed == known.settings and (replica.root / "data").is_dir():
+            return 0
+        try:
+            fetched = _take(replica, store, known.manifest, manifest)
+        except StoreError as error:
+            # A reader that was slow finds that what its manifest names was replaced and deleted.
+            if error.code == "missing_object" and fetch_manifest(store)[1] != etag:
+                continue
+            raise
+        replica.write_in_step(
+            replace(known, address=store.address, etag=etag, manifest=manifest, settings=agreed)
+        )
+        return fetched
+
+
+def publish_changes(
+    replica: Replica,
+    store: ObjectStore,
+    tokens: Mapping[str, int] = _NO_TOKENS,
+    *,
+    keeps: timedelta = KEPT,
+) -> Published:
+    """Publish what was changed in the folder since it was in step with the store.
+
+    The caller holds the replica. If another worker has published meanwhile, both changes are joined where they concern
+    different files and partitions.
+
+    Args:
+        replica: The folder.
+        store: The store.
+        tokens: Fencing token of each lease that the caller holds.
+        keeps: How long objects stay that no manifest names any more; zero deletes them at once.
+
+    Returns:
+        What was done.
+
+    Raises:
+        StoreError: Another worker changed the same (code ``conflicting_publication``), or has taken the lease over
+            (``stale_lease``); a file was changed while it was uploaded; or the store cannot be used.
+    """
+    known = replica.read_in_step(store.address)
+    base, etag = known.manifest, known.etag
+    ours = make_manifest(replica.scan(base), replica.settings, tokens)
+    if etag is not None and ours.has_same_content(base):
+        return Published()
+    uploaded = upload(replica.root, store, ours, base.objects)
+    theirs, target = base, ours
+    for _ in range(_ATTEMPTS):
+        _require_current_lease(theirs, tokens)
+        target = target.follow(theirs, utc_now())
+        put = store.replace(MANIFEST, target.encode(), etag)
+        if put is not None:
+            break
+        theirs, etag = fetch_manifest(store)
+        if etag is not None and theirs.has_same_content(target):
+            put = etag  # written by this call, whose answer was lost on the way
+            break
+        target = join_publications(base, ours, theirs, store.address)
+    else:
+        raise StoreError(
+            f"other workers published to {store.address} {_ATTEMPTS} times in a row while this one tried; run the same "
+            "command again",
+            code="conflicting_publication",
+            address=store.address,
+        )
+    if not target.has_same_content(ours):
+        _take(replica, store, ours, target)
+    collected = known.collected
+    if keeps < KEPT or time.time() - collected > _BETWEEN_COLLECTIONS:
+        collect_garbage(store, target, keeps)
+        collected = time.time()
+    replica.write_in_step(InStep(store.address, put, target, target.settings, collected))
+    logger.info(
+        "published objects=%d bytes=%d address=%s", len(uploaded), sum(uploaded.values()), store.address
+    )
+    return Published(changed=True, uploaded=len(uploaded), size=sum(uploaded.values()))
+
+
+def upload(
+    root: Path, store: ObjectStore, manifest: Manifest, present: Collection[str] = ()
+) -> dict[str, int]:
+    """Upload the contents of a manifest that the store lacks.
+
+    Args:
+        root: The workspace.
+        store: The store.
+        manifest: What is in the workspace.
+        present: Hashes of objects that are in the store for certain.
+
+    Returns:
+        Bytes of each object that was uploaded, by hash.
+
+    Raises:
+        StoreError: See :meth:`~backstory.storage.store.objects.ObjectStore.upload`.
+    """
+    wanted = {
+        file.sha256: (path, file.size)
+        for path, file in sorted(manifest.files.items(), reverse=True)
+        if file.sha256 not in present
+    }
+    since = utc_now() - _YOUNG
+
+    def send(sha256: str) -> int | None:
+        path, size = wanted[sha256]
+        if store.has_content(sha256, size, since=since):
+            return None
+        store.upload(root / path, sha256)
+        return size
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        sizes = dict(zip(wanted, threads.map(send, wanted), strict=True))
+    return {sha256: size for sha256, size in sizes.items() if size is not None}
+
+
+def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = KEPT) -> int:
+    """Delete the objects that neither the manifest nor an earlier one of the last hours names.
+
+    Those of uploads that were interrupted are among them.
+
+    Args:
+        store: The store.
+        manifest: The published manifest.
+        keeps: How long an object stays.
+
+    Returns:
+        Number of deleted objects.
+    """
+    named, oldest = manifest.objects, utc_now() - keeps
+    since = oldest.isoformat()
+    kept = named | {sha256 for sha256, dropped in manifest.dropped.items() if dropped > since}
+    # With no time to keep, only what was dropped goes: what lies there else may be an upload of this moment.
+    unnamed = [
+        sha256
+        for sha256, found in store.list_contents()
+        if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
+    ]
+    if unnamed:
+        store.delete([name_content(sha256) for sha256 in unnamed])
+    return len(unnamed)
+
+
+def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manifest) -> int:
+    """Change the folder by what has changed between two manifests, and return how many files were fetched."""
+    before = base.items
+    local = replica.scan(manifest)
+    if not (replica.root / "data" / "ledger.sqlite").is_file():
+        # The tables were removed as a whole: they are taken from the store, and not removed there, too.
+        before = {key: item for key, item in before.items() if not replica.is_made(key)}
+    target, conflicts = merge(before, local, manifest.items)
+    theirs = sorted(key for key in conflicts if not replica.is_made(key))
+    if theirs:
+        raise StoreError(
+            f"{name_items(theirs)} was changed both here and by another worker; move the file of this folder aside, "
+            "run the same command again, which fetches the other one, and join the two by hand",
+            code="conflicting_files",
+            changed=tuple(path for _, path in theirs),
+        )
+    for table, path in target:
+        if table == FILE and not replica.is_shared(path):
+            raise StoreError(
+                f"the manifest of {store.address} names {path!r}, which no workspace with these settings shares; "
+                "compare conversations.folder, documents.folder and writers.folder with the other workers' settings",
+                code="foreign_file",
+                address=store.address,
+                path=path,
+            )
+    wanted = {
+        path: item
+        for (table, path), item in target.items()
+        if table == FILE and isinstance(item, SharedFile) and local.get((FILE, path)) != item
+    }
+    removed = {key for key in local if key not in target}
+    _fetch(
+        replica,
+        store,
+        {path: file for path, file in wanted.items() if name_table(path) is None and path != INDEX_POINTER},
+        local,
+    )
+    _replace_partitions(replica, store, wanted, target, local, removed)
+    if INDEX_POINTER in wanted:
+        # Last, so that a reader finds every file of the snapshot that is published.
+        replica.publish_snapshot(store.read_content(wanted[INDEX_POINTER].sha256).decode("ascii").strip())
+        replica.record_hash(INDEX_POINTER, wanted[INDEX_POINTER].sha256)
+    for table, path in removed:
+        # An earlier snapshot may be open: the next run prunes it.
+        if table == FILE and name_table(path) is None and not path.startswith("index/"):
+            (replica.root / path).unlink(missing_ok=True)
+    return len(wanted)
+
+
+def _replace_partitions(
+    replica: Replica,
+    store: ObjectStore,
+    wanted: Mapping[str, SharedFile],
+    target: Mapping[ItemKey, Item],
+    local: Mapping[ItemKey, Item],
+    removed: Collection[ItemKey],
+) -> None:
+    """Replace files of tables with their ledger entries, as a stage does: the entry goes before the file comes."""
+    changed: dict[str, dict[str, Entry | None]] = {}
+    for table, key in removed:
+        if table != FILE:
+            changed.setdefault(table, {})[key] = None
+    for (table, key), item in target.items():
+        if isinstance(item, Entry) and (
+            local.get((table, key)) != item or (table in TABLES and name_partition(table, key) in wanted)
+        ):
+            changed.setdefault(table, {})[key] = item
+    ledger = replica.ledger
+    for table, entries in sorted(changed.items()):
+        if table not in TABLES:
+            _record(replica, table, entries)
+            continue
+        with writing_table(replica.root / "data", table):
+            ledger.forget(table, entries)
+            paths = {key: name_partition(table, key) for key in entries}
+            _fetch(replica, store, {path: wanted[path] for path in paths.values() if path in wanted}, local)
+            for key, entry in entries.items():
+                if entry is None or not entry.rows:
+                    (replica.root / paths[key]).unlink(missing_ok=True)
+            _record(replica, table, entries)
+
+
+def _record(replica: Replica, table: str, entries: Mapping[str, Entry | None]) -> None:
+    replica.ledger.forget(table, [key for key, entry in entries.items() if entry is None])
+    replica.ledger.record(table, {key: entry for key, entry in entries.items() if entry is not None})
+
+
+def _fetch(
+    replica: Replica, store: ObjectStore, wanted: Mapping[str, SharedFile], local: Mapping[ItemKey, Item]
+) -> None:
+    """Put files in place: copied from an equal one of this folder, or downloaded."""
+    present = {
+        item.sha256: path
+        for (table, path), item in local.items()
+        if table == FILE and isinstance(item, SharedFile)
+    }
+
+    def place(path: str) -> None:
+        file = wanted[path]
+        target = replica.root / path
+        known = present.get(file.sha256)
+        if known is None or not _copy(replica.root / known, target, file.sha256):
+            store.download(file.sha256, target)
+        if path.startswith(_STATE_FOLDER):
+            target.chmod(0o600)
+        if file.changed_at is not None:
+            os.utime(target, ns=(file.changed_at, file.changed_at))
+        replica.record_hash(path, file.sha256)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for _ in threads.map(place, wanted):
+            pass
+
+
+def _copy(known: Path, path: Path, sha256: str) -> bool:
+    """Copy a file of the folder, such as a part of the snapshot before; return whether it was still equal."""
+    try:
+        with known.open("rb") as source, exclusive_temporary(path) as file:
+            shutil.copyfileobj(source, file)
+            file.flush()
+            if hash_content(temporary_path(path)) != sha256:
+                return False
+            publish(temporary_path(path), path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: str) -> None:
+    """Raise if other workers publish by other settings: each run would make again what the other has made."""
+    if published not in ("", replica.settings, agreed):
+        raise StoreError(
+            f"another worker published to {store.address} by other settings than {replica.root / 'backstory.yaml'}; "
+            "give both the same file (storage, alerts, agents, orchestration, costs and runs may differ)",
+            code="other_settings",
+            address=store.address,
+        )
+
+
+def _require_current_lease(published: Manifest, tokens: Mapping[str, int]) -> None:
+    for lease, token in tokens.items():
+        if published.tokens.get(lease, 0) > token:
+            raise StoreError(
+                f"another worker took over the lease {lease} while this one worked, and has published since; nothing "
+                "of this one was published, so run the same command again",
+                code="stale_lease",
+                lease=lease,
+                token=token,
+            )

@@ -1,0 +1,376 @@
+"""Reads and writes objects of a store: a bucket of S3 or of what speaks like it, or a folder that machines share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from backstory.base.environment import may_reach_store_by_http
+from backstory.base.errors import StoreError
+from backstory.base.extras import require_extra
+from backstory.base.files.atomic import flush, lock, temporary_path
+
+# The client takes long to load, and a workspace of one machine never needs it.
+if TYPE_CHECKING:
+    from obstore.store import LocalStore, S3Store
+
+PATIENCE: Final = timedelta(minutes=3)
+"""How long a call is tried again: a store that restarts is back within a minute or two."""
+
+_CALL_SECONDS: Final = 60
+_CONNECT_SECONDS: Final = 5
+_MOST_RETRIES: Final = 40
+_ATTEMPTS: Final = 3
+"""Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
+_OBJECTS: Final = "objects"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object as the store describes it.
+
+    Attributes:
+        etag: Changes whenever the content does.
+        size: Bytes.
+        changed_at: When it was written, by the clock of the store.
+    """
+
+    etag: str
+    size: int
+    changed_at: datetime
+
+
+class ObjectStore:
+    """The objects below one address. Any number of threads may use it.
+
+    Args:
+        address: ``s3://bucket/prefix`` or ``file:///folder``. Keys, region and endpoint of S3 are those of the
+            environment (``AWS_ACCESS_KEY_ID`` and others).
+        patience: How long a call that fails by the network or the server is tried again.
+
+    Raises:
+        MissingExtraError: The client of S3 is not installed.
+        StoreError: The address is of another kind (code ``invalid_address``).
+    """
+
+    def __init__(self, address: str, *, patience: timedelta = PATIENCE) -> None:
+        require_extra("s3", "A store of files", "leave out `storage: {files: ...}`")
+        self.address = address
+        self._patience = patience
+        scheme = urlsplit(address).scheme
+        if scheme not in ("s3", "file"):
+            raise StoreError(
+                f"{address} is no address of a store; write s3://bucket/prefix, or file:///folder",
+                code="invalid_address",
+                address=address,
+            )
+        self._folder = Path(unquote(urlsplit(address).path)) if scheme == "file" else None
+
+    def find(self, name: str) -> Found | None:
+        """Describe an object without reading it; None if there is none.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        with self._explaining(name):
+            try:
+                found = obstore.head(self._client, name)
+            except FileNotFoundError as error:
+                self._require_bucket(error)
+                return None
+        return Found(str(found["e_tag"]), found["size"], found["last_modified"])
+
+    def read(self, name: str) -> tuple[bytes, str] | None:
+        """Read a small object; None if there is none.
+
+        Returns:
+            Its content and its etag.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        with self._explaining(name):
+            try:
+                found = obstore.get(self._client, name)
+                return bytes(found.bytes()), str(found.meta["e_tag"])
+            except FileNotFoundError as error:
+                self._require_bucket(error)
+                return None
+
+    def replace(self, name: str, content: bytes, etag: str | None) -> str | None:
+        """Write an object if it is still the one that was read.
+
+        Args:
+            name: Its name.
+            content: Its next content.
+            etag: Etag of what was read; None if there was no object.
+
+        Returns:
+            The etag of what was written; None if another writer was first, and nothing was written.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._explaining(name), self._replacing(name):
+            if self._folder is not None:
+                found = self.find(name)
+                if (found and found.etag) != etag:
+                    return None
+                put = obstore.put(self._client, name, content)
+                flush(self._folder / name)
+                return put["e_tag"]
+            try:
+                mode: Any = "create" if etag is None else {"e_tag": etag}
+                return obstore.put(self._client, name, content, mode=mode, use_multipart=False)["e_tag"]
+            except (AlreadyExistsError, PreconditionError):
+                return None
+            except FileNotFoundError as error:
+                # S3 says that there is nothing to replace, if what was read was deleted meanwhile.
+                self._require_bucket(error)
+                return None
+
+    def has_content(self, sha256: str, size: int, *, since: datetime | None = None) -> bool:
+        """Return whether the store holds a content.
+
+        Args:
+            sha256: Its hash.
+            size: Its bytes.
+            since: Only if it was written after this moment.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        found = self.find(name_content(sha256))
+        return found is not None and found.size == size and (since is None or found.changed_at > since)
+
+    def upload(self, path: Path, sha256: str) -> None:
+        """Write a file as the object that its hash names. An upload that is cut leaves no object.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses; or the file is not the one that was hashed (code
+                ``changed_file``).
+        """
+        import obstore
+
+        with self._explaining(path.name):
+            obstore.put(self._client, name_content(sha256), path)
+        if hash_content(path) != sha256:
+            self.delete([name_content(sha256)])
+            raise StoreError(
+                f"{path} was changed while it was uploaded; run the same command again",
+                code="changed_file",
+                path=path,
+            )
+
+    def download(self, sha256: str, path: Path) -> None:
+        """Write a content beside a path, compare it with its hash, and rename it to the path.
+
+        Args:
+            sha256: Hash of the content.
+            path: The file; its folder is made if absent.
+
+        Raises:
+            StoreError: There is no such object (code ``missing_object``), it holds something else (``damaged_object``),
+                or the store cannot be reached, or refuses.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_path(path)
+        try:
+            for _ in range(_ATTEMPTS):
+                if self._fetch(sha256, temporary) == sha256:
+                    flush(temporary)
+                    temporary.replace(path)
+                    flush(path.parent)
+                    return
+        finally:
+            temporary.unlink(missing_ok=True)
+        raise StoreError(
+            f"the object {name_content(sha256)} of {self.address} is damaged: its content has another hash; run "
+            f"`backstory storage copy --to {self.address}` on a worker that has {path.name}, which writes it again",
+            code="damaged_object",
+            object=name_content(sha256),
+            path=path,
+        )
+
+    def read_content(self, sha256: str) -> bytes:
+        """Read a small content.
+
+        Raises:
+            StoreError: See :meth:`download`.
+        """
+        with TemporaryDirectory(prefix="backstory-") as folder:
+            path = Path(folder) / sha256
+            self.download(sha256, path)
+            return path.read_bytes()
+
+    def verify(self, sha256: str) -> bool:
+        """Read the object of a hash, and return whether it holds that content.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        with self._explaining(name_content(sha256)):
+            try:
+                digest = hashlib.sha256()
+                for chunk in obstore.get(self._client, name_content(sha256)):
+                    digest.update(chunk)
+            except FileNotFoundError as error:
+                self._require_bucket(error)
+                return False
+        return digest.hexdigest() == sha256
+
+    def list_contents(self) -> Iterator[tuple[str, Found]]:
+        """List the objects that are named by a hash, in pages.
+
+        Yields:
+            The hash and the description of each.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        with self._explaining(_OBJECTS):
+            for page in obstore.list(self._client, _OBJECTS):
+                for found in page:
+                    described = Found(str(found["e_tag"]), found["size"], found["last_modified"])
+                    yield found["path"].rpartition("/")[2], described
+
+    def delete(self, names: list[str]) -> None:
+        """Delete objects; those that are gone are passed over.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        if self._folder is None:
+            with self._explaining(_OBJECTS):
+                obstore.delete(self._client, names)
+            return
+        for name in names:
+            with self._explaining(name):
+                (self._folder / name).unlink(missing_ok=True)
+
+    @cached_property
+    def _client(self) -> S3Store | LocalStore:
+        from obstore.store import LocalStore, S3Store
+
+        if self._folder is not None:
+            with self._explaining(""):
+                return LocalStore(self._folder, mkdir=True)
+        parts = urlsplit(self.address)
+        with self._explaining(""):
+            return S3Store(
+                parts.netloc,
+                prefix=parts.path.strip("/") or None,
+                conditional_put="etag",
+                checksum_algorithm="SHA256",
+                client_options={
+                    "allow_http": may_reach_store_by_http(),
+                    "timeout": timedelta(seconds=_CALL_SECONDS),
+                    "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
+                },
+                retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": self._patience},
+            )
+
+    def _fetch(self, sha256: str, path: Path) -> str:
+        """Write the object of a hash to a file, and return the hash of what came; empty if it was cut."""
+        import obstore
+        from obstore.exceptions import GenericError
+
+        name, digest = name_content(sha256), hashlib.sha256()
+        with self._explaining(name):
+            try:
+                found = obstore.get(self._client, name)
+            except FileNotFoundError as error:
+                self._require_bucket(error)
+                raise StoreError(
+                    f"the object {name} of {self.address} is gone, which the manifest names; run `backstory storage "
+                    f"copy --to {self.address}` on a worker that has it",
+                    code="missing_object",
+                    object=name,
+                ) from error
+            with path.open("wb") as file:
+                try:
+                    for chunk in found:
+                        digest.update(chunk)
+                        file.write(chunk)
+                except GenericError:
+                    return ""
+        return digest.hexdigest()
+
+    @contextmanager
+    def _replacing(self, name: str) -> Iterator[None]:
+        """In a folder, let one writer at a time compare and replace; S3 does both in one call."""
+        if self._folder is None:
+            yield
+            return
+        path = self._folder / f".{name}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            lock(file)
+            yield
+
+    def _require_bucket(self, error: FileNotFoundError) -> None:
+        """Raise if it is the bucket that is absent. Only the text of the answer tells it from an absent object."""
+        if "NoSuchBucket" in str(error):
+            bucket = urlsplit(self.address).netloc
+            raise StoreError(
+                f"there is no bucket {bucket!r}; make it, or correct storage.files in backstory.yaml",
+                code="no_bucket",
+                address=self.address,
+            ) from error
+
+    @contextmanager
+    def _explaining(self, name: str) -> Iterator[None]:
+        """Turn the client's errors into those of the library, without the long trace of its attempts."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            yield
+        except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+            raise StoreError(
+                f"{self.address} refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY and the policy of the bucket",
+                code="refused_by_store",
+                address=self.address,
+                object=name,
+            ) from error
+        except (BaseError, OSError) as error:
+            first_line = str(error).partition("\n")[0]
+            raise StoreError(
+                f"{self.address} cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, "
+                "and run the same command again: finished work is kept",
+                code="unreachable_store",
+                address=self.address,
+                object=name,
+            ) from error
+
+
+def name_content(sha256: str) -> str:
+    """Return the name of the object that holds a content."""
+    return f"{_OBJECTS}/{sha256[:2]}/{sha256}"
+
+
+def hash_content(path: Path) -> str:
+    """Hash a file as objects are named."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

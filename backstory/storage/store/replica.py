@@ -1,0 +1,288 @@
+"""The folder of a workspace as a copy of what the store holds: what is in it, and what it was last in step with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import StoreError
+from backstory.base.files.atomic import exclusive_temporary, lock, publish, temporary_path
+from backstory.base.ids import digest_json
+from backstory.settings.paths import WorkspacePaths
+from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
+from backstory.storage.store.manifest import FILE, Item, ItemKey, Manifest, SharedFile, decode_manifest
+from backstory.storage.store.objects import hash_content
+from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
+from backstory.storage.tables.schemas import TABLES
+
+INDEX_POINTER: Final = "index/CURRENT"
+"""The file that names the published snapshot."""
+
+_STATE_FOLDER: Final = ".backstory"
+_STATE: Final = frozenset(
+    f"{_STATE_FOLDER}/{name}"
+    for name in ("corrections.json", "forgotten.json", "learned.json", "opt_outs.json", "sources.json")
+)
+_STATE_FOLDERS: Final = (f"{_STATE_FOLDER}/archive/", f"{_STATE_FOLDER}/mirrors/")
+_RECORD: Final = "replica.json"
+_LOCK: Final = ".replica.lock"
+_IGNORE_FILE: Final = ".backstoryignore"
+
+LOCAL_MEMORY: Final = frozenset({"copies", "document_files", "views"})
+"""What the ledger remembers of the files of one machine: their places, times and numbers on its disk."""
+
+_NOT_TABLES_FOLLOW: Final = {"storage", "agents", "alerts", "orchestration", "costs", "runs"}
+"""The groups of settings that may differ between workers."""
+
+# What a run makes again from the rest: of two versions, that of the store is taken.
+_MADE: Final = ("data/", "index/", f"{_STATE_FOLDER}/mirrors/")
+_HASH_DIGITS: Final = 32
+
+
+@dataclass(frozen=True)
+class InStep:
+    """What the folder was last in step with.
+
+    Attributes:
+        address: Address of the store; empty if it never was.
+        etag: Etag of its manifest; None if there was none.
+        manifest: The manifest.
+        settings: Hash of the settings that this worker last published or changed the workspace by; empty if it never
+            did. Those of the folder may differ since: a person has changed them.
+        collected: When this worker last looked for objects that nothing names, seconds since 1970.
+    """
+
+    address: str = ""
+    etag: str | None = None
+    manifest: Manifest = field(default_factory=Manifest)
+    settings: str = ""
+    collected: float = 0.0
+
+
+class Replica:
+    """The shared files of one workspace folder.
+
+    Args:
+        paths: The workspace.
+        publish_snapshot: Makes a snapshot of the index, by its version, the published one; its files are in place.
+        is_secret: Whether the file of an input, by its path in its folder, is never to leave this machine.
+    """
+
+    def __init__(
+        self,
+        paths: WorkspacePaths,
+        publish_snapshot: Callable[[str], None],
+        is_secret: Callable[[str], bool],
+    ) -> None:
+        self.root = paths.root
+        self.settings = digest_json(paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW))
+        self.publish_snapshot = publish_snapshot
+        self._tables = paths.tables
+        self._is_secret = is_secret
+        inputs = (paths.chats_dir, paths.documents_dir, paths.posts_dir)
+        self._inputs = tuple(
+            dict.fromkeys(
+                folder.relative_to(paths.root).as_posix()
+                for folder in inputs
+                if folder.is_relative_to(paths.root)
+            )
+        )
+        self._hashes: dict[str, tuple[list[int], str]] = {}
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the folder."""
+        return Ledger(self._tables / LEDGER_FILE)
+
+    @contextmanager
+    def held(self, *, wait: bool = True) -> Iterator[bool]:
+        """Let one process at a time bring the folder in step; a run holds it until it has published.
+
+        Args:
+            wait: Whether to wait for the other; otherwise yield whether it was free.
+        """
+        folder = self.root / _STATE_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _LOCK).open("ab") as file:
+            yield lock(file, wait=wait)
+
+    def read_in_step(self, address: str) -> InStep:
+        """Read what the folder was last in step with; nothing if that was another store, or is not known."""
+        path = self.root / _STATE_FOLDER / _RECORD
+        try:
+            record = json.loads(path.read_bytes())
+            manifest = decode_manifest(bytes.fromhex(record["manifest"]), str(path))
+            self._hashes = {
+                name: (list(map(int, stamp)), str(sha256))
+                for name, (stamp, sha256) in record["hashes"].items()
+            }
+            if record["address"] != address:
+                return InStep()
+            settings, collected = str(record["settings"]), float(record["collected"])
+            return InStep(address, record["etag"], manifest, settings, collected)
+        except FileNotFoundError:
+            return InStep()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StoreError):
+            # Everything is compared with the store again.
+            return InStep()
+
+    def write_in_step(self, state: InStep) -> None:
+        """Record what the folder is in step with, after all of its files are in place."""
+        known = {path: self._hashes[path] for path in state.manifest.files if path in self._hashes}
+        record = {
+            "address": state.address,
+            "etag": state.etag,
+            "settings": state.settings,
+            "collected": state.collected,
+            "manifest": state.manifest.encode().hex(),
+            "hashes": known,
+        }
+        path = self.root / _STATE_FOLDER / _RECORD
+        with exclusive_temporary(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(json.dumps(record, sort_keys=True).encode())
+            file.flush()
+            publish(temporary_path(path), path)
+
+    def scan(self, known: Manifest) -> dict[ItemKey, Item]:
+        """List what is in the folder: files of which the size or a time has changed are hashed again.
+
+        A partition counts only if its file is the one that the ledger records.
+
+        Args:
+            known: The manifest that the folder was last in step with.
+        """
+        entries = self.ledger.read_all() if (self._tables / LEDGER_FILE).is_file() else {}
+        found: dict[ItemKey, Item] = {}
+        for table, recorded in entries.items():
+            if table in LOCAL_MEMORY:
+                continue
+            for key, entry in recorded.items():
+                if table in TABLES and entry.rows:
+                    path = name_partition(table, key)
+                    file = self._describe_partition(path, entry, known)
+                    if file is None:
+                        continue
+                    found[FILE, path] = file
+                found[table, key] = entry
+        for path in self._list_other_files():
+            file = self.describe(path, known)
+            if file is not None:
+                found[FILE, path] = file
+        return found
+
+    def describe(self, path: str, known: Manifest) -> SharedFile | None:
+        """Describe a file; None if there is none.
+
+        Args:
+            path: Its path in the workspace.
+            known: Of a file with this content, the time is not looked at again.
+        """
+        try:
+            status = (self.root / path).stat(follow_symlinks=False)
+            stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+            remembered = self._hashes.get(path)
+            if remembered is None or remembered[0] != stamp:
+                remembered = self._hashes[path] = stamp, hash_content(self.root / path)
+        except FileNotFoundError:
+            return None
+        sha256, before = remembered[1], known.files.get(path)
+        if before is not None and before.sha256 == sha256:
+            return before
+        return SharedFile(sha256, status.st_size, status.st_mtime_ns if self.is_input(path) else None)
+
+    def is_input(self, path: str) -> bool:
+        """Return whether a person put a file there, so that its time may mean something."""
+        return not path.startswith((*_MADE, f"{_STATE_FOLDER}/"))
+
+    def is_made(self, key: ItemKey) -> bool:
+        """Return whether a run makes a file or entry again from the rest."""
+        return key[0] != FILE or key[1].startswith(_MADE)
+
+    def is_shared(self, path: str) -> bool:
+        """Return whether a file may be in a store; a manifest that names any other is not trusted."""
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts or "\\" in path or "\0" in path:
+            return False
+        if parts[0] == "data":
+            return len(parts) == 3 and parts[1] in TABLES and path.endswith(".parquet")
+        if parts[0] == "index":
+            return len(parts) > 1
+        if parts[0] == _STATE_FOLDER:
+            return path in _STATE or path.startswith(_STATE_FOLDERS)
+        inside = next((folder for folder in self._inputs if _is_below(path, folder)), None)
+        return inside is not None and _is_named_openly(parts) and path != SETTINGS_FILE
+
+    def record_hash(self, path: str, sha256: str) -> None:
+        """Remember the hash of a file that was just put in place."""
+        status = (self.root / path).stat(follow_symlinks=False)
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        self._hashes[path] = stamp, sha256
+
+    def _describe_partition(self, path: str, entry: Entry, known: Manifest) -> SharedFile | None:
+        file = self.describe(path, known)
+        return file if file is not None and file.sha256[:_HASH_DIGITS] == entry.content else None
+
+    def _list_other_files(self) -> Iterator[str]:
+        """List the shared files that are not partitions."""
+        version = self._read_version()
+        if version and (self.root / "index" / version).is_dir():
+            yield INDEX_POINTER
+            yield from self._walk(f"index/{version}")
+        yield from _STATE
+        for folder in _STATE_FOLDERS:
+            yield from self._walk(folder.rstrip("/"))
+        made = {"data", "index", "dumps", EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER, SETTINGS_FILE}
+        seen: set[str] = set()
+        for folder in self._inputs:
+            for path in self._walk(folder, made if folder == "." else frozenset()):
+                inside = path if folder == "." else path.removeprefix(f"{folder}/")
+                if path not in seen and self.is_shared(path) and not self._is_secret(inside):
+                    seen.add(path)
+                    yield path
+
+    def _read_version(self) -> str:
+        try:
+            return (self.root / INDEX_POINTER).read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+
+    def _walk(self, folder: str, without: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
+        """List the files in a folder and those below it, without what is hidden, and without links."""
+        place = self.root / folder
+        if not place.is_dir() or place.is_symlink():
+            return
+        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+            path = entry.name if folder == "." else f"{folder}/{entry.name}"
+            if entry.name in without:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith("."):
+                    yield from self._walk(path)
+            elif entry.is_file(follow_symlinks=False) and _is_named_openly((entry.name,)):
+                yield path
+
+
+def name_partition(table: str, key: str) -> str:
+    """Name the file of a partition in the workspace."""
+    return f"data/{table}/{key}.parquet"
+
+
+def name_table(path: str) -> tuple[str, str] | None:
+    """Return table and key of the file of a partition; None for any other file."""
+    parts = PurePosixPath(path).parts
+    return (parts[1], parts[2].removesuffix(".parquet")) if parts[0] == "data" else None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return folder == "." or path.startswith(f"{folder}/")
+
+
+def _is_named_openly(parts: tuple[str, ...]) -> bool:
+    return not any(part.startswith(".") for part in parts if part != _IGNORE_FILE)

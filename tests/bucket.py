@@ -1,0 +1,131 @@
+"""A real implementation of S3 on the loopback interface, one for each process of tests, that fails as it is told to."""
+
+import os
+import signal
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import pytest
+
+Fault: TypeAlias = Literal["busy", "refused", "cut", "cut body", "answer lost", "kill before", "kill after"]
+"""What happens to one call: 503, 403, no answer, half of an answer, an answer that is lost after the work is done; or
+the process that calls is killed before or after the work is done."""
+BUCKET = "shared"
+
+
+@dataclass
+class Bucket:
+    """The server.
+
+    Attributes:
+        app: What answers as S3 does.
+        address: Its address on the loopback interface.
+        calls: Method and path of each call since the test began.
+        fault: Decides what happens to a call; None for what S3 does.
+        victim: The process that ``kill`` kills.
+    """
+
+    app: Any
+    address: str = ""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
+    victim: int = 0
+
+    root = f"s3://{BUCKET}"
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        self.calls.append((method, path))
+        match self.fault(method, path):
+            case "busy":
+                start_response("503 Slow Down", [("Content-Length", "0")])
+                return []
+            case "refused":
+                start_response("403 Forbidden", [("Content-Length", "0")])
+                return []
+            case "cut":
+                return _cut(environ)
+            case "answer lost":
+                list(self.app(environ, lambda *_: None))
+                return _cut(environ)
+            case "cut body":
+                body = b"".join(self.app(environ, start_response))
+                return _send_half(environ, body)
+            case "kill before":
+                os.kill(self.victim, signal.SIGKILL)
+                return _cut(environ)
+            case "kill after":
+                list(self.app(environ, lambda *_: None))
+                os.kill(self.victim, signal.SIGKILL)
+                return _cut(environ)
+            case _:
+                answer: Iterable[bytes] = self.app(environ, start_response)
+                return answer
+
+    def fail_first(self, fault: Fault, method: str, holding: str, times: int = 1, passed: int = 0) -> None:
+        """Fail the calls of a method whose path holds some characters, after the first that pass."""
+        lock, seen = threading.Lock(), iter(range(10**6))
+
+        def choose(called: str, path: str) -> Fault | None:
+            if called != method or holding not in path:
+                return None
+            with lock:
+                return fault if passed <= next(seen) < passed + times else None
+
+        self.fault = choose
+
+    def count(self, method: str, holding: str = "") -> int:
+        """Count the calls of a method whose path holds some characters."""
+        return sum(called == method and holding in path for called, path in self.calls)
+
+
+def _cut(environ: WSGIEnvironment) -> Iterable[bytes]:
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    return []
+
+
+def _send_half(environ: WSGIEnvironment, body: bytes) -> Iterator[bytes]:
+    yield body[: len(body) // 2]
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(scope="session")
+def running_bucket() -> Iterator[Bucket]:
+    # What few tests need is not loaded for all of them.
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class Quiet(WSGIRequestHandler):
+        def log(self, *_: object) -> None: ...
+
+    bucket = Bucket(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, bucket, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    bucket.address = f"http://127.0.0.1:{server.port}"
+    yield bucket
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def bucket(running_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """The server without faults, and an environment that names it."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": running_bucket.address,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "NO_PROXY": "127.0.0.1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    made = urllib.request.Request(f"{running_bucket.address}/{BUCKET}", method="PUT")
+    urllib.request.urlopen(made).close()
+    running_bucket.calls.clear()
+    yield running_bucket
+    running_bucket.fault = lambda _method, _path: None

@@ -1,0 +1,348 @@
+"""A workspace whose files are in a store: workers that share nothing else make the tables of one machine."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import BackstoryError, StoreError
+from backstory.operations.forgetting.forget import forget
+from backstory.pipeline.sharing import LOOK_SECONDS, Follower, open_replica, open_store, sharing
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
+from backstory.storage.store.manifest import MANIFEST
+from backstory.storage.store.objects import ObjectStore, hash_content, name_content
+from backstory.storage.tables.parquet import hash_partitions, read_table
+from backstory.storage.tables.schemas import TABLES
+from tests.bucket import BUCKET, Bucket, Fault
+from tests.workspaces import SETTINGS
+
+LATER = "16/03/2025, 08:00 - Ada Lind: The night train to Lisbon was late\n"
+SECRET = ".backstory/secret.key"
+MakeWorker = Callable[..., Workspace]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/store"
+
+
+@pytest.fixture
+def first(made_once: Path, tmp_path: Path, address: str) -> Workspace:
+    """A worker that has published the small workspace."""
+    return publish_copy(made_once, tmp_path / "first", address)
+
+
+@pytest.fixture
+def make_worker(first: Workspace, tmp_path: Path) -> MakeWorker:
+    """Give a function that makes another worker, on an empty folder with the settings and the key."""
+
+    def make(name: str = "second", settings: str | None = None, *, key: bool = True) -> Workspace:
+        root = tmp_path / name
+        (root / ".backstory").mkdir(parents=True)
+        written = (first.root / "backstory.yaml").read_text(encoding="utf-8")
+        (root / "backstory.yaml").write_text(settings or written, encoding="utf-8")
+        if key:
+            shutil.copy(first.root / SECRET, root / SECRET)
+        return open_workspace(root)
+
+    return make
+
+
+def publish_copy(made: Path, root: Path, address: str) -> Workspace:
+    shutil.copytree(made, root)
+    (root / "backstory.yaml").write_text(f"{SETTINGS}storage: {{files: '{address}'}}\n", encoding="utf-8")
+    workspace = open_workspace(root)
+    with sharing(workspace):
+        pass
+    return workspace
+
+
+def store_of(workspace: Workspace) -> ObjectStore:
+    store = open_store(workspace, patience=timedelta(seconds=3))
+    assert store is not None
+    return store
+
+
+def hash_tables(workspace: Workspace) -> dict[str, Mapping[str, str]]:
+    return {table: hash_partitions(workspace.tables, table) for table in TABLES}
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(BackstoryError) as error:
+        call()
+    return error.value.code
+
+
+def test_an_empty_folder_becomes_the_workspace(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    assert hash_tables(second) == hash_tables(first)
+    assert all(second.ledger.read(table) == first.ledger.read(table) for table in TABLES)
+    assert sum(report.computed for report in run_pipeline(second)) == 0
+    chat = "chats/garden.txt"
+    assert (second.root / chat).stat().st_mtime_ns == (first.root / chat).stat().st_mtime_ns
+    assert (second.root / SECRET).read_bytes() == (first.root / SECRET).read_bytes()
+
+
+def test_two_workers_make_the_tables_of_one(
+    first: Workspace, make_worker: MakeWorker, made_workspace: Workspace
+) -> None:
+    second = make_worker()
+    for chatting, writing in ((second, first), (made_workspace, made_workspace)):
+        with (chatting.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
+            chat.write(LATER)
+        run_pipeline(chatting)
+        (writing.documents_dir / "sourdough.md").write_text("# Sourdough\n\nFlat bread.\n", encoding="utf-8")
+        run_pipeline(writing)
+    assert hash_tables(first) == hash_tables(made_workspace)
+    follow_now(second)
+    assert hash_tables(second) == hash_tables(made_workspace)
+    assert all(second.ledger.read(table) == made_workspace.ledger.read(table) for table in TABLES)
+
+
+def follow_now(workspace: Workspace) -> None:
+    Follower(workspace).follow()
+
+
+def test_nothing_is_published_if_nothing_changed(first: Workspace) -> None:
+    before = fetch_manifest(store_of(first))
+    run_pipeline(first)
+    assert fetch_manifest(store_of(first))[0].has_same_content(before[0])
+
+
+def test_a_reader_looks_now_and_then(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker(key=False)
+    now = [0.0]
+    follower = Follower(second, lambda: now[0])
+    follower.follow()
+    (first.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
+    run_pipeline(first)
+    follower.follow()
+    assert "new.md" not in set(read_table(second.tables, "documents")["uri"])
+    now[0] += LOOK_SECONDS
+    follower.follow()
+    assert "new.md" in set(read_table(second.tables, "documents")["uri"])
+    assert (second.index / "CURRENT").read_bytes() == (first.index / "CURRENT").read_bytes()
+
+
+def test_keys_never_leave_a_worker(
+    first: Workspace, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first.documents_dir / "id_rsa").write_text("a key", encoding="utf-8")
+    publish_without_pulling(first)
+    (first.documents_dir / "id_rsa").unlink()
+    forget(first, "document", "unrelated.md")
+    manifest, _ = fetch_manifest(store_of(first))
+    assert ".backstory/forgotten.json" in manifest.files
+    assert not [path for path in manifest.files if path.endswith((".key", "id_rsa"))]
+    assert not [path for path in manifest.files if path.endswith((".sqlite", ".db"))]
+    second = make_worker(key=False)
+    assert code_of(lambda: run_pipeline(second)) == "no_pseudonym_key"
+    monkeypatch.setenv("BACKSTORY_PSEUDONYM_KEY", (first.root / SECRET).read_text().strip())
+    assert code_of(lambda: run_pipeline(second)) == "no_forgotten_key"
+    monkeypatch.setenv(
+        "BACKSTORY_FORGOTTEN_KEY", (first.root / ".backstory/forgotten.key").read_text().strip()
+    )
+    run_pipeline(second)
+    assert hash_tables(second)["messages"].items() >= hash_tables(first)["messages"].items()
+    assert (second.root / SECRET).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_forgotten_leaves_the_store_at_once(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    document = first.documents_dir / "unrelated.md"
+    text = fetch_manifest(store_of(first))[0].files["posts/unrelated.md"].sha256
+    document.unlink()
+    forget(first, "document", "unrelated.md")
+    assert store_of(first).find(name_content(text)) is None
+    assert {sha256 for sha256, _ in store_of(first).list_contents()} == fetch_manifest(store_of(first))[
+        0
+    ].objects
+    follow_now(second)
+    assert not (second.documents_dir / "unrelated.md").exists()
+    assert "unrelated.md" not in set(read_table(second.tables, "documents")["uri"])
+
+
+def test_garbage_goes_by_its_age(first: Workspace) -> None:
+    store = store_of(first)
+    orphan = first.root / "orphan"
+    orphan.write_bytes(b"of an upload that was interrupted")
+    store.upload(orphan, hash_content(orphan))
+    manifest, _ = fetch_manifest(store)
+    assert collect_garbage(store, manifest) == 0
+    assert collect_garbage(store, manifest, timedelta(microseconds=1)) == 1
+    assert {sha256 for sha256, _ in store.list_contents()} == manifest.objects
+
+
+def test_publications_of_other_files_are_joined(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    (second.documents_dir / "second.md").write_text("# Second\n", encoding="utf-8")
+    (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
+    publish_without_pulling(first)
+    publish_without_pulling(second)
+    manifest, _ = fetch_manifest(store_of(first))
+    assert {"posts/first.md", "posts/second.md"} <= manifest.files.keys()
+    assert (second.documents_dir / "first.md").read_text(encoding="utf-8") == "# First\n"
+
+
+def publish_without_pulling(workspace: Workspace) -> None:
+    """Publish as a worker does while which another one published."""
+    publish_changes(open_replica(workspace), store_of(workspace))
+
+
+def test_publications_of_the_same_file_are_refused(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    for workspace in (first, second):
+        (workspace.documents_dir / "sourdough.md").write_text(
+            f"# By {workspace.root.name}\n", encoding="utf-8"
+        )
+    publish_without_pulling(first)
+    assert code_of(lambda: publish_without_pulling(second)) == "conflicting_publication"
+    assert code_of(lambda: run_pipeline(second)) == "conflicting_files"
+    (second.documents_dir / "sourdough.md").rename(second.root / "mine.md")
+    # A file that is gone here and changed there is a conflict, too, until the worker takes the other one.
+    shutil.copy(first.documents_dir / "sourdough.md", second.documents_dir)
+    run_pipeline(second)
+    assert (second.documents_dir / "sourdough.md").read_text(encoding="utf-8") == "# By first\n"
+
+
+def test_who_lost_the_lease_publishes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
+    publish_changes(open_replica(first), store_of(first), {"run": 7})
+    (second.documents_dir / "second.md").write_text("# Second\n", encoding="utf-8")
+    assert (
+        code_of(lambda: publish_changes(open_replica(second), store_of(second), {"run": 6})) == "stale_lease"
+    )
+    assert "posts/second.md" not in fetch_manifest(store_of(first))[0].files
+
+
+def test_other_settings_are_refused_until_both_have_them(first: Workspace, make_worker: MakeWorker) -> None:
+    text = (first.root / "backstory.yaml").read_text(encoding="utf-8")
+    second = make_worker()
+    other = make_worker("other", text.replace("top_k: 3", "top_k: 2"))
+    assert code_of(lambda: run_pipeline(other)) == "other_settings"
+    run_pipeline(second)
+    (first.root / "backstory.yaml").write_text(text.replace("top_k: 3", "top_k: 2"), encoding="utf-8")
+    run_pipeline(open_workspace(first.root))
+    assert code_of(lambda: run_pipeline(second)) == "other_settings"
+    run_pipeline(other)
+
+
+def test_a_manifest_writes_nowhere_else(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    store = store_of(first)
+    manifest, etag = fetch_manifest(store)
+    for path in (
+        "../outside",
+        ".backstory/secret.key",
+        "backstory.yaml",
+        "data/../../x",
+        "posts/.git/config",
+    ):
+        content = manifest.encode().replace(b'"posts/sourdough.md"', f'"{path}"'.encode())
+        etag = store.replace(MANIFEST, content, etag)
+        assert code_of(lambda: pull(open_replica(second), store)) == "foreign_file"
+
+
+@pytest.mark.parametrize("object_of", ["data/windows/2025-03-13.parquet", "index/CURRENT"])
+def test_damage_in_the_store_is_named_and_mended_by_a_copy(
+    first: Workspace, make_worker: MakeWorker, tmp_path: Path, object_of: str
+) -> None:
+    store = store_of(first)
+    name = name_content(fetch_manifest(store)[0].files[object_of].sha256)
+    (tmp_path / "store" / name).write_bytes(b"damaged")
+    assert code_of(make_worker) == "damaged_object"
+    (tmp_path / "store" / name).unlink()
+    assert code_of(lambda: make_worker("third")) == "missing_object"
+    upload(first.root, store, fetch_manifest(store)[0])
+    assert hash_tables(open_workspace(tmp_path / "second")) == hash_tables(first)
+
+
+def test_a_workspace_of_one_machine_is_left_alone(made_workspace: Workspace) -> None:
+    run_pipeline(made_workspace)
+    assert not (made_workspace.root / ".backstory" / "replica.json").exists()
+    assert open_store(made_workspace) is None
+
+
+PUBLISH = (
+    "from pathlib import Path; from datetime import timedelta; import sys\n"
+    "from backstory.pipeline.sharing import open_replica, open_store\n"
+    "from backstory.pipeline.workspace import open_workspace\n"
+    "from backstory.storage.store.exchange import publish_changes\n"
+    "workspace = open_workspace(Path(sys.argv[1])); print('ready', flush=True); sys.stdin.readline()\n"
+    "publish_changes(open_replica(workspace), open_store(workspace))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "holding", "passed"),
+    [
+        ("kill before", "objects/", 0),
+        ("kill after", "objects/", 2),
+        ("kill before", MANIFEST, 0),
+        ("kill after", MANIFEST, 0),
+    ],
+)
+def test_a_power_cut_leaves_the_state_before_or_after(
+    made_once: Path, tmp_path: Path, bucket: Bucket, fault: Fault, holding: str, passed: int
+) -> None:
+    address = f"s3://{BUCKET}/{tmp_path.name}"
+    first = publish_copy(made_once, tmp_path / "first", address)
+    store, before = store_of(first), fetch_manifest(store_of(first))[0]
+    for number in range(4):
+        (first.documents_dir / f"new-{number}.md").write_text(f"# {number}\n", encoding="utf-8")
+    worker = subprocess.Popen(
+        [sys.executable, "-c", PUBLISH, str(first.root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "ready\n"
+    bucket.victim = worker.pid
+    bucket.fail_first(fault, "PUT", holding, passed=passed)
+    worker.communicate("go\n")
+    assert worker.returncode == -9
+    bucket.fault = lambda _method, _path: None
+    is_done = fetch_manifest(store)[0]
+    new = {f"posts/new-{number}.md" for number in range(4)}
+    assert is_done.files.keys() - before.files.keys() == (
+        new if (fault, holding) == ("kill after", MANIFEST) else set()
+    )
+    bucket.calls.clear()
+    publish_changes(open_replica(first), store)
+    assert bucket.count("PUT", "objects/") <= 4 - passed
+    after = fetch_manifest(store)[0]
+    assert new <= after.files.keys()
+    assert all(store.verify(sha256) for sha256 in after.objects)
+
+
+def test_a_publication_whose_answer_is_lost_counts_once(
+    made_once: Path, tmp_path: Path, bucket: Bucket
+) -> None:
+    first = publish_copy(made_once, tmp_path / "first", f"s3://{BUCKET}/{tmp_path.name}")
+    (first.documents_dir / "new.md").write_text("# New\n", encoding="utf-8")
+    bucket.fail_first("answer lost", "PUT", MANIFEST)
+    assert publish_changes(open_replica(first), store_of(first)).changed
+    assert not publish_changes(open_replica(first), store_of(first)).changed
+
+
+def test_a_reader_goes_on_with_what_it_has(
+    made_once: Path, tmp_path: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = publish_copy(made_once, tmp_path / "first", f"s3://{BUCKET}/{tmp_path.name}")
+    monkeypatch.setattr("backstory.pipeline.sharing._READER_PATIENCE", timedelta(seconds=0.2))
+    bucket.fault = lambda _method, _path: "busy"
+    assert open_workspace(first.root).follower.problem
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(first.root / "backstory.yaml", empty)
+    with pytest.raises(StoreError) as error:
+        open_workspace(empty)
+    assert error.value.code == "unreachable_store"

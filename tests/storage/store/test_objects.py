@@ -1,0 +1,127 @@
+"""The objects of a store: one contract over S3 and a shared folder, and what happens when S3 fails."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backstory.base.errors import StoreError
+from backstory.storage.store.objects import ObjectStore, name_content
+from tests.bucket import BUCKET, Bucket
+
+SHORT = timedelta(seconds=2)
+Open = Callable[[], ObjectStore]
+
+
+@pytest.fixture(params=["s3", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "s3":
+        s3: ObjectStore = request.getfixturevalue("s3")
+        return s3
+    return ObjectStore(f"file://{tmp_path}/store", patience=SHORT)
+
+
+@pytest.fixture
+def s3(bucket: Bucket, tmp_path: Path) -> ObjectStore:
+    return ObjectStore(f"{bucket.root}/{tmp_path.name}", patience=SHORT)
+
+
+def put(store: ObjectStore, folder: Path, content: bytes) -> str:
+    path = folder / "content"
+    path.write_bytes(content)
+    sha256 = hashlib.sha256(content).hexdigest()
+    store.upload(path, sha256)
+    return sha256
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(StoreError) as error:
+        call()
+    return error.value.code
+
+
+def test_an_object_is_replaced_only_by_who_has_read_it(store: ObjectStore) -> None:
+    assert store.read("name") is None
+    assert store.find("name") is None
+    first = store.replace("name", b"one", None)
+    assert first is not None
+    assert store.replace("name", b"other", None) is None
+    second = store.replace("name", b"two", first)
+    assert second not in (None, first)
+    assert store.replace("name", b"other", first) is None
+    assert store.read("name") == (b"two", second)
+    store.delete(["name", "absent"])
+    assert store.replace("name", b"other", second) is None
+    assert store.find("name") is None
+
+
+def test_a_content_travels_whole_or_not(store: ObjectStore, tmp_path: Path) -> None:
+    sha256 = put(store, tmp_path, b"a table")
+    now = datetime.now(UTC)
+    assert store.has_content(sha256, 7)
+    assert store.has_content(sha256, 7, since=now - timedelta(hours=1))
+    assert not store.has_content(sha256, 7, since=now + timedelta(hours=1))
+    assert not store.has_content(sha256, 8)
+    store.download(sha256, tmp_path / "deep" / "copy")
+    assert (tmp_path / "deep" / "copy").read_bytes() == b"a table"
+    assert store.read_content(sha256) == b"a table"
+    assert store.verify(sha256)
+    assert [found for found, _ in store.list_contents()] == [sha256]
+
+
+def test_an_object_that_holds_something_else_is_never_put_in_place(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    sha256 = put(store, tmp_path, b"a table")
+    other = hashlib.sha256(b"another").hexdigest()
+    found = store.find(name_content(sha256))
+    assert found is not None
+    assert store.replace(name_content(sha256), b"a tablE", found.etag)
+    assert not store.verify(sha256)
+    assert code_of(lambda: store.download(sha256, tmp_path / "copy")) == "damaged_object"
+    assert code_of(lambda: store.download(other, tmp_path / "copy")) == "missing_object"
+    assert [path.name for path in tmp_path.iterdir() if "copy" in path.name] == []
+
+
+def test_a_file_that_changes_while_it_is_uploaded_leaves_no_object(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    (tmp_path / "chat.txt").write_bytes(b"later")
+    before = hashlib.sha256(b"before").hexdigest()
+    assert code_of(lambda: store.upload(tmp_path / "chat.txt", before)) == "changed_file"
+    assert store.find(name_content(before)) is None
+
+
+@pytest.mark.parametrize("fault", ["busy", "cut"])
+def test_a_call_is_tried_again(s3: ObjectStore, bucket: Bucket, tmp_path: Path, fault: str) -> None:
+    bucket.fail_first("busy" if fault == "busy" else "cut", "PUT", "objects/", times=2)
+    sha256 = put(s3, tmp_path, b"a table")
+    assert bucket.count("PUT", sha256) == 3
+    bucket.fail_first("busy" if fault == "busy" else "cut", "GET", sha256)
+    assert s3.read_content(sha256) == b"a table"
+
+
+def test_an_answer_that_is_cut_in_the_middle_is_read_again(
+    s3: ObjectStore, bucket: Bucket, tmp_path: Path
+) -> None:
+    sha256 = put(s3, tmp_path, bytes(range(256)) * 100)
+    bucket.fail_first("cut body", "GET", sha256)
+    assert hashlib.sha256(s3.read_content(sha256)).hexdigest() == sha256
+
+
+def test_what_is_wrong_is_told_by_its_code(
+    bucket: Bucket, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_of(lambda: ObjectStore("s3://absent/prefix", patience=SHORT).read("name")) == "no_bucket"
+    assert (
+        code_of(lambda: ObjectStore("s3://absent/prefix", patience=SHORT).replace("name", b"", None))
+        == "no_bucket"
+    )
+    assert code_of(lambda: ObjectStore("https://host/prefix")) == "invalid_address"
+    bucket.fail_first("refused", "GET", "name")
+    assert code_of(lambda: s3.read("name")) == "refused_by_store"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    gone = ObjectStore(f"s3://{BUCKET}/prefix", patience=timedelta(seconds=0.2))
+    assert code_of(lambda: gone.find("name")) == "unreachable_store"
