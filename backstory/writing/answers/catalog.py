@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from backstory.text.content_words import find_terms, list_content_words, terms_of
+from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.routing import fold, names_documents
 
 _WORDS_FILE: Final = Path(__file__).with_name("catalog.toml")
@@ -107,16 +109,19 @@ def read_catalog_query(
     extensions, rest = _take_named(rest, words.extensions)
     named_tags, rest = _take_after(rest, words.tags, tags)
     named_folders, rest = _take_after(rest, words.folders, folders)
-    named_kinds = tuple(
-        kind for kind, folded in kinds.items() if re.search(rf"\b{re.escape(folded)}(?:s|e|n|en)?\b", rest)
-    )
+    by_kind = {kind: words.name_kind(kind, folded) for kind, folded in kinds.items()}
+    named_kinds, rest = _take_named(rest, by_kind)
     if not (names_documents(text) or extensions or named_tags or named_folders or named_kinds):
         return None
     most, newest_first, rest = _take_order(rest, words)
     rest = words.generic.sub(" ", rest)
-    for kind in named_kinds:
-        rest = re.sub(rf"\b{re.escape(kinds[kind])}(?:s|e|n|en)?\b", " ", rest)
-    topic = [word for word in list_content_words(words.asking.sub(" ", rest), stemmer) if len(word) > 1]
+    filling = list_stop_words(find_stemmer(choose_forms(question).language))
+    filled = {word for each in filling for word in fold(each).split()}
+    topic = [
+        word
+        for word in list_content_words(words.asking.sub(" ", rest), stemmer)
+        if len(word) > 1 and word not in filled
+    ]
     by_stem = {term: tag for tag, folded in tags.items() for term in terms_of(folded, stemmer)}
     found_tags = [tag for word in topic if (tag := _find_tag(word, by_stem, stemmer))]
     topic = [word for word in topic if not _find_tag(word, by_stem, stemmer)]
@@ -177,6 +182,7 @@ def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None
 @dataclass(frozen=True)
 class _Words:
     generic: re.Pattern[str]
+    kinds: Mapping[str, Sequence[str]]
     asking: re.Pattern[str]
     counting: re.Pattern[str]
     extensions: Mapping[str, re.Pattern[str]]
@@ -190,6 +196,10 @@ class _Words:
     numbers: Mapping[int, re.Pattern[str]]
     tags: re.Pattern[str]
     folders: re.Pattern[str]
+
+    def name_kind(self, kind: str, folded: str) -> re.Pattern[str]:
+        """Return what names documents of a kind, in any language."""
+        return _words([rf"{re.escape(folded)}(?:s|e|n|en)?", *self.kinds.get(kind, ())])
 
 
 @cache
@@ -206,6 +216,7 @@ def _read_words() -> _Words:
 
     return _Words(
         generic=_words(record["generic"]["words"]),
+        kinds=record["kinds"],
         asking=_words(record["asking"]["words"]),
         counting=_words(record["counting"]["words"]),
         extensions={f".{name}": _words(names) for name, names in record["extensions"].items()},

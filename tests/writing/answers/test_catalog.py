@@ -52,6 +52,26 @@ def test_times_kinds_folders_and_tags_are_understood(question: str, ids: list[st
 
 
 @pytest.mark.parametrize(
+    "question",
+    [
+        "which posts are there of 2024?",
+        "welche Beiträge gibt es von 2024?",
+        "quels articles y a-t-il de 2024 ?",
+        "¿qué artículos hay de 2024?",
+        "quali articoli ci sono del 2024?",
+        "quais artigos há de 2024?",
+        "какие записи есть за 2024 год?",
+        "2024 yılının bütün yazıları hangileri?",
+    ],
+)
+def test_posts_of_a_year_are_asked_for_in_each_language(question: str) -> None:
+    query = read_catalog_query(question, DOCUMENTS, "english", date(2025, 3, 1))
+    assert query is not None
+    assert (query.kinds, query.topic) == (("post",), ())
+    assert select(question) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
     ("question", "today", "ids"),
     [
         ("list all documents from last year", date(2024, 3, 1), ["a"]),
