@@ -41,6 +41,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("doctor", "--alerts"),
     ("doctor", "--files"),
     ("backup", "{new}.tar"),
+    ("storage", "copy", "--to", "file://{new}"),
 )
 """Calls of the commands that look at a workspace; ``{new}`` is a path at which nothing lies yet."""
 CHANGING: Final[tuple[tuple[str, ...], ...]] = (

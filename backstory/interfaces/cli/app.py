@@ -30,6 +30,7 @@ from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import grep, search
 from backstory.interfaces.cli.serve import serve
 from backstory.interfaces.cli.site import prompt, site
+from backstory.interfaces.cli.storage import storage
 from backstory.interfaces.cli.summarize import summarize
 from backstory.interfaces.cli.windows import context, explain, report, windows
 from backstory.interfaces.cli.workspace import doctor, status
@@ -101,6 +102,7 @@ for _panel, _commands in COMMANDS.items():
         )(_command)
 
 app.add_typer(serve, name="serve", rich_help_panel="Search")
+app.add_typer(storage, name="storage", rich_help_panel="Keep")
 
 
 def main() -> None:

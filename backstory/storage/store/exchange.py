@@ -356,6 +356,8 @@ def _fetch(
     def place(path: str) -> None:
         file = wanted[path]
         target = replica.root / path
+        if replica.describe(path, make_manifest({}, "")) == file:
+            return  # of an earlier call that was stopped
         known = present.get(file.sha256)
         if known is None or not _copy(replica.root / known, target, file.sha256):
             store.download(file.sha256, target)

@@ -177,6 +177,11 @@ class Replica:
                 found[FILE, path] = file
         return found
 
+    def scan_anew(self, known: Manifest) -> dict[ItemKey, Item]:
+        """Do what :meth:`scan` does, and hash every file, since a disk may have changed what no time tells."""
+        self._hashes.clear()
+        return self.scan(known)
+
     def describe(self, path: str, known: Manifest) -> SharedFile | None:
         """Describe a file; None if there is none.
 
