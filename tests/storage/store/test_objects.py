@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import StoreError
+from backstory.storage.store.health import try_store
 from backstory.storage.store.objects import ObjectStore, name_content
 from tests.bucket import BUCKET, Bucket
 
@@ -109,6 +110,23 @@ def test_an_answer_that_is_cut_in_the_middle_is_read_again(
     sha256 = put(s3, tmp_path, bytes(range(256)) * 100)
     bucket.fail_first("cut body", "GET", sha256)
     assert hashlib.sha256(s3.read_content(sha256)).hexdigest() == sha256
+
+
+def test_a_store_is_tried_as_workers_use_it(store: ObjectStore) -> None:
+    health = try_store(store)
+    assert 0 < health.call_seconds < 5
+    assert abs(health.clock_seconds) < 5
+    assert not list(store.list_contents())
+
+
+def test_a_store_that_ignores_conditions_or_is_of_another_time_is_refused(
+    s3: ObjectStore, bucket: Bucket
+) -> None:
+    bucket.ignores_conditions = True
+    assert code_of(lambda: try_store(s3)) == "no_conditions"
+    bucket.ignores_conditions = False
+    bucket.clock_ahead = timedelta(hours=1)
+    assert code_of(lambda: try_store(s3)) == "clock_apart"
 
 
 def test_what_is_wrong_is_told_by_its_code(
