@@ -127,6 +127,7 @@ _ENVIRONMENT = """\
 |---|---|
 | `BACKSTORY_WORKSPACE` | The workspace of commands without `--workspace`. |
 | `GEMINI_API_KEY`, `GOOGLE_API_KEY` | The key for services of the kind `gemini`, in any group of settings. |
+| `MILVUS_TOKEN` | The token of the Milvus server of `index.uri`. |
 | `BACKSTORY_WRITER_KEY` | The key for `writers` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_RERANK_KEY` | The key for `rerank` by a service of the kind `openai`, sent to its `base_url` only. |
 | `BACKSTORY_SUMMARY_KEY` | The key for `summaries` by a service of the kind `openai`, sent to its `base_url` only. |

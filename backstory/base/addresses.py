@@ -33,11 +33,11 @@ def clean_address(value: str | None) -> str | None:
     return value.rstrip("/")
 
 
-def require_protected(address: str | None, *, allow_http: bool, sent: str) -> None:
+def require_protected(address: str | None, *, allow_http: bool, sent: str, name: str = "base_url") -> None:
     """Raise ``SettingsError`` if what is sent to an address could be read on a network, unless that is allowed."""
     if address and not allow_http and not is_protected(address):
         raise SettingsError(
-            f"base_url is http:// of another machine, so {sent} would travel unencrypted; write https://, or "
+            f"{name} is http:// of another machine, so {sent} would travel unencrypted; write https://, or "
             "`allow_http: true` if the network between is yours",
             code="unencrypted",
         )

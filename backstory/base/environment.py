@@ -45,6 +45,7 @@ MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
 FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
 STORE_ADDRESS_VARIABLE = "AWS_ENDPOINT_URL"
+MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -305,12 +306,24 @@ def may_reach_store_by_http() -> bool:
     return is_protected(address) or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
+def read_milvus_token() -> SecretStr | None:
+    """Return the token of the Milvus server, wrapped so that it is never printed; None if there is none."""
+    return _read_key(MILVUS_VARIABLE)
+
+
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: that of this process without keys."""
     return {
         name: value
         for name, value in os.environ.items()
-        if name not in (*STORED_VARIABLES, MCP_VARIABLE, PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE)
+        if name
+        not in (
+            *STORED_VARIABLES,
+            MCP_VARIABLE,
+            MILVUS_VARIABLE,
+            PSEUDONYM_KEY_VARIABLE,
+            FORGOTTEN_KEY_VARIABLE,
+        )
     }
 
 

@@ -54,6 +54,12 @@ class Filters:
     by_people: bool | None = None
     pages: tuple[int, int] | None = None
 
+    @property
+    def restrict_otherwise(self) -> bool:
+        """Whether anything but the times and the tenant may exclude a document."""
+        named = self.kinds or self.tags or self.document_ids or self.pages
+        return bool(named) or self.by_people is not None or not self.undated
+
     def __post_init__(self) -> None:
         for name in ("kinds", "tags", "document_ids"):
             if isinstance(getattr(self, name), str):

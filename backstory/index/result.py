@@ -23,7 +23,7 @@ class SearchResult:
         hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
             (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
             ranking), rank (from 1 within the query).
-        engine: Engine that answered: ``exact``, ``vss``, or ``bm25`` for ranking ``keyword``.
+        engine: Engine that answered: ``exact``, ``vss``, ``milvus``, or ``bm25`` for ranking ``keyword``.
         reason: Why that engine answered.
     """
 

@@ -21,13 +21,14 @@ from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.index.calibration import Calibration
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
+from backstory.index.engines.graph import LOW_RECALL, GraphEngine
 from backstory.index.engines.matches import Matches, pair_similarities
 from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.engines.vss import LOW_RECALL, VssEngine
+from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, Mode, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
-from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, Manifest, Snapshot
+from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, HnswRecord, Manifest, Snapshot
 from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 
@@ -93,6 +94,8 @@ class SearchIndex:
 
     def close(self) -> None:
         """Close the snapshot; the index cannot be searched afterwards."""
+        if "_graph" in self.__dict__:
+            self._graph.close()
         if "_database" in self.__dict__:
             self._database.close()
         self._snapshot.close()
@@ -350,11 +353,17 @@ class SearchIndex:
         snapshot = self._snapshot
         if isinstance(snapshot, HeldSnapshot):
             return snapshot.database
-        return Database(snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw is not None)
+        return Database(snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw_in_database)
 
     @cached_property
-    def _vss(self) -> VssEngine:
-        return VssEngine(self._database, self._snapshot.vectors, self.manifest.settings.ef_search)
+    def _graph(self) -> GraphEngine:
+        settings, vectors = self.manifest.settings, self._snapshot.vectors
+        if settings.engine == "milvus":
+            # Imported late, since no other engine needs it.
+            from backstory.index.engines.milvus import MilvusEngine
+
+            return MilvusEngine(settings, self.version, vectors)
+        return VssEngine(self._database, vectors, settings.ef_search)
 
     @cached_property
     def _hybrid(self) -> HybridEngine:
@@ -419,14 +428,19 @@ class SearchIndex:
         self, queries: Vectors, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches | None]:
         """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
-        reason = self._reason_for_exact(request.mode) or self._vss.starves(request.candidates, scope)
-        found = reason if reason is not None else self._vss.search(queries, request, scope)
+        hnsw = self._find_reliable_hnsw(request.mode)
+        if isinstance(hnsw, str):
+            return "exact", hnsw, None
+        graph = self._graph
+        found: Matches | str | None = graph.starves(request.candidates, request.filters, scope)
+        if found is None:
+            found = graph.search(queries, request, scope)
         if isinstance(found, str):
             return "exact", found, None
-        ef_search = request.nprobe or self.manifest.settings.ef_search
-        return "vss", f"HNSW index of {self.rows} rows with ef_search {ef_search}", found
+        return graph.name, graph.describe(request, self.rows, hnsw.recall_at_5), found
 
-    def _reason_for_exact(self, mode: Mode) -> str | None:
+    def _find_reliable_hnsw(self, mode: Mode) -> HnswRecord | str:
+        """Return the record of the HNSW index, or the reason for an exact search."""
         if mode == "exact":
             return "the request sets mode exact"
         if not self.rows:
@@ -436,7 +450,7 @@ class SearchIndex:
             return f"{self.rows} rows are below ann_min_rows {self.manifest.settings.ann_min_rows}"
         if hnsw.recall_at_5 < LOW_RECALL:
             return f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
-        return None
+        return hnsw
 
     def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
         try:

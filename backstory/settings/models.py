@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from backstory.base.addresses import clean_address, require_protected
+from backstory.base.errors import SettingsError
 from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
@@ -96,6 +98,12 @@ class QuerySettings(SettingsGroup):
 class IndexSettings(SettingsGroup):
     """How the search index is built and kept."""
 
+    engine: Literal["embedded", "milvus"] = "embedded"
+    """Where `mode: ann` searches: in this process, or in Milvus, which gets the vectors of every snapshot."""
+    uri: str | None = None
+    """Address of the Milvus server, such as `https://host:19530`; its key: `MILVUS_TOKEN`."""
+    allow_http: bool = False
+    """Whether `uri` may be http:// of another machine, to which vectors and key travel unencrypted."""
     ann_min_rows: int = Field(default=1_000_000, ge=0)
     """Least number of chunks for which `mode: ann` searches with DuckDB VSS; with fewer, the exact engine answers."""
     hnsw_m: int = Field(default=16, ge=2)
@@ -108,6 +116,22 @@ class IndexSettings(SettingsGroup):
     """Published snapshots to keep."""
     language: str = "auto"
     """Stemming and stop words of keyword search: `auto` by each document's language, one like `german`, or `none`."""
+
+    @field_validator("uri")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return clean_address(value)
+
+    @model_validator(mode="after")
+    def _names_a_server(self) -> Self:
+        if self.engine == "milvus" and self.uri is None:
+            raise SettingsError(
+                "engine: milvus needs uri, such as `uri: https://host:19530`",
+                code="absent_setting",
+                name="uri",
+            )
+        require_protected(self.uri, allow_http=self.allow_http, sent="vectors and key", name="uri")
+        return self
 
     @field_validator("language")
     @classmethod

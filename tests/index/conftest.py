@@ -1,9 +1,10 @@
 """A clustered corpus of any size, and an oracle that compares every pair in double precision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from backstory.index.snapshot.build import IndexBuild, build_index
 from backstory.index.snapshot.opening import open_index
 from backstory.settings.models import IndexSettings
 from tests.builders.documents import make_document_chunks, make_documents
+from tests.milvus import serve_milvus
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS = ("post", "page", "digest")
@@ -154,7 +156,18 @@ def corpus() -> Corpus:
     return make_corpus(700)
 
 
-ENGINES: dict[str, int] = {"exact": 1_000_000, "vss": 0}
+ENGINES: dict[str, dict[str, Any]] = {
+    "exact": {"ann_min_rows": 1_000_000},
+    "milvus": {"engine": "milvus"},
+    "vss": {"ann_min_rows": 0},
+}
+
+
+@pytest.fixture(scope="session")
+def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a Milvus server."""
+    with serve_milvus(tmp_path_factory.mktemp("milvus") / "data") as uri:
+        yield uri
 
 
 @pytest.fixture(scope="session", params=sorted(ENGINES))
@@ -164,17 +177,33 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def folders(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One published index of the corpus for each engine."""
-    found = {}
-    for name, ann_min_rows in ENGINES.items():
-        found[name] = tmp_path_factory.mktemp(name) / "index"
-        corpus.build(found[name], ann_min_rows=ann_min_rows)
-    return found
+def settings_of(request: pytest.FixtureRequest) -> Callable[[str], dict[str, Any]]:
+    """Give the settings of an index that an engine searches."""
+
+    def choose(name: str) -> dict[str, object]:
+        served = {"uri": request.getfixturevalue("milvus_uri")} if name == "milvus" else {}
+        return ENGINES[name] | served
+
+    return choose
 
 
 @pytest.fixture(scope="session")
-def index(engine: str, folders: dict[str, Path]) -> SearchIndex:
+def folders(
+    corpus: Corpus, tmp_path_factory: pytest.TempPathFactory, settings_of: Callable[[str], dict[str, Any]]
+) -> Mapping[str, Path]:
+    """One published index of the corpus for each engine, built when it is first asked for."""
+
+    class Built(dict[str, Path]):
+        def __missing__(self, name: str) -> Path:
+            self[name] = tmp_path_factory.mktemp(name) / "index"
+            corpus.build(self[name], **settings_of(name))
+            return self[name]
+
+    return Built()
+
+
+@pytest.fixture(scope="session")
+def index(engine: str, folders: Mapping[str, Path]) -> SearchIndex:
     """The corpus, opened: a search without a mode goes through the engine."""
     return open_index(folders[engine], embedder_id=EMBEDDER)
 

@@ -36,9 +36,13 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
     )
     reasons = {
         "exact": f"{index.rows} rows are below ann_min_rows 1000000",
-        "vss": f"HNSW index of {index.rows} rows with ef_search 256",
+        "vss": f"HNSW index of {index.rows} rows with ef_search 256, which found ",
+        "milvus": f"Milvus collection backstory_{index.version} of {index.rows} rows with ef_search 256, which found ",
     }
-    assert (ann.engine, ann.reason) == (engine, reasons[engine])
+    assert ann.engine == engine
+    assert ann.reason.startswith(reasons[engine])
+    hnsw = index.manifest.hnsw
+    assert hnsw is None or f"{hnsw.recall_at_5:.1%}" in ann.reason
     assert (exact.engine, exact.reason) == ("exact", "the request sets mode exact")
 
 
@@ -72,10 +76,10 @@ def test_no_queries_give_no_hits(index: SearchIndex) -> None:
 
 
 def test_more_asked_for_than_there_is_gives_all(
-    engine: str, new_corpus: Any, tmp_path: Path, listed: Any
+    engine: str, settings_of: Any, new_corpus: Any, tmp_path: Path, listed: Any
 ) -> None:
     small = new_corpus(9)
-    small.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    small.build(tmp_path, **settings_of(engine))
     queries = small.queries(3)
     with open_index(tmp_path) as index:
         result = index.search(queries, SearchRequest(top_k=500))
@@ -83,9 +87,9 @@ def test_more_asked_for_than_there_is_gives_all(
     assert listed(result.hits, 3) == small.nearest(queries, 500)
 
 
-def test_an_empty_index_answers(engine: str, new_corpus: Any, tmp_path: Path) -> None:
+def test_an_empty_index_answers(engine: str, settings_of: Any, new_corpus: Any, tmp_path: Path) -> None:
     nothing = new_corpus(0)
-    build = nothing.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    build = nothing.build(tmp_path, **settings_of(engine))
     assert (build.rows, build.built) == (0, True)
     query = np.eye(1, 24, dtype=np.float32)
     with open_index(tmp_path) as index:
@@ -106,14 +110,15 @@ def test_a_threshold_admits_what_reaches_it(index: SearchIndex, corpus: Any, lis
 
 
 def test_equal_vectors_are_ordered_by_date_then_chunk(
-    engine: str, new_corpus: Any, tmp_path: Path, listed: Any
+    engine: str, settings_of: Any, new_corpus: Any, tmp_path: Path, listed: Any
 ) -> None:
     twins = new_corpus(40)
     twins.vectors[:] = twins.vectors[0]
-    twins.build(tmp_path, ann_min_rows=0 if engine == "vss" else 1000)
+    twins.build(tmp_path, **settings_of(engine))
     with open_index(tmp_path) as index:
         result = index.search(twins.vectors[:2], SearchRequest(top_k=80))
-    assert result.engine == engine
+    # Among many equal rows, a graph may not lead to all.
+    assert result.engine in (engine, "exact")
     assert listed(result.hits, 2) == twins.nearest(twins.vectors[:2], 80)
 
 

@@ -259,10 +259,16 @@ RERANKED = {"decisions", "window_contexts"}
 CROSS = {"rerank.provider": "cross_encoder", "rerank.model_dir": "models/cross a"}
 GEMINI_RERANKED = {"rerank.provider": "gemini"}
 
+SERVED = {"index.engine": "milvus", "index.uri": "https://milvus.example"}
+
 MODEL_CHANGES = (
     ({}, "embedding.provider", "gemini", SPACE),
     ({}, "storage.database", "postgresql:///backstory", set()),
     ({}, "storage.files", "s3://bucket/prefix", set()),
+    ({}, "index.uri", "https://milvus.example", set()),
+    ({}, "index.allow_http", True, set()),
+    (SERVED, "index.uri", "https://other.example", {"search_index"}),
+    ({"index.uri": "https://milvus.example"}, "index.engine", "milvus", {"search_index"}),
     (GEMINI, "embedding.model", "gemini-embedding-2", SPACE),
     (GEMINI, "embedding.dimension", 256, SPACE),
     *(

@@ -1,29 +1,27 @@
-"""Approximate search by DuckDB VSS: an HNSW graph (Malkov and Yashunin 2018) inside the snapshot's database."""
+"""Approximate search by DuckDB VSS: an HNSW graph inside the snapshot's database."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.index.engines.matches import Matches, pair_similarities, take_best
+from backstory.index.engines.graph import GraphEngine, leaves_too_few
+from backstory.index.engines.matches import Matches, pair_similarities
 from backstory.index.engines.scope import Scope
-from backstory.index.request import SearchRequest
+from backstory.index.request import Filters
 from backstory.index.snapshot.database import Database, vector_frame
 from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.storage.tables.duckdb_frames import register_frame
 
-LOW_RECALL = 0.9
-MOST_FETCHED = 1024
-FILTERED_OVERFETCH = 4
-_GROWTH = 4
 
-
-class VssEngine:
-    """Fetches candidates from the HNSW index, then applies threshold and filters.
+class VssEngine(GraphEngine):
+    """Fetches candidates from the HNSW index of DuckDB.
 
     DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
-    result. Queries that are left with too few hits fetch more candidates.
+    result.
 
     Args:
         database: The snapshot's database.
@@ -31,58 +29,30 @@ class VssEngine:
         ef_search: Size of the candidate list while searching the graph.
     """
 
+    name: ClassVar[str] = "vss"
+    place = "HNSW index"
+
     def __init__(self, database: Database, vectors: StoredVectors, ef_search: int) -> None:
+        super().__init__(ef_search)
         self._database = database
         self._vectors = vectors
-        self._ef_search = ef_search
 
-    def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
-        """Find the best rows for each query.
+    def starves(self, limit: int, filters: Filters, scope: Scope) -> str | None:  # noqa: ARG002 - for other engines
+        """Return why the filters leave too few rows, or None if they do not."""
+        return leaves_too_few(limit, scope)
 
-        Args:
-            queries: Unit rows, shape ``(queries, dimension)``.
-            request: Number of candidates, threshold, size of the candidate list, and overfetch of the first attempt.
-            scope: The rows that each query may see.
+    def close(self) -> None:
+        """Leave the database open, which is the snapshot's."""
 
-        Returns:
-            The matches, or the reason why the index found too few for some query.
-        """
-        limit, min_similarity = request.candidates, request.min_similarity
-        ef_search = request.nprobe or self._ef_search
-        factor = request.overfetch or (FILTERED_OVERFETCH if scope.restricts else 1)
-        fetch = min(limit * factor, max(limit, MOST_FETCHED), scope.row_count)
-        waiting = np.arange(len(queries))
-        found: list[Matches] = []
-        while True:
-            fetched = self._fetch(queries, waiting, fetch, ef_search)
-            admitted = fetched.where(scope.admits(fetched.query, fetched.row))
-            enough = self._satisfied(admitted, fetched, waiting, limit, min_similarity, scope)
-            done = np.zeros(len(queries), np.bool_)
-            done[waiting[enough]] = True
-            found.append(admitted.where(done[admitted.query]))
-            waiting = waiting[~enough]
-            if not len(waiting):
-                break
-            if fetch >= min(max(limit, MOST_FETCHED), scope.row_count):
-                return (
-                    f"the HNSW index left {len(waiting)} of {len(queries)} queries short of {limit} hits "
-                    f"after {fetch} rows were fetched for each"
-                )
-            fetch = min(fetch * _GROWTH, max(limit, MOST_FETCHED), scope.row_count)
-        matches = Matches.joined(found)
-        if min_similarity is not None:
-            matches = matches.where(matches.score >= min_similarity)
-        return take_best(matches, limit)
-
-    def starves(self, limit: int, scope: Scope) -> str | None:
-        """Return why the index would find too few of the rows that filters leave, or None if it finds enough."""
-        reachable = max(limit, MOST_FETCHED)
-        fewest = int(scope.allowed[scope.allowed > 0].min(initial=scope.row_count))
-        if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:
-            return None
-        return f"the filters leave {fewest} of {scope.row_count} rows to a query, too few for the HNSW index"
-
-    def _fetch(self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, ef_search: int) -> Matches:
+    def _fetch(
+        self,
+        queries: Vectors,
+        waiting: NDArray[np.int64],
+        fetch: int,
+        ef_search: int,
+        tenant: str | None,  # noqa: ARG002 - DuckDB takes no filter
+        scope: Scope,  # noqa: ARG002
+    ) -> Matches:
         connection = self._database.connection
         with self._database.lock:
             self._load_queries(queries[waiting])
@@ -103,23 +73,6 @@ class VssEngine:
             f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"
         )
         connection.unregister("query_rows")
-
-    @staticmethod
-    def _satisfied(
-        admitted: Matches,
-        fetched: Matches,
-        waiting: NDArray[np.int64],
-        limit: int,
-        min_similarity: float | None,
-        scope: Scope,
-    ) -> NDArray[np.bool_]:
-        count = np.bincount(admitted.query, minlength=len(scope.stop))[waiting]
-        enough: NDArray[np.bool_] = count >= np.minimum(limit, scope.allowed[waiting])
-        if min_similarity is not None:
-            lowest = np.full(len(scope.stop), np.inf)
-            np.minimum.at(lowest, fetched.query, fetched.score)
-            enough |= lowest[waiting] < min_similarity
-        return enough
 
 
 def _nearest(fetch: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -124,7 +125,7 @@ def publish_content(
     version = content.hash(calibration.model_dump_json())
     with publication.publishing(folder):
         target = folder / version
-        built = find_damage(target, checksums=True) is not None
+        built = find_damage(target, checksums=True) is not None or not publication.is_served(target)
         if built:
             unpublished = publication.start_snapshot(folder, version)
             _write_snapshot(unpublished, content, version, calibration, rows)
@@ -165,6 +166,9 @@ def _write_snapshot(
     write_database(folder / DATABASE_FILE, content.documents, content.stored, vectors, hnsw_settings)
     (folder / KEYWORDS_FOLDER).mkdir()
     languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched, rows=rows)
+    hnsw = _check_database(folder / DATABASE_FILE, content, vectors)
+    if content.is_in_milvus:
+        hnsw = _upload(content, version, vectors)
     manifest = Manifest(
         format=FORMAT,
         version=version,
@@ -175,7 +179,7 @@ def _write_snapshot(
         words=sum(language.terms for language in languages),
         languages=languages,
         settings=content.settings,
-        hnsw=_check_database(folder / DATABASE_FILE, content, vectors),
+        hnsw=hnsw,
         calibration=calibration,
         made_with={
             name: _installed_version(name)
@@ -201,6 +205,15 @@ def _check_database(path: Path, content: Content, vectors: StoredVectors) -> Hns
         if not content.has_hnsw:
             return None
         return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
+
+
+def _upload(content: Content, version: str, vectors: StoredVectors) -> HnswRecord:
+    """Write the vectors to the Milvus server, and measure the recall of its HNSW index."""
+    from backstory.index.engines.milvus import MilvusEngine
+
+    with closing(MilvusEngine(content.settings, version, vectors)) as engine:
+        engine.upload(content.tenants)
+        return measure_recall(engine, vectors)
 
 
 @cache

@@ -95,13 +95,24 @@ class Content:
 
     @property
     def has_hnsw(self) -> bool:
-        """Whether there are enough rows for an HNSW index."""
-        return 0 < self.chunks.height >= self.settings.ann_min_rows
+        """Whether the database gets an HNSW index, since there are enough rows."""
+        return self.settings.engine == "embedded" and 0 < self.chunks.height >= self.settings.ann_min_rows
+
+    @property
+    def is_in_milvus(self) -> bool:
+        """Whether a Milvus server gets the vectors."""
+        return self.settings.engine == "milvus" and self.chunks.height > 0
+
+    @property
+    def tenants(self) -> pl.Series:
+        """The tenant of each row."""
+        return self.documents["tenant"].gather(self.chunks["document"])
 
     def hash(self, calibration: str) -> str:
         """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
         state = hashlib.blake2b(digest_size=8)
-        effective = self.settings.model_dump_json(exclude={"keep_snapshots"})
+        unread = {"engine", "uri"} if self.settings.engine == "embedded" else {"ann_min_rows"}
+        effective = self.settings.model_dump_json(exclude={"keep_snapshots", "allow_http", *unread})
         header = [
             str(FORMAT), duckdb.__version__, self.embedder_id, effective, calibration, str(self.vectors.shape[1]),
         ]  # fmt: skip

@@ -82,6 +82,16 @@ class Manifest(_Record):
     shards: tuple[ShardRecord, ...] = ()
     files: dict[str, FileRecord]
 
+    @property
+    def hnsw_in_database(self) -> bool:
+        """Whether the snapshot's database holds the HNSW index."""
+        return self.hnsw is not None and self.settings.engine == "embedded"
+
+    @property
+    def hnsw_on_server(self) -> bool:
+        """Whether a server holds the HNSW index."""
+        return self.hnsw is not None and self.settings.engine == "milvus"
+
 
 def record_files(folder: Path) -> dict[str, FileRecord]:
     """Record size and checksum of every file of a snapshot except its manifest."""

@@ -28,6 +28,7 @@ from backstory.index.snapshot.manifest import (
     closed_to_readers,
     hash_manifest,
     read_documents,
+    read_manifest,
 )
 
 CURRENT_FILE = "CURRENT"
@@ -123,6 +124,21 @@ def find_history_damage(folder: Path) -> str | None:
     return None
 
 
+def is_served(snapshot: Path) -> bool:
+    """Return whether the server of a snapshot, if it has one, holds all its vectors.
+
+    Raises:
+        SearchIndexError: The manifest is absent or damaged, or the server cannot be reached.
+    """
+    manifest = read_manifest(snapshot)
+    if not manifest.hnsw_on_server:
+        return True
+    # Imported late, since no other engine needs it.
+    from backstory.index.engines.milvus import are_in_milvus
+
+    return are_in_milvus(manifest.settings, manifest.version, manifest.rows)
+
+
 def start_snapshot(folder: Path, version: str) -> Path:
     """Make a hidden folder to build a snapshot in, which readers ignore."""
     path = folder / f"{_UNPUBLISHED}{version}"
@@ -216,9 +232,23 @@ def _drop_unused(folder: Path, snapshots: Sequence[Path]) -> list[str]:
     for path in snapshots:
         with closed_to_readers(path) as unused:
             if unused:
+                _drop_served(path)
                 _discard(folder, path)
                 pruned.append(path.name)
     return pruned
+
+
+def _drop_served(snapshot: Path) -> None:
+    """Delete the vectors of a snapshot from the server that holds them, if one does."""
+    try:
+        manifest = read_manifest(snapshot)
+    except SearchIndexError:
+        return
+    if manifest.hnsw_on_server:
+        # Imported late, since no other engine needs it.
+        from backstory.index.engines.milvus import drop_from_milvus
+
+        drop_from_milvus(manifest.settings, manifest.version)
 
 
 def _remove_leftovers(folder: Path) -> None:

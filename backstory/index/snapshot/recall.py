@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.graph import GraphEngine
 from backstory.index.engines.matches import Matches
 from backstory.index.engines.scope import scope_of
-from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.manifest import HnswRecord
 from backstory.index.snapshot.shards import StoredVectors
@@ -29,7 +29,7 @@ _SEED = 5
 _OTHER_SHARE = 0.35
 
 
-def measure_recall(engine: VssEngine, vectors: StoredVectors) -> HnswRecord:
+def measure_recall(engine: GraphEngine, vectors: StoredVectors) -> HnswRecord:
     """Compare an HNSW index with the exact search on realistic queries.
 
     Args:

@@ -177,7 +177,7 @@ def _read_cells(path: Path, head: bytes) -> Iterator[pl.Series]:
             yield pl.Series(texts, dtype=pl.String)
     elif head[_DUCKDB_PLACE:].startswith(_DUCKDB):
         manifest = path.parent / MANIFEST_FILE
-        has_hnsw = manifest.is_file() and read_manifest(path.parent).hnsw is not None
+        has_hnsw = manifest.is_file() and read_manifest(path.parent).hnsw_in_database
         with Database(path, has_hnsw=has_hnsw) as database:
             tables = database.connection.execute(
                 "SELECT table_name FROM duckdb_tables() WHERE database_name = 'snapshot'"

@@ -123,7 +123,7 @@ def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSetting
     Returns:
         The settings that a snapshot is built with and named after.
     """
-    if 0 < rows >= settings.ann_min_rows:
+    if settings.engine == "milvus" or 0 < rows >= settings.ann_min_rows:
         return settings
     defaults = IndexSettings()
     unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
@@ -189,7 +189,12 @@ def _document_chunks(workspace: Workspace) -> SettingsRead:
 
 
 def _search_index(workspace: Workspace) -> SettingsRead:
-    return _whole_group("index", workspace.settings.index)
+    settings = workspace.settings.index
+    read = _whole_group("index", settings)
+    del read["index.allow_http"]
+    if settings.engine == "embedded":
+        del read["index.uri"]
+    return read
 
 
 def _hits(workspace: Workspace) -> SettingsRead:

@@ -14,6 +14,7 @@ from backstory.base.errors import (
     RemovalError,
     SettingsError,
 )
+from backstory.index.engines.milvus import require_milvus
 from backstory.ingest.sources.fetching import require_packages
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.checks.checks import Check, CheckResult, checks_after, make_check
@@ -154,6 +155,8 @@ class _Executor:
         workspace, tables = self._workspace, {stage.table for stage in self._stages}
         if "documents" in tables:
             require_packages(workspace)
+        if "search_index" in tables and workspace.settings.index.engine == "milvus":
+            require_milvus()
         needing = next((stage for stage in self._stages if depends_on_model(stage.table)), None)
         if needing is not None:
             try:

@@ -25,7 +25,12 @@ from backstory.index.snapshot.manifest import (
     hash_manifest,
     read_manifest,
 )
-from backstory.index.snapshot.publication import current_version, find_history_damage, prune_documents
+from backstory.index.snapshot.publication import (
+    current_version,
+    find_history_damage,
+    is_served,
+    prune_documents,
+)
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
@@ -80,7 +85,7 @@ class SearchIndexStage(Stage):
         damage = find_manifest_damage(workspace) or find_damage(
             workspace.index / known.content, checksums=True
         )
-        return [] if damage is None else [WHOLE]
+        return [] if damage is None and is_served(workspace.index / known.content) else [WHOLE]
 
     def build(self) -> StageResult:
         """Publish a snapshot of the documents, without those that the service refuses."""
@@ -265,7 +270,9 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
 def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
     chunks = workspace.ledger.read("document_chunks").get(WHOLE)
-    has_graph = chunks is not None and 0 < chunks.rows >= workspace.settings.index.ann_min_rows
+    settings = workspace.settings.index
+    rows = 0 if chunks is None else chunks.rows
+    has_graph = rows > 0 and (settings.engine == "milvus" or rows >= settings.ann_min_rows)
     return digest(
         [
             *(hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents),
@@ -277,8 +284,8 @@ def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
 def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> IndexSettings:
     """Return the settings of a snapshot. An interim one has more rows than it may have for an HNSW index."""
     settings = workspace.settings.index
-    if interim and 0 < rows >= settings.ann_min_rows:
-        settings = settings.model_copy(update={"ann_min_rows": rows + 1})
+    if interim and (settings.engine == "milvus" or 0 < rows >= settings.ann_min_rows):
+        settings = settings.model_copy(update={"engine": "embedded", "ann_min_rows": rows + 1})
     return effective_index_settings(settings, rows)
 
 
