@@ -1,5 +1,6 @@
 """Messages that the event loop reads from descriptors and writes to them."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -93,6 +94,23 @@ def test_a_file_is_read_to_its_end_and_a_line_that_is_no_message_is_an_error(
     assert isinstance(first, SessionMessage)
     assert isinstance(last, SessionMessage)
     assert [isinstance(error, ValueError) for error in errors] == [True, True]
+
+
+def count_writes() -> int:
+    """Count the calls by which this process has written so far."""
+    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counts["syscw"])
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="this system does not tell what a pipe holds")
+def test_an_empty_pipe_takes_a_message_at_once() -> None:
+    with open_pipe() as (source, target):
+        writer, text = MessageWriter(target), "a" * 40_000
+        before = count_writes()
+        anyio.run(writer.send, note(text))
+        # The message, and what the loop writes to wake itself.
+        assert count_writes() - before <= 4
+        assert json.loads(os.read(source, 65_536))["params"]["text"] == text
 
 
 def test_messages_of_several_tasks_are_whole_while_the_reader_is_slow() -> None:
