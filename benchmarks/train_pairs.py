@@ -1,9 +1,10 @@
-"""Fit the model of pairs on labelled sets, and measure it on each set with a fit on the others.
+"""Fit the model of pairs on labelled sets, and measure it on each set with a fit on the others, and as shipped.
 
 ``python -m benchmarks.train_pairs DIR... [--unrelated DIR...] [--write]`` finds the hits of every set at the default
 settings. A pair of a part and a chunk counts as positive if the chunk's document tells about a topic of the part. Pairs
 of the windows of one set with the documents of another set are negative. Each window has the same weight. The documents
-of the sets after ``--unrelated`` are used as such only: their own labels say nothing of parts.
+of the sets after ``--unrelated`` are used as such only: their own labels say nothing of parts. Another ``--embedder``
+or ``--model`` shows how far the shipped model of pairs serves it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from backstory.operations.evaluation.library_path import embed_windows, index_do
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
 from backstory.retrieval.evidence.pair_features import measure_pairs
-from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel
+from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel, read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.retrieval.hits import find_hits, plan_queries
 from backstory.settings.models import Settings
@@ -172,9 +173,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--unrelated", nargs="*", type=Path, default=[], help="further sets of documents")
     parser.add_argument("--per-group", type=int, help="most windows per group of a set (default: all)")
     parser.add_argument("--embedder", choices=["local", "hashing"], default="local")
+    parser.add_argument("--model", choices=["english", "multilingual"], help="the local model")
     parser.add_argument("--write", action="store_true", help="replace the model that the library ships")
     given = parser.parse_args(arguments)
-    settings = Settings.model_validate({"embedding": {"provider": given.embedder}})
+    settings = Settings.model_validate({"embedding": {"provider": given.embedder, "model": given.model}})
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
     with tempfile.TemporaryDirectory(prefix="backstory-pairs-") as scratch, ExitStack() as stack:
@@ -199,12 +201,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(found: Sequence[Pairs]) -> None:
-    """Print the measures of every set, with a fit on the other sets and with one on all."""
+    """Print the measures of every set, with a fit on the other sets, with one on all, and with the shipped model."""
     names = list(dict.fromkeys(pairs.windows for pairs in found))
     rows = []
     for name in names:
         rest = [pairs for pairs in found if name not in (pairs.windows, pairs.documents)]
-        fits = {"all sets": fit_model(found)} | ({"other sets": fit_model(rest)} if rest else {})
+        fits = {"all sets": fit_model(found), "shipped": read_pair_model()}
+        if rest:
+            fits["other sets"] = fit_model(rest)
         rows += [
             {"fitted on": fit, **measure(model, pairs)}
             for fit, model in fits.items()

@@ -74,7 +74,7 @@ def test_a_run_measures_every_set_and_writes_the_model_only_if_asked(
     asked = [*folders[:2], "--unrelated", folders[2], "--embedder", "hashing", "--per-group", "3"]
     main(asked)
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("first", "second", "third", "all sets", "other sets"))
+    assert all(name in shown for name in ("first", "second", "third", "all sets", "other sets", "shipped"))
     assert not written.exists()
     main([*asked, "--write"])
     model = read_pair_model(written)
