@@ -180,7 +180,7 @@ def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None
     p50, p95 = scores.latency["p50"], scores.latency["p95"]
     console.print(
         f"{count(len(questions), 'question')}: {p50:.2f} s at the median, {p95:.2f} s at the 95th percentile, "
-        f"{count(scores.tokens, 'token')} of models."
+        f"{count(scores.tokens, 'token')} of models, {count(scores.embedded_tokens, 'token')} embedded."
     )
 
 

@@ -82,6 +82,10 @@ class Answer(Result):
     )
     timings: AnswerTimings = Field(description="Where the time went.")
     tokens: int = Field(description="Tokens that calls of a model read and wrote; 0 without a model.")
+    embedded_tokens: int = Field(
+        default=0,
+        description="Tokens that the embedder read to compare sentences with the question; none for known vectors.",
+    )
     cost: float | None = Field(
         description="Price of these calls, in `costs.currency`; null if the price of the model is not known."
     )

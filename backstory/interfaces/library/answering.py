@@ -94,7 +94,8 @@ def answer_from(
     workspace = snapshot.workspace
     sources = SnapshotSources(snapshot, read_corpus, filters)
     model = _open_model(workspace)
-    answerer: Answerer = model or ExtractiveAnswerer(SnapshotComparison(snapshot), sources.stemmer)
+    comparison = SnapshotComparison(snapshot)
+    answerer: Answerer = model or ExtractiveAnswerer(comparison, sources.stemmer)
     try:
         answered = answer_question(question, history, sources, answerer, model)
     except AnswerError as error:
@@ -105,7 +106,8 @@ def answer_from(
         told = (*made.notes, "the index holds no chunk: `backstory run` reads the documents")
         answered = replace(answered, made=replace(made, refused="no_index", notes=told))
     # A list reads the documents of the tables, even if the index is older than they are.
-    return _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
+    described = _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
+    return described.model_copy(update={"embedded_tokens": comparison.tokens})
 
 
 def _open_model(workspace: Workspace) -> ModelAnswers | None:
@@ -225,21 +227,28 @@ class SnapshotSources:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class SnapshotComparison:
     """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest.
 
     The cosines are in deviations from what the question reaches by chance, which serves several embedders.
+
+    Attributes:
+        snapshot: The snapshot.
+        tokens: Tokens that the embedder has read for comparisons; texts whose vectors were known count none.
     """
 
     snapshot: OpenSnapshot
+    tokens: int = field(default=0, init=False)
 
     def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Compare a question with texts, see :data:`backstory.writing.answers.answer_features.Compare`."""
         workspace = self.snapshot.workspace
         asked = cut_long(self.snapshot, question) or (question,)
-        queries = embed_texts(workspace.embedder, asked, task="query", cache=workspace.embeddings).vectors
-        found = self.snapshot.embed_sentences(texts)
+        embedded = embed_texts(workspace.embedder, asked, task="query", cache=workspace.embeddings)
+        queries = embedded.vectors
+        found, tokens = self.snapshot.embed_sentences(texts)
+        self.tokens += embedded.stats.tokens + tokens
         noise = measure_noise(queries, self.snapshot.index)
         compared: NDArray[np.float64] = ((found @ queries.T - noise.mean) / noise.spread).max(axis=1)
         return compared.astype(np.float64)

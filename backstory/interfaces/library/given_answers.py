@@ -50,4 +50,5 @@ def take_answer(answer: Answer) -> GivenAnswer:
         not_found=answer.not_found,
         seconds=timings.routing + timings.searching + timings.answering,
         tokens=answer.tokens,
+        embedded_tokens=answer.embedded_tokens,
     )

@@ -94,7 +94,7 @@ class OpenSnapshot:
                     self.described[chunk_id] = {**row, "published_at": date}
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
-    def embed_sentences(self, texts: Sequence[str]) -> Vectors:
+    def embed_sentences(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Embed sentences of the documents, and keep the vectors of the most recent ones while the snapshot is open.
 
         They are kept in memory alone: no run would find them again, and a file would outlive the document.
@@ -103,7 +103,7 @@ class OpenSnapshot:
             texts: Any number of texts.
 
         Returns:
-            Unit vectors, shape ``(len(texts), dimension)``.
+            Unit vectors, shape ``(len(texts), dimension)``, and the tokens of the texts that were computed.
 
         Raises:
             ModelError: The model could not be used.
@@ -111,14 +111,15 @@ class OpenSnapshot:
         with self.lock:
             known = {text: self._sentences.pop(text) for text in texts if text in self._sentences}
         unknown = [text for text in dict.fromkeys(texts) if text not in known]
-        embedded = embed_texts(self.workspace.embedder, unknown, task="document", cache=None).vectors
-        known |= dict(zip(unknown, embedded, strict=True))
+        embedded = embed_texts(self.workspace.embedder, unknown, task="document", cache=None)
+        known |= dict(zip(unknown, embedded.vectors, strict=True))
         with self.lock:
             self._sentences |= known
             for text in list(self._sentences)[: max(0, len(self._sentences) - _KEPT_SENTENCES)]:
                 del self._sentences[text]
         dimension = self.workspace.embedder.dimension
-        return np.array([known[text] for text in texts], np.float32).reshape(len(texts), dimension)
+        vectors = np.array([known[text] for text in texts], np.float32).reshape(len(texts), dimension)
+        return vectors, embedded.stats.tokens
 
     def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:
         """Read the metadata with which the text of a document was added; empty for any other document."""

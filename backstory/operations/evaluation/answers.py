@@ -57,6 +57,7 @@ class GivenAnswer:
         not_found: Parts of the question that are said to be missing.
         seconds: Time of the answer, seconds of the clock.
         tokens: Tokens that calls of a model read and wrote.
+        embedded_tokens: Tokens that the embedder read to compare sentences.
     """
 
     kind: Kind
@@ -70,6 +71,7 @@ class GivenAnswer:
     not_found: tuple[str, ...] = ()
     seconds: float = 0.0
     tokens: int = 0
+    embedded_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,23 @@ class AnswerScores:
             measured), ``mean``, and its 95 % interval ``low`` to ``high``. Measures that are yes or no for each
             question have Wilson's interval (1927), the others a bootstrap interval over questions.
         latency: Seconds of the clock, quantiles ``p50`` and ``p95`` over all questions.
-        tokens: Tokens of all answers together.
+        tokens: Tokens of models of all answers together.
+        embedded_tokens: Tokens of the embedder of all answers together.
     """
 
     table: pl.DataFrame
     latency: Mapping[str, float]
     tokens: int
+    embedded_tokens: int
 
     def as_record(self) -> dict[str, Any]:
         """Return the scores as JSON-serializable data."""
-        return {"answers": self.table.to_dicts(), "latency": dict(self.latency), "tokens": self.tokens}
+        return {
+            "answers": self.table.to_dicts(),
+            "latency": dict(self.latency),
+            "tokens": self.tokens,
+            "embedded_tokens": self.embedded_tokens,
+        }
 
 
 def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAnswer]) -> AnswerScores:
@@ -121,6 +130,7 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAn
         ),
         {"p50": float(np.quantile(seconds, 0.5)), "p95": float(np.quantile(seconds, 0.95))},
         sum(answer.tokens for answer in given),
+        sum(answer.embedded_tokens for answer in given),
     )
 
 

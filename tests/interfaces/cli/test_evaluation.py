@@ -165,6 +165,7 @@ def test_eval_measures_what_a_workspace_answers(
     assert figures["told", "recall@5"] == (1, 1.0)
     assert ("all", "answerable refused") not in figures
     assert record["tokens"] == 0
+    assert record["embedded_tokens"] > 0
     shown = run("eval", str(file), "--answers", "-w", str(made)).stdout
     assert "told" in shown
     assert "recall@5" in shown

@@ -215,12 +215,15 @@ def test_a_sentence_is_embedded_once_while_a_snapshot_is_open(
     with library._snapshots.reading() as open_snapshot:
         embedder = RecordingEmbedder()
         open_snapshot.workspace.__dict__["embedder"] = embedder
-        first = open_snapshot.embed_sentences(["a rope", "a lamp", "a rope"])
+        first, tokens = open_snapshot.embed_sentences(["a rope", "a lamp", "a rope"])
         assert first.shape == (3, embedder.dimension)
         assert (first[0] == first[2]).all()
-        again = open_snapshot.embed_sentences(["a lamp", "a tent", "a kite"])
+        again, others = open_snapshot.embed_sentences(["a lamp", "a tent", "a kite"])
         assert (again[0] == first[1]).all()
         assert sorted(embedder.computed) == ["a kite", "a lamp", "a rope", "a tent"]
         open_snapshot.embed_sentences(["a rope"])  # the least recent of three was forgotten
         assert embedder.computed.count("a rope") == 2
-        assert open_snapshot.embed_sentences([]).shape == (0, embedder.dimension)
+        assert open_snapshot.embed_sentences([])[0].shape == (0, embedder.dimension)
+        assert (tokens, others) == tuple(
+            int(embedder.count_tokens(texts).sum()) for texts in (["a rope", "a lamp"], ["a tent", "a kite"])
+        )

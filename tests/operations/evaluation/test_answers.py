@@ -115,10 +115,10 @@ def test_parts_are_answered_or_named_as_missing() -> None:
 
 def test_what_a_question_does_not_state_counts_for_nothing() -> None:
     assert set(score_answer(ask(), give(("a", COST), found=("a",), not_found=("x",))).values()) == {None}
-    scores = score_answers([ask()], [give(seconds=2.0, tokens=7)])
+    scores = score_answers([ask()], [give(seconds=2.0, tokens=7, embedded_tokens=9)])
     assert scores.table.is_empty()
     assert scores.table.columns == ["group", "measure", "questions", "mean", "low", "high"]
-    assert (scores.latency["p50"], scores.tokens) == (2.0, 7)
+    assert (scores.latency["p50"], scores.tokens, scores.embedded_tokens) == (2.0, 7, 9)
 
 
 def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
