@@ -80,6 +80,9 @@ class Answer(Result):
     model: str | None = Field(
         description="What answered: a model with its parameters, or extractive:2; null for small talk and refusals."
     )
+    prompts: str | None = Field(
+        default=None, description="Hash of the prompts of the model that answered; null without one."
+    )
     timings: AnswerTimings = Field(description="Where the time went.")
     tokens: int = Field(description="Tokens that calls of a model read and wrote; 0 without a model.")
     embedded_tokens: int = Field(

@@ -107,7 +107,8 @@ def answer_from(
         answered = replace(answered, made=replace(made, refused="no_index", notes=told))
     # A list reads the documents of the tables, even if the index is older than they are.
     described = _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
-    return described.model_copy(update={"embedded_tokens": comparison.tokens})
+    prompts = model.prompt_hash if model is not None and described.model is not None else None
+    return described.model_copy(update={"embedded_tokens": comparison.tokens, "prompts": prompts})
 
 
 def _open_model(workspace: Workspace) -> ModelAnswers | None:

@@ -41,6 +41,7 @@ class ModelAnswers:
         self._models = models
         self._view = ModelView(workspace, workspace.settings.answers)
         self.id = models.answerer.id
+        self.prompt_hash = models.answerer.prompt_hash
 
     def route(self, question: str, by_rules: Callable[[str], Route]) -> AskedRoute:
         """Tell what a question asks for: by the model if the settings want that, else by the rules."""

@@ -111,3 +111,19 @@ def test_a_blank_question_is_an_error(library: Library) -> None:
 @pytest.mark.parametrize("question", ["what is the weather today", "tell me a joke"])
 def test_what_no_document_can_say_is_outside(library: Library, question: str) -> None:
     assert library.answer(question).refused == "outside"
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "notes"),
+    [
+        ("welche Beiträge gibt es von 2019?", "de", 0),
+        ("quels articles y a-t-il de 2019 ?", "fr", 0),
+        ("które wpisy są z 2019 roku?", "en", 1),
+    ],
+)
+def test_an_answer_names_the_language_of_its_words(
+    library: Library, question: str, language: str, notes: int
+) -> None:
+    answer = library.answer(question)
+    assert (answer.language, answer.refused) == (language, "not_in_documents")
+    assert sum("Polish" in note for note in answer.notes) == notes

@@ -15,6 +15,7 @@ from backstory.interfaces.cli.app import app
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.answers.answer import Turn
+from backstory.writing.answers.answer_prompts import hash_prompts
 from tests.errors import raises
 from tests.models.services.chat_server import (
     ChatBehaviour,
@@ -84,6 +85,7 @@ def test_a_statement_of_a_model_leads_to_its_words_in_the_document(asking: Libra
         "openai:" + chat.url.removeprefix("http://") + ":tiny:tNone:o8192",
     )
     assert told.cost == pytest.approx(0.084)
+    assert told.prompts == hash_prompts()
     assert "1 statement of the model was removed: what it cites does not say so." in told.notes
     assert f"{CLAIM} [1]" in told.markdown
     assert len(chat.requests) == 2
