@@ -31,6 +31,8 @@ class Bucket:
         fault: Decides what happens to a call; None for what S3 does.
         victim: The process that ``kill`` kills.
         ignores_conditions: Whether it writes though a condition does not hold, as some imitations of S3 do.
+        last_list: The last list of objects that it gave.
+        stale_list: The list that it gives, as a store does that is consistent later; None for the true one.
         clock_ahead: How far its clock is ahead.
     """
 
@@ -40,6 +42,8 @@ class Bucket:
     fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
     victim: int = 0
     ignores_conditions: bool = False
+    last_list: bytes = b""
+    stale_list: bytes | None = None
     clock_ahead: timedelta = timedelta(0)
 
     root = f"s3://{BUCKET}"
@@ -72,8 +76,17 @@ class Bucket:
             case _:
                 if self.ignores_conditions:
                     environ.pop("HTTP_IF_NONE_MATCH", None)
+                if "list-type=2" in environ.get("QUERY_STRING", ""):
+                    return self._list(environ, start_response)
                 answer: Iterable[bytes] = self.app(environ, self._shift_clock(start_response))
                 return answer
+
+    def _list(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        self.last_list = (
+            b"".join(self.app(environ, lambda *_: None)) if self.stale_list is None else self.stale_list
+        )
+        start_response("200 OK", [("Content-Length", str(len(self.last_list))), ("Content-Type", "text/xml")])
+        return [self.last_list]
 
     def _shift_clock(self, start_response: StartResponse) -> StartResponse:
         """Answer with the times of another clock."""
@@ -152,4 +165,5 @@ def bucket(running_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield running_bucket
     running_bucket.fault = lambda _method, _path: None
     running_bucket.ignores_conditions = False
+    running_bucket.stale_list = None
     running_bucket.clock_ahead = timedelta(0)

@@ -311,6 +311,23 @@ def read_milvus_token() -> SecretStr | None:
     return _read_key(MILVUS_VARIABLE)
 
 
+def read_store_access() -> dict[str, str]:
+    """Read what DuckDB needs to read from S3: ``key_id``, ``secret``, ``session_token``, ``region`` and ``endpoint``.
+
+    Only what the environment holds is in it; the client that writes finds the role of a machine, too.
+    """
+    variables = {
+        "key_id": "AWS_ACCESS_KEY_ID",
+        "secret": "AWS_SECRET_ACCESS_KEY",
+        "session_token": "AWS_SESSION_TOKEN",
+        "region": "AWS_REGION",
+        "endpoint": STORE_ADDRESS_VARIABLE,
+    }
+    found = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+    found["region"] = found["region"] or os.environ.get("AWS_DEFAULT_REGION", "")
+    return {name: value for name, value in found.items() if value}
+
+
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: that of this process without keys."""
     return {

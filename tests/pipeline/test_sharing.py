@@ -1,5 +1,6 @@
 """A workspace whose files are in a store: workers that share nothing else make the tables of one machine."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
 from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import ObjectStore, hash_content, name_content
+from backstory.storage.store.replica import Replica
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import BUCKET, Bucket, Fault
@@ -178,6 +180,47 @@ def test_garbage_goes_by_its_age(first: Workspace) -> None:
     assert collect_garbage(store, manifest) == 0
     assert collect_garbage(store, manifest, timedelta(microseconds=1)) == 1
     assert {sha256 for sha256, _ in store.list_contents()} == manifest.objects
+
+
+def test_a_stale_list_deletes_nothing_that_is_needed(made_once: Path, tmp_path: Path, bucket: Bucket) -> None:
+    first = publish_copy(made_once, tmp_path / "first", f"{bucket.root}/{tmp_path.name}")
+    store, manifest = store_of(first), fetch_manifest(store_of(first))[0]
+    orphan = tmp_path / "orphan"
+    orphan.write_bytes(b"of an upload that was interrupted")
+    store.upload(orphan, hash_content(orphan))
+    assert hash_content(orphan) in dict(store.list_contents())
+    # The list is of a time when another upload of the same content was old.
+    bucket.stale_list = re.sub(rb"<LastModified>\d{4}", b"<LastModified>2020", bucket.last_list)
+    assert {found.changed_at.year for _, found in store.list_contents()} == {2020}
+    assert collect_garbage(store, manifest) == 0
+    store.delete([name_content(hash_content(orphan))])
+    assert collect_garbage(store, manifest, timedelta(microseconds=1)) == 0
+    assert all(store.verify(sha256) for sha256 in manifest.objects)
+
+
+def test_each_content_is_fetched_once(made_once: Path, tmp_path: Path, bucket: Bucket) -> None:
+    address = f"{bucket.root}/{tmp_path.name}"
+    first = publish_copy(made_once, tmp_path / "first", address)
+    second = tmp_path / "second"
+    second.mkdir()
+    shutil.copy(first.root / "backstory.yaml", second)
+    open_workspace(second)
+    assert bucket.count("GET", "objects/") == len(fetch_manifest(store_of(first))[0].objects)
+    (first.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
+    run_pipeline(first)
+    before, after = (
+        known_objects(open_replica(open_workspace(second)), address),
+        fetch_manifest(store_of(first))[0].objects,
+    )
+    assert before == after
+    bucket.calls.clear()
+    assert (second / "index" / "CURRENT").read_bytes() == (first.index / "CURRENT").read_bytes()
+    open_workspace(second)
+    assert bucket.count("GET") == 0
+
+
+def known_objects(replica: Replica, address: str) -> set[str]:
+    return replica.read_in_step(address).manifest.objects
 
 
 def test_publications_of_other_files_are_joined(first: Workspace, make_worker: MakeWorker) -> None:

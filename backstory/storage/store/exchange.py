@@ -245,11 +245,18 @@ def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = K
     named, oldest = manifest.objects, utc_now() - keeps
     since = oldest.isoformat()
     kept = named | {sha256 for sha256, dropped in manifest.dropped.items() if dropped > since}
+
+    def is_old(sha256: str) -> bool:
+        # A list may be stale, and the object one that another worker has uploaded again just now.
+        found = store.find(name_content(sha256))
+        return found is not None and found.changed_at < oldest
+
     # With no time to keep, only what was dropped goes: what lies there else may be an upload of this moment.
     unnamed = [
         sha256
         for sha256, found in store.list_contents()
-        if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
+        if sha256 not in kept
+        and (found.changed_at < oldest and is_old(sha256) if keeps else sha256 in manifest.dropped)
     ]
     if unnamed:
         store.delete([name_content(sha256) for sha256 in unnamed])

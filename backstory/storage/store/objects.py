@@ -74,6 +74,10 @@ class ObjectStore:
             )
         self._folder = Path(unquote(urlsplit(address).path)) if scheme == "file" else None
 
+    def locate(self, name: str) -> str:
+        """Return the address or path of an object, for a program that reads it by itself."""
+        return f"{self.address}/{name}" if self._folder is None else str(self._folder / name)
+
     def find(self, name: str) -> Found | None:
         """Describe an object without reading it; None if there is none.
 

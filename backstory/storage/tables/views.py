@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
 from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
+from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.parquet import encode_rows, replace_content
@@ -82,21 +83,25 @@ _ATTEMPTS = 50
 _SCHEMA_FILE = ".schema.parquet"
 
 
-def connect(root: Path) -> ibis.BaseBackend:
+def connect(root: Path | str) -> ibis.BaseBackend:
     """Open the tables through Ibis: an in-memory DuckDB with one view per table, and those over them.
+
+    Of a store, the views are over the objects of its last publication, and stay so: a later one is seen by the next
+    call. They are kept for a day at least.
 
     DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
     with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
 
     Args:
-        root: Folder of the tables.
+        root: Folder of the tables; or the address of a store that workers share, such as ``s3://bucket/prefix``.
 
     Returns:
         An Ibis backend; ``connect(root).table("windows")`` is a table expression.
 
     Raises:
-        MissingExtraError: Ibis is not installed.
+        MissingExtraError: Ibis is not installed, or for a store, the client of S3.
         WorkspaceError: An earlier version wrote the tables.
+        StoreError: The store cannot be used, or nothing is published there.
     """
     require_extra(
         "ibis",
@@ -107,21 +112,36 @@ def connect(root: Path) -> ibis.BaseBackend:
 
     backend = ibis.duckdb.connect()
     try:
-        for view in _list_views(root).values():
-            backend.con.execute(view)
+        _make_views(backend.con, root)
     except duckdb.BinderException as error:
         raise _refuse_earlier(root) from error
     return backend
 
 
-def query_views(root: Path, sql: str) -> pl.DataFrame:
+def _is_address(root: Path | str) -> bool:
+    return isinstance(root, str) and "://" in root
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, root: Path | str) -> None:
+    """Create the views in a database in memory."""
+    name_files: Callable[[str], str | None] = partial(_name_files, Path(root))
+    if _is_address(root):
+        # The client of a store takes long to load.
+        from backstory.storage.store.table_objects import name_table_objects
+
+        name_files = name_table_objects(connection, str(root)).get
+    for view in _list_views(name_files).values():
+        connection.execute(view)
+
+
+def query_views(root: Path | str, sql: str) -> pl.DataFrame:
     """Run a query over the views, and again if a run replaced a file of a table meanwhile.
 
     DuckDB opens a file more than once in a query, so that a replacement can make a query fail or mix two files. An
     answer counts only if no file of any table changed between its beginning and its end.
 
     Args:
-        root: Folder of the tables.
+        root: Folder of the tables; or the address of a store, as for :func:`connect`.
         sql: One statement that reads.
 
     Returns:
@@ -130,7 +150,13 @@ def query_views(root: Path, sql: str) -> pl.DataFrame:
     Raises:
         WorkspaceError: The views were never written, or files kept changing in each of the attempts.
         duckdb.Error: The statement is wrong, or a file is damaged.
+        StoreError: See :func:`connect`.
     """
+    if _is_address(root):
+        with closing(start_engine()) as engine:
+            _make_views(engine, root)
+            return fetch_frame(engine, sql)
+    root = Path(root)
     path = root / VIEWS_FILE
     if not path.is_file():
         raise WorkspaceError(
@@ -156,11 +182,11 @@ def query_views(root: Path, sql: str) -> pl.DataFrame:
     )
 
 
-def read_writer_inputs(root: Path) -> pl.DataFrame:
+def read_writer_inputs(root: Path | str) -> pl.DataFrame:
     """Read what a writer job needs: one row per window, by time.
 
     Args:
-        root: Folder of the tables.
+        root: Folder of the tables; or the address of a store, as for :func:`connect`.
 
     Returns:
         The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.writer_inputs.COLUMNS`.
@@ -197,7 +223,7 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
     return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
 
 
-def _refuse_earlier(path: Path) -> WorkspaceError:
+def _refuse_earlier(path: Path | str) -> WorkspaceError:
     return WorkspaceError(
         f"{path} was written by an earlier version of Backstory; `backstory run` writes it again",
         code="other_format",
@@ -240,7 +266,7 @@ def write_views(root: Path) -> Path:
     path = root / VIEWS_FILE
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
-        views = list(_list_views(root).values())
+        views = list(_list_views(partial(_name_files, root)).values())
         inputs = digest([duckdb.__version__, *views])
         ledger = Ledger(root / LEDGER_FILE)
         known = ledger.read(_RECORDED).get(VIEWS_FILE)
@@ -301,19 +327,25 @@ def find_views_damage(root: Path) -> str | None:
     return f"{path} {what}; `backstory run` writes it again"
 
 
-def _list_views(root: Path) -> dict[str, str]:
-    """Write the statements that create the views, by name, each after those that it reads."""
-    views = {table: _view_sql(root, table) for table in SERVED_TABLES}
+def _list_views(name_files: Callable[[str], str | None]) -> dict[str, str]:
+    """Write the statements that create the views, by name, each after those that it reads.
+
+    Args:
+        name_files: Returns the SQL of the name or names of the files of a table; None if it has none.
+    """
+    views = {table: _view_sql(table, name_files(table)) for table in SERVED_TABLES}
     derived = {WRITER_INPUTS: select_writer_inputs(), DOCUMENT_CATALOG: select_document_catalog()}
     return {**views, **{name: f"CREATE VIEW {name} AS {query}" for name, query in derived.items()}}
 
 
-def _view_sql(root: Path, table: str) -> str:
+def _name_files(root: Path, table: str) -> str | None:
     folder = (root / table).resolve()
-    if any(folder.glob("*.parquet")):
-        files = f"{glob.escape(str(folder))}/*.parquet".replace("'", "''")
-        return f"CREATE VIEW {table} AS FROM read_parquet('{files}')"
-    return f"CREATE VIEW {table} AS {_select_nothing(table)}"
+    return quote(f"{glob.escape(str(folder))}/*.parquet") if any(folder.glob("*.parquet")) else None
+
+
+def _view_sql(table: str, files: str | None) -> str:
+    rows = _select_nothing(table) if files is None else f"FROM read_parquet({files})"
+    return f"CREATE VIEW {table} AS {rows}"
 
 
 @cache
