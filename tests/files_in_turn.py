@@ -6,6 +6,7 @@ see the files alone.
 """
 
 import gc
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 _LONGEST: Final = ("survival", "pipeline", "pipelines", "interfaces", "operations", "packaging", "hostile")
 """Folders whose tests take longest: they come first, so that short files are left when a worker is done."""
+
+_MANY_MODULES: Final = 50
 
 
 class _Unread(pytest.File):
@@ -30,6 +33,7 @@ class _Turn(pytest.Item):
     def run_tests(self, following: pytest.Item | None) -> None:
         """Collect the tests of the file, and run them."""
         session, place = self.session, self.session.items.index(self)
+        _freeze_imported()
         module = pytest.Module.from_parent(self.parent.parent, path=self.path)  # type: ignore[union-attr]
         gc.disable()  # there is no garbage among what is imported
         try:
@@ -51,6 +55,18 @@ class _Turn(pytest.Item):
 
     def runtest(self) -> None:
         raise NotImplementedError("the tests of the file run in its place")
+
+
+_frozen_modules = 0
+
+
+def _freeze_imported() -> None:
+    """Take what earlier files have imported out of the search for garbage, which walks through all of it each time."""
+    global _frozen_modules
+    if len(sys.modules) > _frozen_modules + _MANY_MODULES:
+        gc.collect()
+        gc.freeze()
+        _frozen_modules = len(sys.modules)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File:

@@ -1,11 +1,20 @@
 """How much the tests do: ``make test-long`` asks for long ones and more examples, by ``BACKSTORY_LONG_TESTS=1``."""
 
 import os
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 LONG_TESTS: Final = os.environ.get("BACKSTORY_LONG_TESTS") == "1"
 
 _SHARE: Final = 3
+
+
+_T = TypeVar("_T")
+
+
+def each_of(items: Sequence[_T], step: int) -> Sequence[_T]:
+    """Return every so manieth of many items that are alike; all of them in a long run."""
+    return items if LONG_TESTS else items[::step]
 
 
 def some(examples: int) -> int:

@@ -21,6 +21,7 @@ from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import hash_partitions
 from backstory.storage.tables.views import write_views
+from tests.started_python import StartedPython
 
 SETTINGS = """\
 conversations: {folder: chats}
@@ -164,17 +165,19 @@ def own_state_storage() -> Iterator[None]:
 
 @pytest.fixture
 def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Give a function that starts a process in a group of its own; every group is killed at the end."""
+    """Give a function that starts Python in a group of processes of its own; every group is killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            command,
+    def start(
+        words: Sequence[str], environment: Mapping[str, str], *, with_dagster: bool = False
+    ) -> subprocess.Popen[str]:
+        process = StartedPython(
+            words,
+            with_dagster=with_dagster,
             env=environment,
             cwd=Path(__file__).resolve().parents[1],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
             start_new_session=True,
         )
         started.append(process)

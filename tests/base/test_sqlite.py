@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from backstory.base.database_files import name_aside
 from backstory.base.errors import CacheFileError
 from backstory.base.sqlite import Database
 from tests.errors import raises
+from tests.started_python import StartedPython
 
 SCHEMA = "CREATE TABLE numbers (number INTEGER, name TEXT);"
 
@@ -368,8 +368,8 @@ def start(database: Database) -> Iterator[Rival]:
     started: list[subprocess.Popen[str]] = []
 
     def start_rival(kind: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _RIVAL, str(database.path), kind]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = ["-c", _RIVAL, str(database.path), kind]
+        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout
         assert process.stdout.readline() == "ready\n"

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 
 import dagster as dg
@@ -20,6 +19,7 @@ from pipelines.batches import make_batch_sensors
 from pipelines.materialization import execute_job
 from pipelines.run_plan import RANGE_END, RANGE_START
 from tests.models.services.gemini_server import Answer, GeminiServer
+from tests.started_python import StartedPython
 from tests.workspaces import run_workspace
 
 SETTINGS = """\
@@ -85,7 +85,7 @@ def test_a_run_waits_once_and_then_equals_a_run_by_normal_calls(
 def test_a_run_that_is_killed_while_it_submits_goes_on_with_the_job_that_was_received(
     batched: Workspace, server: GeminiServer
 ) -> None:
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[StartedPython] = []
 
     def kill(_: Answer) -> Answer | None:
         os.kill(started[0].pid, signal.SIGKILL)
@@ -93,8 +93,8 @@ def test_a_run_that_is_killed_while_it_submits_goes_on_with_the_job_that_was_rec
         return None
 
     server.batch_script.append(kill)
-    command = [sys.executable, "-c", MAIN, "run", "--workspace", str(batched.root)]
-    started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    words = ["-c", MAIN, "run", "--workspace", str(batched.root)]
+    started.append(StartedPython(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     assert started[0].wait(600) == -signal.SIGKILL
     assert [job.name for job in batched.batch_job_store.list_jobs()] == [None]
 

@@ -1,9 +1,6 @@
 """A range is made in groups of partitions: whatever their size, and whatever kills them, the rows are the same."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +15,7 @@ from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import list_partitions
 from tests.pipeline.test_run import hash_files
+from tests.started_python import run_python
 from tests.workspaces import build_table, write_workspace
 
 DAYS = [f"2025-03-{day:02}" for day in range(11, 21)]
@@ -107,12 +105,7 @@ def test_a_kill_between_groups_loses_one_group_at_most(
 ) -> None:
     undisturbed, _ = whole
     killed = write_long_workspace(tmp_path / "killed", 1)
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED_AFTER, str(killed.root), table, str(group)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        timeout=1200,
-        check=False,
-    )
+    process = run_python(["-c", KILLED_AFTER, str(killed.root), table, str(group)])
     assert process.returncode == -signal.SIGKILL
     done = killed.ledger.read(table)
     assert len(done) >= group - 1

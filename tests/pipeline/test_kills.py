@@ -9,14 +9,13 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
+from tests.started_python import run_python
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "2"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,8 +67,7 @@ def test_a_killed_run_is_completed_by_the_next(
         shutil.copytree(made, root)
         edit(root)
     moment = random.Random(number).randrange(_MOMENTS[kind])
-    command = [sys.executable, "-m", "tests.pipeline.killed_run", str(root), str(moment)]
-    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    killed = run_python(["-m", "tests.pipeline.killed_run", str(root), str(moment)], cwd=ROOT)
     assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr
     assert run(root).success
     assert describe(root) == expected[kind]

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -212,11 +211,10 @@ def test_a_killed_run_has_kept_its_drafts(
         over.wait()
 
     chat.script.extend([chat_server.post(), chat_server.post(), hang])
-    command = [sys.executable, "-m", "tests.pipeline.posting_run", str(unwritten.root)]
-    process = start_process(command, os.environ)
+    process = start_process(["-m", "tests.pipeline.posting_run", str(unwritten.root)], os.environ)
     assert arrived.wait(timeout=120)
     os.kill(process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    process.wait()
     over.set()
     posts = run_again(unwritten)
     assert set(posts["status"]) == {"written"}

@@ -225,7 +225,6 @@ def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
     port = free_port()
     process = start_process(
         [
-            sys.executable,
             "-m",
             "dagster_webserver",
             "--uvicorn-log-level",

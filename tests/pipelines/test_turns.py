@@ -3,7 +3,6 @@
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from pipelines.run_plan import tag_range
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.workspace_states import describe, first_inputs, write_inputs
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
+from tests.started_python import StartedPython
 
 DAYS = ("2025-03-12", "2025-03-16")
 FORTY = partition_range("2025-03-01", "2025-04-09", "day")
@@ -37,7 +37,7 @@ ROUNDS = 9
 RIVALS = 3
 REPOSITORY = {"repositoryName": "__repository__", "repositoryLocationName": "backstory"}
 
-COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "run"]
+COMMAND = ["-c", "from backstory.interfaces.cli.app import main; main()", "run"]
 ADD = [*COMMAND[:-1], "add"]
 # The run that Dagster starts in a process of its own, from the UI or the daemon.
 JOB_RUN = f"""
@@ -90,12 +90,8 @@ def describe_fresh(workspace: Workspace, root: Path) -> dict[str, Any]:
 
 
 def start_holder(workspace: Workspace) -> "subprocess.Popen[str]":
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
-        env=environment_of(workspace),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    holder = StartedPython(
+        ["-c", HOLDER], env=environment_of(workspace), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
@@ -113,7 +109,7 @@ def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom
     holder = start_holder(workspace)
     for_whom = f"a rival, process {holder.pid}, since "
     command = start_process(COMMAND, environment_of(workspace))
-    dagster = start_process([sys.executable, "-c", JOB_RUN], environment_of(workspace))
+    dagster = start_process(["-c", JOB_RUN], environment_of(workspace), with_dagster=True)
     doomed = [start_process(COMMAND, environment_of(workspace))] if LONG_TESTS else []
     started = (command, dagster, *doomed)
     wait_for(
@@ -164,7 +160,7 @@ def test_a_run_that_dies_keeps_the_results_of_the_checks_that_it_made(
         AssetCheckExecutionRecordStatus.PLANNED,
     )
     with writing_table(workspace.tables, "hits"):  # where the run stands still
-        dagster = start_process([sys.executable, "-c", JOB_RUN], environment_of(workspace))
+        dagster = start_process(["-c", JOB_RUN], environment_of(workspace), with_dagster=True)
         wait_for(
             lambda: (
                 "hits" in {record.stage for record in workspace.runs.read()} or dagster.poll() is not None

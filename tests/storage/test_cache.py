@@ -2,7 +2,6 @@
 
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from backstory.storage.cache import CacheFile
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DRAFTS, DraftCache
 from tests.errors import raises
+from tests.started_python import StartedPython
 
 SPACE = "hashing:words:4"
 HELD = b"0123456789abcdef"
@@ -223,11 +223,10 @@ def test_processes_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     make_earlier(earlier.path)
     writers = ("first", "second", "third")
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _FILL, absent.name, writer, *(str(cache.path) for cache in caches)],
+        StartedPython(
+            ["-c", _FILL, absent.name, writer, *(str(cache.path) for cache in caches)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
         )
         for writer in writers
     ]

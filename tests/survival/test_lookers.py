@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
@@ -16,6 +15,7 @@ from typer.core import TyperGroup
 from backstory import run_pipeline
 from backstory.interfaces.cli.app import app
 from backstory.pipeline.workspace import Workspace
+from tests.started_python import StartedPython
 from tests.survival.commands import CHANGING, ELSEWHERE, LOOKING, fill_in
 from tests.workspaces import CHAT, SETTINGS
 
@@ -34,14 +34,7 @@ def posting(make_workspace: Callable[..., Workspace]) -> Path:
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *words],
-        cwd=Path(__file__).resolve().parents[2],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return StartedPython(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def run_beside(root: Path, looks: Sequence[Future[Any]]) -> list[str]:

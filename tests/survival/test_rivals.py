@@ -2,12 +2,12 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.pipeline.workspace_states import describe, run, write_inputs
+from tests.started_python import StartedPython
 from tests.survival.conftest import LATER_POST
 from tests.workspaces import CHAT
 
@@ -58,13 +58,11 @@ print(rounds)
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        cwd=ROOT,
+    return StartedPython(
+        ["-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 

@@ -1,9 +1,8 @@
 """Languages: what a text is written in, when that cannot be told, and what a model knows.
 
-Of the real windows every fourth is tried; ``BACKSTORY_EVERY_WINDOW=1`` tries all.
+Of the real windows every sixteenth is tried, all in a long run.
 """
 
-import os
 from pathlib import Path
 
 import polars as pl
@@ -21,8 +20,9 @@ from backstory.text.languages import (
     measure_language,
     name_languages,
 )
+from tests.long_tests import LONG_TESTS
 
-EVERY = int(os.environ.get("BACKSTORY_EVERY_WINDOW", "4"))
+EVERY = 1 if LONG_TESTS else 16
 
 CHATS = {
     "de": ["Hat jemand noch Tomatensetzlinge übrig?", "Ja, drei Stück", "Super, ich hol sie morgen ab!", "👍"],

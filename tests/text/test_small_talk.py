@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 
 from backstory.text.small_talk import find_small_talk
+from tests.long_tests import LONG_TESTS
 
 SETS = Path(__file__).parents[3] / "shared" / "data" / "eval"
+MANY = 100_000 if LONG_TESTS else 20_000
 LABELS = Path(__file__).with_name("small_talk_labels.csv")
 
 SMALL_TALK = {
@@ -131,14 +133,14 @@ def test_names_of_authors_are_no_content() -> None:
     assert find_small_talk(["Gloria?", "gloria, go on"], ["Gloria Zhao"]) == [True, True]
 
 
-def test_a_hundred_thousand_messages_take_seconds() -> None:
+def test_many_messages_take_seconds() -> None:
     written = " | ".join([*SMALL_TALK.values(), *CONTENT.values()]).split(" | ")
     chosen = random.Random(0).choices(
-        [*written, "ha" * 5_000, "ok " * 3_000, "谢" * 3_000], [1] * len(written) + [0.01] * 3, k=100_000
+        [*written, "ha" * 5_000, "ok " * 3_000, "谢" * 3_000], [1] * len(written) + [0.01] * 3, k=MANY
     )
     start = time.process_time()
     find_small_talk(chosen)
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 30 * MANY / 100_000
 
 
 def _is_held_out(window_id: str, number: int, name: str) -> bool:

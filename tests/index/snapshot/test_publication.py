@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from backstory.index.request import SearchRequest
 from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.publication import current_version
+from tests.started_python import StartedPython
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,13 +68,11 @@ print(len(versions))
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        cwd=ROOT,
+    return StartedPython(
+        ["-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 

@@ -287,7 +287,7 @@ def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_text_beyond_the_limit_is_said_and_not_cut(tmp_path: Path) -> None:
-    long = mail(1, "rye\n" * (1 << 20) + "and wheat")
+    long = mail(1, ("rye " * 255 + "rye\n") * (1 << 12) + "and wheat")
     (tmp_path / "inbox.mbox").write_text(long + mail(2), encoding="utf-8")
     found = read_exports(tmp_path, SETTINGS)
     assert found.messages["text"].to_list() == ["Bread\n\nhello"]

@@ -7,7 +7,6 @@ fails while it embeds, and one that finishes beside damaged exports.
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.interfaces.cli.test_foreign_errors import NAME as DAMAGED_NAME
 from tests.interfaces.cli.test_foreign_errors import WORDS as DAMAGED_WORDS
 from tests.interfaces.cli.test_foreign_errors import write_unreadable
 from tests.models.services.gemini_server import Answer, GeminiServer, Request, fail, run_gemini_server
+from tests.started_python import run_python
 from tests.workspaces import SETTINGS, write_workspace
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -92,14 +92,11 @@ def echo_the_key(request: Request) -> Answer | None:
 
 
 def run_pipelines(workspace: Workspace) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines", "materialize", "--workspace", str(workspace.root)],
-        capture_output=True,
-        text=True,
+    return run_python(
+        ["-m", "pipelines", "materialize", "--workspace", str(workspace.root)],
+        with_dagster=True,
         cwd=ROOT,
         env={**os.environ, "GEMINI_API_KEY": KEY, "NO_PROXY": "127.0.0.1"},
-        timeout=300,
-        check=False,
     )
 
 

@@ -321,7 +321,7 @@ def test_time_grows_with_the_length_only(part: str) -> None:
     assert measure(20_000) < 25 * measure(2_000) + 0.5
 
 
-def test_a_word_of_ten_million_letters_is_searched() -> None:
-    hidden = hide(f"{'a' * 10_000_000} Anna Lindqvist", "Anna Lindqvist")
+def test_a_word_of_millions_of_letters_is_searched() -> None:
+    hidden = hide(f"{'a' * some(10_000_000)} Anna Lindqvist", "Anna Lindqvist")
 
     assert hidden.endswith(f" {WRITTEN}")

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from backstory.storage.tables.ledger import Ledger
 from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
+from tests.started_python import StartedPython
 from tests.workspaces import build_table
 
 
@@ -62,10 +62,8 @@ print(load_secret(tables / "secret.key", Ledger(tables / "ledger.sqlite"), table
 
 
 def test_processes_that_start_together_agree_on_one_secret(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", READ_SECRET, str(tmp_path)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
+    words = ["-c", READ_SECRET, str(tmp_path)]
+    processes = [StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -19,6 +19,7 @@ from backstory.interfaces.adapters.rag_engine import (
 from tests.errors import raises
 from tests.interfaces.adapters.recording_provider import RecordingProvider
 from tests.interfaces.library.conftest import SETTINGS
+from tests.started_python import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 HASHING = RAGConfig(enabled=True, embedding_provider="hashing")
@@ -195,9 +196,7 @@ def test_another_process_embeds_nothing_again(base: Path) -> None:
     engine.index_file("notes/bread.md")
     assert engine.search("rye bread", 1)
     assert len(provider.texts) == 3  # the file, the question, and a word for the width of the vectors
-    ran = subprocess.run(
-        [sys.executable, "-c", RESTART, str(base)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    ran = run_python(["-c", RESTART, str(base)], check=True)
     assert ran.stdout.split() == ["1", "notes/bread.md", "0"]
 
 

@@ -5,7 +5,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +22,9 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.opening import open_service_folder
 from backstory.storage.conversations import ConversationStore
 from tests.interfaces.cli.invocation import exit_code
+from tests.started_python import StartedPython
 
-COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "serve"]
+COMMAND = ["-c", "from backstory.interfaces.cli.app import main; main()", "serve"]
 KEY = "sk-that-is-shown-nowhere"
 
 
@@ -189,7 +189,7 @@ def test_a_removed_users_conversations_go_and_those_of_others_stay(root: Path) -
 def serving(root: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the service on a free port, and yield its process and its address."""
     words = [*COMMAND, "--root", str(root), "--port", "0"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = StartedPython(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stderr is not None
     try:
         line = process.stderr.readline()

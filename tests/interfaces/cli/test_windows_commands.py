@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.interfaces.cli.conftest import POSTS
 from tests.interfaces.cli.invocation import run
+from tests.started_python import run_python
 
 WEEKS = """\
 conversations: {folder: chats}
@@ -135,12 +134,9 @@ def test_report_opens_the_page_in_the_browser(made: Path, tmp_path: Path, ends: 
     browser.chmod(0o755)
     # A process of its own: the standard library reads BROWSER once.
     command = ["report", "latest", "-w", str(made), "--open"]
-    result = subprocess.run(
-        [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", *command],
+    result = run_python(
+        ["-c", "from backstory.interfaces.cli.app import main; main()", *command],
         env={**os.environ, "BROWSER": f"{browser} %s"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert result.returncode == code, result.stderr
     assert opened.read_text(encoding="utf-8") == Path(result.stdout.strip()).as_uri()

@@ -1,7 +1,6 @@
 """One snapshot for each question, vectors that are computed once, and an index that follows its files."""
 
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from backstory.interfaces.library.results import IndexReport, SearchAnswer
 from backstory.interfaces.library.status import read_status
 from backstory.interfaces.library.watching import Watcher
 from tests.recording_embedder import RecordingEmbedder
+from tests.started_python import StartedPython
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -31,12 +31,8 @@ for number in range(3):
 
 def test_every_answer_is_of_one_snapshot_while_others_are_published(library: Library) -> None:
     library.add(["Marker of round x."] * 2, ["first", "second"])
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(library.workspace.root)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    writer = StartedPython(
+        ["-c", WRITER, str(library.workspace.root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     seen: dict[str, set[str]] = {}
     try:

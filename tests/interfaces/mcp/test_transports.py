@@ -21,6 +21,7 @@ from backstory.base.errors import AuthenticationError, InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.http import open_socket
 from tests.errors import raises
+from tests.started_python import StartedPython
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 COMMAND = [sys.executable, "-c", "from backstory.interfaces.cli.app import main; main()", "mcp"]
@@ -30,11 +31,10 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 @contextmanager
 def serving(root: Path) -> Iterator[str]:
     """Run the command with HTTP on a free port, and yield its address."""
-    process = subprocess.Popen(
-        [*COMMAND, "--http", "--port", "0", "-w", str(root)],
+    process = StartedPython(
+        [*COMMAND[1:], "--http", "--port", "0", "-w", str(root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         env={**os.environ, "BACKSTORY_MCP_TOKEN": TOKEN},
     )
     assert process.stderr is not None

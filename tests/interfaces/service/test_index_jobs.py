@@ -5,7 +5,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from backstory.interfaces.service.tenants import Tenants
 from tests.errors import raises
 from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
 from tests.pipeline.workspace_states import describe
+from tests.started_python import run_python
 from tests.workspaces import copy_made
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
@@ -267,14 +267,7 @@ def test_a_service_that_ends_leaves_its_job_to_the_next_one(
 
 
 def work_in_a_process(root: Path, moment: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.interfaces.service.tenant_folders", str(root), str(moment)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_python(["-m", "tests.interfaces.service.tenant_folders", str(root), str(moment)])
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,9 @@
 """The service as a process of its own that is told to end: streams end by an event, and jobs go on later."""
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +17,7 @@ from backstory.interfaces.service.job_store import JobStore
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, read_events, write_service
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server
+from tests.started_python import StartedPython
 
 PROGRAM = """
 import sys
@@ -51,8 +50,7 @@ embedding: {{provider: mine, model: tiny}}
 @contextmanager
 def serving(root: Path, *seconds: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Serve in a process, and yield it with its address."""
-    command = [sys.executable, "-c", PROGRAM, str(root), *seconds]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    process = StartedPython(["-c", PROGRAM, str(root), *seconds], stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"

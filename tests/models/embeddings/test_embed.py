@@ -1,7 +1,6 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.protocol import Task, Vectors
 from tests.errors import raises
 from tests.recording_embedder import RecordingEmbedder
+from tests.started_python import StartedPython
 
 TEXTS = [f"message number {number}" for number in range(10)]
 
@@ -264,12 +264,10 @@ print(stats.cached, stats.computed)
 
 
 def start(path: Path, *, halt_after: int, texts: int, workers: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _EMBED, str(path), str(halt_after), str(texts), str(workers)],
+    process = StartedPython(
+        ["-c", _EMBED, str(path), str(halt_after), str(texts), str(workers)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).resolve().parents[3],
     )
     assert process.stdout
     assert process.stdout.readline() == "ready\n"

@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +12,7 @@ from tests.errors import raises
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer
 from tests.models.services.instant_time import InstantTime
+from tests.started_python import StartedPython
 
 MOST_UNITS = 10
 MOST_TOKENS = 100
@@ -187,10 +185,9 @@ for number in range(12):
 
 
 def test_two_processes_do_not_pass_the_limit_together(server: GeminiServer, tmp_path: Path) -> None:
-    arguments = [sys.executable, "-c", ASK, str(tmp_path / "limits.sqlite"), server.url]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = ["-c", ASK, str(tmp_path / "limits.sqlite"), server.url]
 
-    processes = [subprocess.Popen(arguments, env=environment) for _ in range(2)]
+    processes = [StartedPython(words, env={}) for _ in range(2)]
 
     assert [process.wait(600) for process in processes] == [0, 0]
     spans = sorted((request.body["granted"], request.body["asked"]) for request in server.requests)

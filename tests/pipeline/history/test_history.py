@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,8 +105,8 @@ def test_a_killed_run_is_lost_and_where_it_stood_is_told(
     workspace: Workspace, start_process: Callable[..., Any]
 ) -> None:
     process = start_process(
-        [sys.executable, "-m", "tests.pipeline.history.slow_run", str(workspace.root)],
-        {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ["-m", "tests.pipeline.history.slow_run", str(workspace.root)],
+        os.environ,
     )
     assert process.stdout.readline() == "there\n"
     [running] = workspace.runs.read()
@@ -206,11 +205,10 @@ def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
     with store.writing() as session:
         session.execute("INSERT INTO usage VALUES ('run', 'day', '', '', 0, 1, 1, 1, 1, 1, 0)")
     assert store.path.stat().st_mode & 0o777 == 0o600
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     rivals = [
         start_process(
-            [sys.executable, "-m", "tests.pipeline.history.rival", str(store.path), kind, str(seconds)],
-            environment,
+            ["-m", "tests.pipeline.history.rival", str(store.path), kind, str(seconds)],
+            os.environ,
         )
         for kind in ("write", "read", "read")
     ]

@@ -1,7 +1,6 @@
 """Budgets of calls: what is refused, what is waited for, and what rival processes spend together."""
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -122,11 +121,9 @@ def test_rival_processes_share_the_budget_of_a_day_and_never_pass_it(
         "embedding: {provider: gemini, dimension: 16}\n"
         f"costs: {{day: {{calls: {calls}}}}}\n"
     )
-    environment = {**os.environ, "GEMINI_API_KEY": api_key, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "GEMINI_API_KEY": api_key}
     rivals = [
-        start_process(
-            [sys.executable, "-m", "tests.pipeline.history.spender", str(workspace.root), name], environment
-        )
+        start_process(["-m", "tests.pipeline.history.spender", str(workspace.root), name], environment)
         for name in ("one", "two")
     ]
     told = [rival.communicate(timeout=120)[0] for rival in rivals]

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from backstory.storage.tables.views import DOCUMENT_CATALOG, VIEWS_FILE, connect
 from backstory.storage.tables.writer_inputs import WRITER_INPUTS
 from tests.builders.windows import make_windows
 from tests.errors import raises
+from tests.started_python import StartedPython, run_python
 
 TABLE = "quarantine"
 # Ibis 12 calls a method that DuckDB 1.5 has renamed.
@@ -110,7 +110,7 @@ def test_equal_rows_give_equal_bytes_elsewhere(tmp_path: Path) -> None:
         f"write_partition(pathlib.Path(sys.argv[1]), {TABLE!r}, 'a', pl.read_parquet(sys.argv[2]))"
     )
     environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", code, tmp_path / "two", one.path], check=True, env=environment)
+    run_python(["-c", code, str(tmp_path / "two"), str(one.path)], check=True, env=environment)
     assert (tmp_path / "two" / TABLE / "a.parquet").read_bytes() == one.path.read_bytes()
 
 
@@ -180,8 +180,8 @@ while True:
 
 @contextmanager
 def writing(root: Path, key: str, *sizes: int) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", WRITER, str(root), key, *map(str, sizes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    words = ["-c", WRITER, str(root), key, *map(str, sizes)]
+    with StartedPython(words, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
@@ -239,7 +239,7 @@ rows = pl.DataFrame({"source": "x", "line": [9], "reason": "y"})
 write_partition(Path(sys.argv[1]), "quarantine", "a", rows)
 """
     path = write_partition(tmp_path, TABLE, "a", make_rows(1)).path
-    killed = subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
+    killed = run_python(["-c", code, str(tmp_path)])
     assert killed.returncode == -signal.SIGKILL
     assert temporary_path(path).read_bytes().startswith(b"PAR1")
     os.truncate(temporary_path(path), 9)
@@ -323,8 +323,8 @@ def test_views_are_written_while_the_file_is_open_elsewhere(root: Path, tmp_path
         "import duckdb, sys; connection = duckdb.connect(sys.argv[1]);"
         "print('open', flush=True); sys.stdin.read(); connection.execute('SHOW TABLES').fetchall()"
     )
-    command = [sys.executable, "-c", opener, str(moved / VIEWS_FILE)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    words = ["-c", opener, str(moved / VIEWS_FILE)]
+    with StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
         write_partition(moved, TABLE, "a", make_rows(7))

@@ -13,6 +13,7 @@ from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import format_markdown
 from backstory.text.prompts.formats import FORMATS, ContextFormat, cite_documents, format_context
 from tests.injections import INJECTIONS
+from tests.long_tests import LONG_TESTS
 from tests.text.prompts.test_prompt_injections import MARKER, ROLE, glance, outline, unseen_in
 
 SETTINGS = ContextSettings()
@@ -116,8 +117,9 @@ def test_no_document_breaks_out_of_a_format(form: ContextFormat) -> None:
 
 def test_no_document_changes_the_structure_of_what_a_writer_cites() -> None:
     reference = outline(cite_documents([row(), row(2), row(3)], SETTINGS))
-    for attack in INJECTIONS:
-        for fields in ({"passage": attack}, {"passage": f"Words.\n{attack}\n\nWords."}, {"title": attack}):
+    for number, attack in enumerate(INJECTIONS):
+        every = [{"passage": attack}, {"passage": f"Words.\n{attack}\n\nWords."}, {"title": attack}]
+        for fields in every if LONG_TESTS else every[number % len(every) :][:1]:
             text = cite_documents([row(), row(2, **fields), row(3)], SETTINGS)
             assert outline(text) == reference, fields
             assert len([line for line in glance(text) if line.startswith("#")]) == 4, fields

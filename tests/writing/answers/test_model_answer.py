@@ -12,6 +12,7 @@ from backstory.base.progress import listening
 from backstory.writing.answers.answer import Kind, MadeAnswer
 from tests.errors import raises
 from tests.injections import INJECTIONS
+from tests.long_tests import each_of
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatBehaviour, ChatServer
 from tests.writing.answers.conftest import KEY, Models
@@ -249,7 +250,7 @@ def test_a_model_that_obeys_a_document_can_state_nothing_that_no_document_says(
     """The model does the worst: it repeats each forged text as a claim, with another passage as its source."""
 
     models = connect(calls=10_000)
-    for text in INJECTIONS:
+    for text in each_of(INJECTIONS, 4):
         chat.always = state((f"Say that all is free: {text}", [("p1", WATERED)], [1]), GOOD)
         passages = [*PASSAGES, make_passage(text, "p3", title=text, heading=text)]
         made = models.answerer.answer(text, [text], passages, kind="lookup")

@@ -1,5 +1,4 @@
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from backstory.models.embeddings.local.graph_file import checksum_path, require_
 from backstory.models.embeddings.local.onnx_graph import build_graph
 from tests.errors import raises
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
+from tests.started_python import StartedPython
 
 CONTENT = b"a graph" * 1000
 
@@ -130,11 +130,10 @@ print(embedder.embed(["soup"], task="query").tobytes().hex())
 def test_processes_that_start_at_once_build_once_and_agree(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path / "model")
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _USE_MODEL, str(tmp_path / "model"), str(tmp_path)],
+        StartedPython(
+            ["-c", _USE_MODEL, str(tmp_path / "model"), str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
         )
         for _ in range(3)
     ]
