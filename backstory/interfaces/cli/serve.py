@@ -129,6 +129,7 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     with loading():
         from backstory.interfaces.mcp.http import open_socket
         from backstory.interfaces.service.index_jobs import IndexJobs
+        from backstory.interfaces.service.job_process import JobProcesses
         from backstory.interfaces.service.service import Service
         from backstory.interfaces.service.serving import name_hosts
         from backstory.interfaces.service.serving import serve as serve_requests
@@ -139,7 +140,8 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
     open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
-    service = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, clock=time.time))
+    jobs = IndexJobs(opened.tenants, clock=time.time, processes=JobProcesses())
+    service = Service(opened.accounts, opened.tenants, jobs)
     serve_requests(service, listening, hosts=name_hosts(number, names))
 
 

@@ -1,23 +1,23 @@
-"""Works on the index jobs of all tenants, in threads of the service."""
+"""Works on the index jobs of all tenants, each in a process of its own, or in the process of the service."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from backstory.base.errors import BackstoryError, InputError, StoppedError
-from backstory.base.progress import STEP_OF_TABLES, listening
-from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.base.environment import Keys
+from backstory.base.errors import BackstoryError, InputError
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.failures import hide_paths
-from backstory.interfaces.service.job_store import Job, JobProgress, JobStore, JobTurn
+from backstory.interfaces.service.indexing_pass import index_once
+from backstory.interfaces.service.job_process import JobProcesses
+from backstory.interfaces.service.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 
 logger = logging.getLogger(__name__)
@@ -25,9 +25,7 @@ logger = logging.getLogger(__name__)
 _THREADS: Final = 2
 """Tenants that are indexed at a time, so that the first indexing of a large one holds up no other."""
 
-_SECONDS_BETWEEN_RECORDS: Final = 0.2
 _SECONDS_BETWEEN_LOOKS: Final = 60.0
-_COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "documents", "chunks", "embedded")
 
 
 class TenantLibraries(Protocol):
@@ -53,6 +51,13 @@ class TenantLibraries(Protocol):
     def entering(self, name: str) -> AbstractContextManager[Library]:
         """Lend the library of a tenant, which stays open meanwhile."""
 
+    def open_keys(self, name: str) -> Keys | None:
+        """Open the keys of a tenant; None for those of the environment.
+
+        Raises:
+            AccountError: A key cannot be opened.
+        """
+
 
 class IndexJobs:
     """The index jobs of all tenants: one at a time for each, and a few at a time in all.
@@ -62,7 +67,12 @@ class IndexJobs:
     """
 
     def __init__(
-        self, tenants: TenantLibraries, *, threads: int = _THREADS, clock: Callable[[], float] | None = None
+        self,
+        tenants: TenantLibraries,
+        *,
+        threads: int = _THREADS,
+        clock: Callable[[], float] | None = None,
+        processes: JobProcesses | None = None,
     ) -> None:
         """Prepare the threads; :meth:`start` starts them.
 
@@ -71,8 +81,11 @@ class IndexJobs:
             threads: Tenants that are indexed at a time.
             clock: Gives seconds since 1970, for a thread that calls :meth:`request_due` each minute; None for no such
                 thread.
+            processes: Makes each pass over files in a process of its own, whose memory is free after it; None to make
+                it in this process, which keeps hundreds of MB.
         """
         self._tenants = tenants
+        self._processes = processes
         self._changed = threading.Condition()
         self._stores: dict[str, JobStore] = {}
         self._waiting: list[str] = []
@@ -109,9 +122,16 @@ class IndexJobs:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
+        if self._processes is not None:
+            self._processes.end()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
+
+    def kill(self) -> None:
+        """End the processes of jobs that are under way, which the next :meth:`start` begins again."""
+        if self._processes is not None:
+            self._processes.kill()
 
     def store(self, tenant: str) -> JobStore:
         """Return the jobs of a tenant.
@@ -121,7 +141,7 @@ class IndexJobs:
         """
         folder = self._tenants.folder(tenant)
         with self._changed:
-            return self._stores.setdefault(tenant, JobStore(folder / ".backstory"))
+            return self._stores.setdefault(tenant, JobStore(folder / JOBS_FOLDER))
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
@@ -212,7 +232,7 @@ class IndexJobs:
         while not self._is_closing:
             with ExitStack() as inside:
                 try:
-                    library = inside.enter_context(self._tenants.entering(tenant))
+                    index = self._enter(tenant, inside)
                 except BackstoryError as error:
                     self._refuse(tenant, error)
                     return
@@ -221,7 +241,16 @@ class IndexJobs:
                 turn = store.take()
                 if turn is None:
                     return
-                self._index(tenant, library, store, turn)
+                index(turn)
+
+    def _enter(self, tenant: str, inside: ExitStack) -> Callable[[JobTurn], None]:
+        """Enter a tenant, and return what makes one pass over its files."""
+        if self._processes is not None:
+            inside.enter_context(self._tenants.holding(tenant))
+            keys = self._tenants.open_keys(tenant)
+            return partial(self._processes.run, self._tenants.folder(tenant), keys)
+        library = inside.enter_context(self._tenants.entering(tenant))
+        return lambda turn: index_once(library, self.store(tenant), turn, lambda: self._is_closing)
 
     def _refuse(self, tenant: str, error: BackstoryError) -> None:
         """Fail the job of a tenant that cannot be entered; one that was removed has none any more."""
@@ -231,28 +260,7 @@ class IndexJobs:
             store = self.store(tenant)
             store.resume()
             if turn := store.take():
-                store.fail(turn.job_id, error.code, self._describe(tenant, error))
-
-    def _index(self, tenant: str, library: Library, store: JobStore, turn: JobTurn) -> None:
-        """Go over the files of a tenant once, and record what became of the job, also at an unexpected error."""
-        listener = _JobListener(store, turn.job_id, lambda: self._is_closing or not self._is_there(tenant))
-        report: IndexReport | None = None
-        code, failure = "internal", "an unexpected error; the log of the service has its traceback"
-        try:
-            with listening(listener, draws=True, names=listener.begin):
-                report = library.index(accept_removals=turn.accepts_removals)
-            code, failure = "failed_steps", self._describe(tenant, "; ".join(report.failures))
-        except BackstoryError as error:
-            code, failure = error.code, self._describe(tenant, error)
-        finally:
-            if self._is_there(tenant):
-                if listener.is_stopped and self._is_closing:
-                    store.put_back(turn.job_id)
-                elif failure or report is None:
-                    store.fail(turn.job_id, code, failure)
-                else:
-                    store.complete(turn.job_id, {name: int(getattr(report, name)) for name in _COUNTS})
-                logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+                store.fail(turn, error.code, self._describe(tenant, error))
 
     def _is_there(self, tenant: str) -> bool:
         """Return whether a tenant is there; its files must not be made again after it was removed."""
@@ -265,37 +273,3 @@ class IndexJobs:
     def _describe(self, tenant: str, failure: object) -> str:
         """Describe a failure without the place of the tenant's files on this machine."""
         return hide_paths(str(failure), self._tenants.folder(tenant)) if self._is_there(tenant) else ""
-
-
-class _JobListener:
-    """Records the progress of a job now and then, and stops it at its next step where it was cancelled."""
-
-    def __init__(self, store: JobStore, job_id: str, is_over: Callable[[], bool]) -> None:
-        self.is_stopped = False
-        self._store = store
-        self._job_id = job_id
-        self._is_over = is_over
-        self._place = IndexingPlace()
-        self._file: str | None = None
-        self._step: str | None = None
-        self._recorded = 0.0
-
-    def begin(self, name: str) -> None:
-        """Note the file that is read next."""
-        self._file = name
-
-    def __call__(self, label: str, done: int, total: int) -> None:
-        self._place.move(label, done, total)
-        if label == STEP_OF_TABLES:
-            self._file = None
-        moment = time.monotonic()
-        if label == self._step and moment - self._recorded < _SECONDS_BETWEEN_RECORDS:
-            return
-        self._step, self._recorded = label, moment
-        percent = round(100 * self._place.share, 1)
-        progress = JobProgress(percent, label, done, total, self._file)
-        if self._is_over() or not self._store.advance(self._job_id, progress):
-            self.is_stopped = True
-            raise StoppedError(
-                "the job was stopped; what was made stays, and the next one goes on from there"
-            )

@@ -17,8 +17,11 @@ from backstory.interfaces.library.results import Result
 
 JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]
 
+JOBS_FOLDER: Final = ".backstory"
+"""Folder of the file in a workspace."""
+
 JOBS_FILE: Final = "jobs.db"
-"""Name of the file in the folder ``.backstory`` of a workspace."""
+"""Name of the file."""
 
 MOST_ATTEMPTS: Final = 3
 """Times that a job may end the process that works on it; then it has failed."""
@@ -56,6 +59,9 @@ _SHOWN: Final = (
     *("job_id", "state", "requested_by", "requested_at", "started_at", "ended_at", "attempts"),
     *("percent", "step", "done", "total", "file", "counts", "failure_code", "failure"),
 )
+_UNDER_WAY: Final = "job_id = ? AND attempts = ? AND state = 'PROCESSING'"
+"""Of an attempt; its two values are the first ones of a :class:`JobTurn`."""
+
 _SELECT: Final = f"SELECT {', '.join(_SHOWN)} FROM jobs"  # noqa: S608 - names of this module
 
 
@@ -89,9 +95,18 @@ class Job(Result):
 
 
 class JobTurn(NamedTuple):
-    """A job that is to be worked on now, and whether the index may lose its last documents by it."""
+    """One attempt at a job.
+
+    What an earlier attempt records, whose process has outlived its service, changes nothing any more.
+
+    Attributes:
+        job_id: The job.
+        attempt: Number of the attempt.
+        accepts_removals: Whether the index may lose its last documents by it.
+    """
 
     job_id: str
+    attempt: int
     accepts_removals: bool
 
 
@@ -224,46 +239,45 @@ class JobStore:
             row = session.execute(
                 "UPDATE jobs SET state = 'PROCESSING', attempts = attempts + 1, again = 0, "
                 "started_at = coalesce(started_at, ?) WHERE active = 1 AND state = 'PENDING' "
-                "RETURNING job_id, accepts_removals",
+                "RETURNING job_id, attempts, accepts_removals",
                 (_now(),),
             ).fetchone()
-            return None if row is None else JobTurn(row[0], bool(row[1]))
+            return None if row is None else JobTurn(row[0], row[1], bool(row[2]))
 
-    def put_back(self, job_id: str) -> None:
+    def put_back(self, turn: JobTurn) -> None:
         """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
         with self._file.writing() as session:
             session.execute(
-                "UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL "
-                "WHERE job_id = ? AND state = 'PROCESSING'",
-                (job_id,),
+                f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}",  # noqa: S608
+                turn[:2],
             )
 
-    def advance(self, job_id: str, progress: JobProgress) -> bool:
-        """Record where a job stands, and return whether it is still under way."""
+    def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
+        """Record where a job stands, and return whether this attempt at it is still under way."""
         with self._file.writing() as session:
             changed = session.execute(
-                "UPDATE jobs SET percent = max(percent, ?), step = ?, done = ?, total = ?, file = ? "
-                "WHERE job_id = ? AND state = 'PROCESSING'",
-                (*progress, job_id),
+                "UPDATE jobs SET percent = max(percent, ?), step = ?, done = ?, total = ?, file = ? "  # noqa: S608
+                f"WHERE {_UNDER_WAY}",
+                (*progress, *turn[:2]),
             )
             return changed.rowcount == 1
 
-    def complete(self, job_id: str, counts: Mapping[str, int]) -> bool:
+    def complete(self, turn: JobTurn, counts: Mapping[str, int]) -> bool:
         """Record a finished pass over the files. A job that was requested meanwhile becomes pending for another one.
 
         Args:
-            job_id: The job.
+            turn: The attempt.
             counts: The counts of the pass.
 
         Returns:
             Whether the job is completed.
         """
         with self._file.writing() as session:
-            row = session.execute(
-                "SELECT counts, again FROM jobs WHERE job_id = ? AND state = 'PROCESSING'", (job_id,)
-            ).fetchone()
+            query = f"SELECT counts, again FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
+            row = session.execute(query, turn[:2]).fetchone()
             if row is None:  # it was cancelled during its last step
                 return False
+            job_id = turn.job_id
             former, again = json.loads(row[0]), bool(row[1])
             added = {name: former.get(name, 0) + counts.get(name, 0) for name in _ADDED_UP}
             session.execute(
@@ -279,16 +293,18 @@ class JobStore:
             session.execute("UPDATE jobs SET percent = 100 WHERE job_id = ?", (job_id,))
             return True
 
-    def fail(self, job_id: str, code: str, failure: str) -> None:
+    def fail(self, turn: JobTurn, code: str, failure: str) -> None:
         """Record that a job has failed, unless it was cancelled.
 
         Args:
-            job_id: The job.
+            turn: The attempt.
             code: Code of the cause.
             failure: Why, and what to do.
         """
         with self._file.writing() as session:
-            _fail(session, job_id, code, failure)
+            query = f"SELECT 1 FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
+            if session.execute(query, turn[:2]).fetchone():
+                _fail(session, turn.job_id, code, failure)
 
     def _begin(self, session: Session, user_id: str, *, accepts_removals: bool) -> Job:
         # A failure may name a file of which nothing is to be left; so may those that were not carried out.

@@ -58,7 +58,7 @@ def serve(
 
     def stop() -> None:
         service.stopping.set()
-        last = threading.Timer(answer_seconds + end_seconds, _leave)
+        last = threading.Timer(answer_seconds + end_seconds, _leave, [service])
         last.daemon = True
         last.start()
 
@@ -71,9 +71,10 @@ def serve(
     )
 
 
-def _leave() -> None:
-    """End the process whatever its threads do."""
+def _leave(service: Service) -> None:
+    """End the process whatever its threads do, and those of index jobs."""
     logger.error(
         "the end came before that of all work, such as the call of a model; index jobs begin again later"
     )
+    service.jobs.kill()
     os._exit(128 + signal.SIGTERM)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import SETTINGS_FILE
+from backstory.base.environment import SETTINGS_FILE, Keys
 from backstory.base.errors import AccountError, InputError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version
@@ -149,6 +149,14 @@ class Tenants:
                 yield entry.library
             finally:
                 self._leave(entry)
+
+    def open_keys(self, name: str) -> Keys:
+        """Open all keys of a tenant.
+
+        Raises:
+            AccountError: A key cannot be opened, or a file cannot be used.
+        """
+        return self.keys.open(name)
 
     def remove(self, name: str) -> RemovalProof:
         """Remove a tenant with all files, roles and keys, after the last request that has entered it.

@@ -203,10 +203,11 @@ def _fill(planted: Planted, tenant: str) -> None:
         planted.owners[kept["conversation_id"]] = user
     store = service.jobs.store(tenant)
     job = store.request("somebody")
-    assert store.take() is not None
-    store.advance(job.job_id, JobProgress(1, "reading", 0, 1, f"{planted.plant('job', tenant)}.md"))
+    turn = store.take()
+    assert turn is not None
+    store.advance(turn, JobProgress(1, "reading", 0, 1, f"{planted.plant('job', tenant)}.md"))
     failed = store.read(job.job_id)
-    store.fail(job.job_id, "failed_steps", f"{planted.plant('job', tenant)} cannot be read ({failed.file})")
+    store.fail(turn, "failed_steps", f"{planted.plant('job', tenant)} cannot be read ({failed.file})")
     planted.ids["job", tenant] = [job.job_id]
 
 

@@ -1,7 +1,8 @@
 """Tenants that are plain workspaces in a folder, and a worker over them that can be a process of its own.
 
 ``python -m tests.interfaces.service.tenant_folders ROOT MOMENT`` works on all jobs under a root, and kills itself when
-it touches the disk for the given time; a moment of -1 lets it live, and prints how often it did.
+it touches the disk for the given time; a moment of -1 lets it live, and prints how often it did. With ``processes`` for
+the moment, each job has a process of its own.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_process import JobProcesses
 from tests.interfaces.library.conftest import write_documents
 
 SETTINGS: Final = "embedding: {provider: hashing}\ndocuments: {folder: posts}\n"
@@ -54,6 +56,9 @@ class TenantFolders:
             self._libraries[name] = Library.open(self.folder(name))
         yield self._libraries[name]
 
+    def open_keys(self, name: str) -> None:
+        assert self.folder(name).is_dir()
+
     def close(self) -> None:
         for library in self._libraries.values():
             library.close()
@@ -69,7 +74,8 @@ def write_tenant(root: Path, name: str, *, more: int = 0) -> Path:
 
 
 def main() -> None:
-    root, moment = Path(sys.argv[1]), int(sys.argv[2])
+    root, in_processes = Path(sys.argv[1]), sys.argv[2] == "processes"
+    moment = -1 if in_processes else int(sys.argv[2])
     touched = 0
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:
@@ -81,7 +87,7 @@ def main() -> None:
 
     sys.addaudithook(count)
     tenants = TenantFolders(root)
-    jobs = IndexJobs(tenants)
+    jobs = IndexJobs(tenants, processes=JobProcesses() if in_processes else None)
     jobs.start()
     for name in tenants.names():
         jobs.wait(name)

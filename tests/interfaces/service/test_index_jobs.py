@@ -18,7 +18,7 @@ from backstory.base.progress import announce
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
-from backstory.interfaces.service.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore
+from backstory.interfaces.service.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore, JobTurn
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
 from tests.errors import raises
@@ -140,12 +140,14 @@ def test_a_job_that_is_requested_while_it_runs_goes_over_the_files_once_more(roo
     write_tenant(root, "acme")
     store = JobStore(root / "acme" / ".backstory")
     job = store.request(WHO)
-    assert store.take() is not None
+    turn = store.take()
+    assert turn is not None
     assert store.request("user-2").job_id == job.job_id
-    assert store.complete(job.job_id, {"indexed": 2, "unchanged": 4}) is False
+    assert store.complete(turn, {"indexed": 2, "unchanged": 4}) is False
     assert store.read(job.job_id).state == "PENDING"
-    assert store.take() is not None
-    assert store.complete(job.job_id, {"indexed": 1, "unchanged": 6})
+    turn = store.take()
+    assert turn is not None
+    assert store.complete(turn, {"indexed": 1, "unchanged": 6})
     ended = store.read(job.job_id)
     assert (ended.state, ended.counts["indexed"], ended.counts["unchanged"]) == ("COMPLETED", 3, 6)
 
@@ -157,12 +159,12 @@ def test_progress_names_the_file_and_never_goes_back(
     told: list[JobProgress] = []
     advance = JobStore.advance
 
-    def record(self: JobStore, job_id: str, progress: JobProgress) -> bool:
+    def record(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
         told.append(progress)
-        return advance(self, job_id, progress)
+        return advance(self, turn, progress)
 
     monkeypatch.setattr(JobStore, "advance", record)
-    monkeypatch.setattr("backstory.interfaces.service.index_jobs._SECONDS_BETWEEN_RECORDS", 0.0)
+    monkeypatch.setattr("backstory.interfaces.service.indexing_pass._SECONDS_BETWEEN_RECORDS", 0.0)
     jobs = start_jobs()
     assert finish(jobs, "acme", jobs.submit("acme", WHO)).state == "COMPLETED"
     read = [one for one in told if one.step == "reading documents"]
@@ -178,14 +180,14 @@ def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], obje
     """Do something at the given record of progress, before the worker sees whether it is to go on."""
     advance, seen = JobStore.advance, 0
 
-    def count(self: JobStore, job_id: str, progress: JobProgress) -> bool:
+    def count(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
         nonlocal seen
         seen += 1
         if seen == number:
             act()
-        return advance(self, job_id, progress)
+        return advance(self, turn, progress)
 
-    monkeypatch.setattr("backstory.interfaces.service.index_jobs._SECONDS_BETWEEN_RECORDS", 0.0)
+    monkeypatch.setattr("backstory.interfaces.service.indexing_pass._SECONDS_BETWEEN_RECORDS", 0.0)
     monkeypatch.setattr(JobStore, "advance", count)
 
 
@@ -324,6 +326,23 @@ def test_a_job_that_ends_every_process_fails(root: Path) -> None:
     assert store.resume() is None
     failed = store.read(job.job_id)
     assert (failed.state, failed.failure_code, failed.attempts) == ("FAILED", "killed", MOST_ATTEMPTS)
+
+
+def test_what_an_earlier_attempt_records_changes_nothing(root: Path) -> None:
+    folder = write_tenant(root, "acme")
+    store = JobStore(folder / ".backstory")
+    job = store.request(WHO)
+    former = store.take()
+    store.resume()
+    turn = store.take()
+    assert former is not None
+    assert turn is not None
+    assert not store.advance(former, JobProgress(50, "reading documents", 1, 2, "a.md"))
+    store.put_back(former)
+    store.fail(former, "stopped", "the job was stopped")
+    assert store.complete(former, {}) is False
+    assert (store.read(job.job_id).state, store.read(job.job_id).percent) == ("PROCESSING", 0)
+    assert store.complete(turn, {})
 
 
 def test_an_index_loses_its_last_documents_only_where_that_was_wanted(

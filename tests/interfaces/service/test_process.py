@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 from backstory.interfaces.mcp.http import open_socket
 from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.opening import open_service_folder
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.serving import name_hosts, serve
@@ -34,7 +35,8 @@ listening = open_socket(0)
 port = listening.getsockname()[1]
 print(port, flush=True)
 seconds = {name: int(value) for name, value in zip(("answer_seconds", "end_seconds"), sys.argv[2:])}
-service = Service(parts.accounts, parts.tenants, IndexJobs(parts.tenants))
+jobs = IndexJobs(parts.tenants, processes=JobProcesses())
+service = Service(parts.accounts, parts.tenants, jobs)
 serve(service, listening, hosts=name_hosts(port), **seconds)
 """
 MODEL = """\

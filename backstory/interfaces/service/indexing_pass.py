@@ -1,0 +1,92 @@
+"""One pass of an index job over the files of a tenant, whichever process makes it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import BackstoryError, StoppedError
+from backstory.base.progress import STEP_OF_TABLES, listening
+from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import IndexReport
+from backstory.interfaces.service.failures import hide_paths
+from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_RECORDS: Final = 0.2
+_COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "documents", "chunks", "embedded")
+
+
+def index_once(library: Library, store: JobStore, turn: JobTurn, is_ending: Callable[[], bool]) -> None:
+    """Go over the files of a tenant once, and record what became of the job, also at an unexpected error.
+
+    Args:
+        library: The library of the tenant.
+        store: Its jobs.
+        turn: The job.
+        is_ending: Whether the service is about to end. The job then stops at its next step, and stays pending.
+    """
+    folder = library.workspace.root
+    listener = _JobListener(store, turn, lambda: is_ending() or not is_there(folder))
+    report: IndexReport | None = None
+    code, failure = "internal", "an unexpected error; the log of the service has its traceback"
+    try:
+        with listening(listener, draws=True, names=listener.begin):
+            report = library.index(accept_removals=turn.accepts_removals)
+        code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder)
+    except BackstoryError as error:
+        code, failure = error.code, hide_paths(str(error), folder)
+    finally:
+        if is_there(folder):
+            if listener.is_stopped and is_ending():
+                store.put_back(turn)
+            elif failure or report is None:
+                store.fail(turn, code, failure)
+            else:
+                store.complete(turn, {name: int(getattr(report, name)) for name in _COUNTS})
+            logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+
+
+def is_there(folder: Path) -> bool:
+    """Return whether a tenant has this folder; its files must not be made again after it was removed."""
+    return (folder / SETTINGS_FILE).is_file()
+
+
+class _JobListener:
+    """Records the progress of a job now and then, and stops it at its next step where it was cancelled."""
+
+    def __init__(self, store: JobStore, turn: JobTurn, is_over: Callable[[], bool]) -> None:
+        self.is_stopped = False
+        self._store = store
+        self._turn = turn
+        self._is_over = is_over
+        self._place = IndexingPlace()
+        self._file: str | None = None
+        self._step: str | None = None
+        self._recorded = 0.0
+
+    def begin(self, name: str) -> None:
+        """Note the file that is read next."""
+        self._file = name
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        self._place.move(label, done, total)
+        if label == STEP_OF_TABLES:
+            self._file = None
+        moment = time.monotonic()
+        if label == self._step and moment - self._recorded < _SECONDS_BETWEEN_RECORDS:
+            return
+        self._step, self._recorded = label, moment
+        percent = round(100 * self._place.share, 1)
+        progress = JobProgress(percent, label, done, total, self._file)
+        if self._is_over() or not self._store.advance(self._turn, progress):
+            self.is_stopped = True
+            raise StoppedError(
+                "the job was stopped; what was made stays, and the next one goes on from there"
+            )

@@ -1,0 +1,138 @@
+"""A process for each pass of an index job, whose memory the service gets back when the pass has ended.
+
+The process gets the tenant, its keys and the job as one line of its standard input, and records its progress in the
+jobs of the tenant by itself. When that input ends, because the service is about to end or was killed, the process stops
+at its next step.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from backstory.base.environment import Keys
+from backstory.base.errors import BackstoryError
+from backstory.base.telemetry.logs import configure_logs
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.failures import hide_paths
+from backstory.interfaces.service.indexing_pass import index_once
+from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore, JobTurn
+from backstory.pipeline.workspace import open_workspace
+
+logger = logging.getLogger(__name__)
+
+_COMMAND: Final = (
+    sys.executable,
+    "-P",
+    "-c",
+    "from backstory.interfaces.service.job_process import main; main()",
+)
+
+
+class JobProcesses:
+    """The processes of passes that are under way, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_ending = False
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def run(self, folder: Path, keys: Keys | None, turn: JobTurn) -> None:
+        """Make one pass in a process, and wait for its end. A process that was killed leaves its job under way.
+
+        Args:
+            folder: Folder of the tenant.
+            keys: The keys of the tenant; None for those of the environment.
+            turn: The job.
+        """
+        told = {
+            "folder": str(folder),
+            "keys": None if keys is None else {name: key.get_secret_value() for name, key in keys.items()},
+            "turn": turn._asdict(),
+        }
+        with self._lock:
+            # A process that starts while the service ends finds its input at the end, and puts the job back.
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+                _COMMAND,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,  # a keyboard interrupt is for the service, which then ends the jobs in order
+            )
+            self._running.add(process)
+            with suppress(BrokenPipeError):  # it has ended already, as its exit code says
+                _tell(process, f"{json.dumps(told)}\n")
+            if self._is_ending:
+                _end_input(process)
+        code = process.wait()
+        with self._lock:
+            self._running.remove(process)
+            _end_input(process)
+        if code:
+            logger.error("the process of an index job has ended job=%s exit_code=%d", turn.job_id, code)
+
+    def end(self) -> None:
+        """Have every process stop at its next step, and each that starts later at its first one."""
+        with self._lock:
+            self._is_ending = True
+            for process in self._running:
+                _end_input(process)
+
+    def kill(self) -> None:
+        """End every process at once, whatever it does."""
+        with self._lock:
+            for process in self._running:
+                process.kill()
+
+
+def _tell(process: subprocess.Popen[str], text: str) -> None:
+    if process.stdin is not None:
+        process.stdin.write(text)
+        process.stdin.flush()
+
+
+def _end_input(process: subprocess.Popen[str]) -> None:
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def main() -> None:
+    """Make the pass that the first line of standard input names."""
+    configure_logs()
+    is_ending = threading.Event()
+    # Whoever ends all processes of the service tells this one as well.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: is_ending.set())
+    told = json.loads(sys.stdin.readline())
+    threading.Thread(target=_wait_for_the_end, args=[is_ending], daemon=True).start()
+    _index(Path(told["folder"]), _read_keys(told["keys"]), JobTurn(**told["turn"]), is_ending)
+
+
+def _wait_for_the_end(is_ending: threading.Event) -> None:
+    sys.stdin.read()
+    is_ending.set()
+
+
+def _read_keys(told: dict[str, Any] | None) -> Keys | None:
+    return None if told is None else MappingProxyType({name: SecretStr(key) for name, key in told.items()})
+
+
+def _index(folder: Path, keys: Keys | None, turn: JobTurn, is_ending: threading.Event) -> None:
+    store = JobStore(folder / JOBS_FOLDER)
+    try:
+        library = Library(open_workspace(folder, keys=keys))
+    except BackstoryError as error:
+        store.fail(turn, error.code, hide_paths(str(error), folder))
+        return
+    with library:
+        index_once(library, store, turn, is_ending.is_set)

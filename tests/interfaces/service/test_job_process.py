@@ -1,0 +1,234 @@
+"""Index jobs in processes of their own: killed, cancelled and ended at any moment, they end as in the service's own."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import SecretStr
+
+from backstory.base.environment import ANSWER_KEY_VARIABLE
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_process import JobProcesses
+from backstory.interfaces.service.job_store import JobStore
+from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.tenants import Tenants
+from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
+from tests.pipeline.workspace_states import describe
+
+KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
+PROJECT = Path(__file__).resolve().parents[3]
+PAGES = 40
+WHO = "user-1"
+
+HOOK = """
+import json, os, pathlib, signal, sys
+plan = pathlib.Path(os.environ["HOOKED"])
+if "job_process" in " ".join(sys.orig_argv) and plan.exists():
+    told, touched, is_acting = json.loads(plan.read_text()), 0, False
+    def count(event, arguments):
+        global touched, is_acting
+        if is_acting or event not in ("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect"):
+            return
+        if told["root"] not in str(arguments):
+            return
+        touched += 1
+        if touched == told["moment"]:
+            is_acting = True
+            plan.rename(plan.with_suffix(".done"))
+            if told["act"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif told["act"] == "kill the service":
+                os.kill(os.getppid(), signal.SIGKILL)
+            else:
+                plan.with_suffix(".begun").write_text(str(os.getpid()))
+                plan.with_suffix(".may_go").read_text()
+    sys.addaudithook(count)
+"""
+"""Runs at the start of every Python process: acts when the process of a job touches the disk for the given time."""
+
+
+class Hook:
+    """Does something in the process of the next job."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.plan = folder / "plan.json"
+        self._root = root
+
+    def set(self, act: Literal["kill", "kill the service", "wait"], moment: int) -> None:
+        """Have the process do something when it touches the disk for the given time.
+
+        The other end of ``wait`` is :meth:`waiting`.
+        """
+        for end in ("begun", "may_go"):
+            path = self.plan.with_suffix(f".{end}")
+            if act == "wait" and not path.exists():
+                os.mkfifo(path)
+        self.plan.write_text(json.dumps({"root": str(self._root), "moment": moment, "act": act}))
+
+    def wait(self) -> int:
+        """Wait until the process of the job waits, and return its id."""
+        return int(self.plan.with_suffix(".begun").read_text())
+
+    def release(self) -> None:
+        self.plan.with_suffix(".may_go").write_text("")
+
+    @property
+    def has_acted(self) -> bool:
+        return self.plan.with_suffix(".done").exists()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "tenants").mkdir()
+    return tmp_path / "tenants"
+
+
+@pytest.fixture
+def hook(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Hook:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "sitecustomize.py").write_text(HOOK)
+    hook = Hook(tmp_path, root)
+    monkeypatch.setenv("PYTHONPATH", str(code))
+    monkeypatch.setenv("HOOKED", str(hook.plan))
+    return hook
+
+
+@pytest.fixture
+def start_jobs(root: Path) -> Iterator[Callable[[], tuple[IndexJobs, JobProcesses]]]:
+    started: list[IndexJobs] = []
+
+    def start() -> tuple[IndexJobs, JobProcesses]:
+        processes = JobProcesses()
+        jobs = IndexJobs(TenantFolders(root), processes=processes)
+        jobs.start()
+        started.append(jobs)
+        return jobs, processes
+
+    yield start
+    for jobs in started:
+        jobs.close()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = write_tenant(tmp_path_factory.mktemp("made"), "acme", more=PAGES)
+    with Library.open(folder) as library:
+        assert library.index().success
+    return describe(folder)
+
+
+def draw_moment(seed: int) -> int:
+    """Draw when something is done: the process of such a job touches the disk some 380 times."""
+    return random.Random(seed).randrange(20, 320)
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_process_that_is_killed_is_followed_by_another_that_completes_its_job(
+    seed: int,
+    root: Path,
+    hook: Hook,
+    start_jobs: Callable[[], tuple[IndexJobs, JobProcesses]],
+    expected: dict[str, Any],
+) -> None:
+    folder = write_tenant(root, "acme", more=PAGES)
+    hook.set("kill", draw_moment(seed))
+    jobs, _ = start_jobs()
+    job = jobs.submit("acme", WHO)
+    jobs.wait("acme")
+    ended = jobs.store("acme").read(job.job_id)
+    assert hook.has_acted
+    assert (ended.state, ended.attempts, ended.percent, ended.file) == ("COMPLETED", 2, 100, None)
+    assert ended.counts["documents"] == 6 + PAGES
+    assert describe(folder) == expected
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_job_of_a_killed_service_is_completed_by_the_next_one(
+    seed: int,
+    root: Path,
+    hook: Hook,
+    start_jobs: Callable[[], tuple[IndexJobs, JobProcesses]],
+    expected: dict[str, Any],
+) -> None:
+    folder = write_tenant(root, "acme", more=PAGES)
+    store = JobStore(folder / ".backstory")
+    job = store.request(WHO)
+    hook.set("kill the service", draw_moment(seed))
+    command = [sys.executable, "-m", "tests.interfaces.service.tenant_folders", str(root), "processes"]
+    assert subprocess.run(command, cwd=PROJECT, timeout=300, check=False).returncode == -signal.SIGKILL
+    # The process of the job stops at its next step, at any moment of the next service.
+    jobs, _ = start_jobs()
+    jobs.wait("acme")
+    assert store.read(job.job_id).state == "COMPLETED"
+    assert describe(folder) == expected
+
+
+def test_a_job_is_cancelled_and_the_next_one_goes_on(
+    root: Path,
+    hook: Hook,
+    start_jobs: Callable[[], tuple[IndexJobs, JobProcesses]],
+    expected: dict[str, Any],
+) -> None:
+    folder = write_tenant(root, "acme", more=PAGES)
+    hook.set("wait", draw_moment(1))
+    jobs, _ = start_jobs()
+    job = jobs.submit("acme", WHO)
+    hook.wait()
+    running = jobs.store("acme").read(job.job_id)
+    jobs.cancel("acme", job.job_id)
+    hook.release()
+    assert (running.state, running.attempts) == ("PROCESSING", 1)
+    jobs.wait("acme")
+    assert jobs.store("acme").read(job.job_id).state == "CANCELLED"
+    following = jobs.submit("acme", WHO)
+    jobs.wait("acme")
+    assert jobs.store("acme").read(following.job_id).state == "COMPLETED"
+    assert describe(folder) == expected
+
+
+def test_a_service_that_ends_leaves_its_job_to_the_next_one_and_shows_no_key_to_other_processes(
+    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ANSWER_KEY_VARIABLE, "key-of-the-operator")
+    keys = KeyRing(Accounts(tmp_path / "service.db").database, tmp_path / "config" / "service.key")
+    tenants = Tenants(tmp_path, keys, memory_bytes=1 << 30)
+    folder = write_tenant(tmp_path / "tenants", "acme", more=PAGES)
+    keys.seal("acme", ANSWER_KEY_VARIABLE, SecretStr("key-of-the-tenant"))
+    hook.set("wait", draw_moment(2))
+    processes = JobProcesses()
+    jobs = IndexJobs(tenants, processes=processes)
+    jobs.start()
+    job = jobs.submit("acme", WHO)
+    process = Path("/proc", str(hook.wait()))
+    shown = b"".join((process / name).read_bytes() for name in ("cmdline", "environ") if process.exists())
+    processes.end()
+    hook.release()
+    jobs.close()
+    assert b"key-of-the-tenant" not in shown
+    left = JobStore(folder / ".backstory").read(job.job_id)
+    assert (left.state, left.attempts) == ("PENDING", 0)
+    # What is open in the service's own process is nothing.
+    assert tenants.open_names == ()
+
+
+def test_a_tenant_that_cannot_be_opened_fails_its_job(
+    root: Path, start_jobs: Callable[[], tuple[IndexJobs, JobProcesses]]
+) -> None:
+    folder = write_tenant(root, "acme")
+    (folder / "backstory.yaml").write_text("embeding: {provider: hashing}\n")
+    jobs, _ = start_jobs()
+    job = jobs.submit("acme", WHO)
+    jobs.wait("acme")
+    failed = jobs.store("acme").read(job.job_id)
+    assert (failed.state, failed.failure_code) == ("FAILED", "unknown_setting")
+    assert str(root) not in str(failed.failure)
