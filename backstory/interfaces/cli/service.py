@@ -70,12 +70,30 @@ def open_folder(
 
 
 @tenants.command("add")
-def add_tenant(tenant: TenantArgument, root: RootOption) -> None:
+def add_tenant(
+    tenant: TenantArgument,
+    root: RootOption,
+    disk: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="MB",
+            help="What its folder may take on the disk; 0 for any number. Of a tenant that is there, it is changed.",
+        ),
+    ] = None,
+) -> None:
     """Make the workspace of a tenant, which holds no documents yet and which nobody may enter yet.
 
     Exit codes: 0 done; 1 the folder cannot be written; 2 bad usage, or there is such a tenant already.
     """
-    made = open_folder(root, makes=True).tenants.create(tenant)
+    found = open_folder(root, makes=True).tenants
+    if disk is not None and tenant in found.names():
+        found.quotas.set(tenant, disk << 20)
+        _print(f"The files of {tenant} may take {f'{disk:,} MB' if disk else 'any room'}.")
+        return
+    made = found.create(tenant)
+    if disk:
+        found.quotas.set(tenant, disk << 20)
     _print(f"Made {made}")
     _print(f"Let a user in: backstory serve grant USER {tenant} reader --root {root}")
 

@@ -1,4 +1,4 @@
-"""The file of the accounts: users, tokens, sessions of browsers, roles, and the sealed keys of tenants."""
+"""The file of the accounts: users, tokens, sessions of browsers, roles, and the sealed keys and quotas of tenants."""
 
 from __future__ import annotations
 
@@ -41,10 +41,14 @@ CREATE TABLE sealed_keys (
     sealed BLOB NOT NULL,
     PRIMARY KEY (tenant, name)
 ) STRICT;
+CREATE TABLE quotas (
+    tenant TEXT PRIMARY KEY,
+    bytes INTEGER NOT NULL
+) STRICT;
 """
-_OF_TENANTS: Final = ("roles", "sealed_keys")
+_OF_TENANTS: Final = ("roles", "sealed_keys", "quotas")
 _APPLICATION_ID: Final = 0x62737372
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 def open_accounts_file(path: Path) -> Database:
@@ -66,13 +70,13 @@ def open_accounts_file(path: Path) -> Database:
 
 
 def forget_tenant(session: Session, tenant: str) -> None:
-    """Remove the roles and the keys of a tenant, so that a later one of the same name begins with none."""
+    """Remove the roles, the keys and the quota of a tenant, so that a later one of the same name begins with none."""
     for table in _OF_TENANTS:
         session.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - listed above
 
 
 def count_rows(session: Session, tenant: str) -> int:
-    """Count the roles and the keys of a tenant."""
+    """Count the roles, the keys and the quota of a tenant."""
     counts = (
         session.execute(f"SELECT count(*) FROM {table} WHERE tenant = ?", (tenant,)).fetchone()[0]  # noqa: S608 - listed
         for table in _OF_TENANTS

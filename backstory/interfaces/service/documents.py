@@ -205,7 +205,9 @@ def store_files(
 
     Raises:
         InputError: See :func:`store_uploads`.
+        RefusedError: The tenant has too little room for them on the disk.
     """
+    service.tenants.require_room(access.tenant, sum(upload.size for upload in uploads))
     with service.tenants.entering(access.tenant) as library:
         stored = store_uploads(library.workspace, uploads, replaces=replaces)
     return UploadAnswer(files=tuple(stored), job=service.jobs.submit(access.tenant, access.caller.user_id))

@@ -58,6 +58,9 @@ class TenantLibraries(Protocol):
             AccountError: A key cannot be opened.
         """
 
+    def read_quota(self, name: str) -> int | None:
+        """Return what a tenant may take on the disk, in bytes; None for any number."""
+
 
 class IndexJobs:
     """The index jobs of all tenants: one at a time for each, and a few at a time in all.
@@ -245,12 +248,13 @@ class IndexJobs:
 
     def _enter(self, tenant: str, inside: ExitStack) -> Callable[[JobTurn], None]:
         """Enter a tenant, and return what makes one pass over its files."""
+        quota = self._tenants.read_quota(tenant)
         if self._processes is not None:
             inside.enter_context(self._tenants.holding(tenant))
             keys = self._tenants.open_keys(tenant)
-            return partial(self._processes.run, self._tenants.folder(tenant), keys)
+            return partial(self._processes.run, self._tenants.folder(tenant), keys, quota)
         library = inside.enter_context(self._tenants.entering(tenant))
-        return lambda turn: index_once(library, self.store(tenant), turn, lambda: self._is_closing)
+        return lambda turn: index_once(library, self.store(tenant), turn, lambda: self._is_closing, quota)
 
     def _refuse(self, tenant: str, error: BackstoryError) -> None:
         """Fail the job of a tenant that cannot be entered; one that was removed has none any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,16 +15,20 @@ from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
-from backstory.interfaces.service.failures import hide_paths
+from backstory.interfaces.service.disk_quotas import require_room
+from backstory.interfaces.service.failures import RefusedError, hide_paths
 from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_RECORDS: Final = 0.2
+_SECONDS_BETWEEN_MEASURES: Final = 2.0
 _COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "documents", "chunks", "embedded")
 
 
-def index_once(library: Library, store: JobStore, turn: JobTurn, is_ending: Callable[[], bool]) -> None:
+def index_once(
+    library: Library, store: JobStore, turn: JobTurn, is_ending: Callable[[], bool], quota: int | None = None
+) -> None:
     """Go over the files of a tenant once, and record what became of the job, also at an unexpected error.
 
     Args:
@@ -31,15 +36,22 @@ def index_once(library: Library, store: JobStore, turn: JobTurn, is_ending: Call
         store: Its jobs.
         turn: The job.
         is_ending: Whether the service is about to end. The job then stops at its next step, and stays pending.
+        quota: What the tenant may take on the disk, in bytes; None for any number. A job that comes to it fails, and
+            what it has made stays. One that carries out a removal goes on, since it takes text out of the disk.
     """
     folder = library.workspace.root
-    listener = _JobListener(store, turn, lambda: is_ending() or not is_there(folder))
+    most = None if turn.accepts_removals else quota
+    listener = _JobListener(
+        store, turn, lambda: is_ending() or not is_there(folder), partial(require_room, folder, most)
+    )
     report: IndexReport | None = None
     code, failure = "internal", "an unexpected error; the log of the service has its traceback"
     try:
         with listening(listener, draws=True, names=listener.begin):
             report = library.index(accept_removals=turn.accepts_removals)
         code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder)
+        if listener.refusal is not None:  # a run reports it as the failure of a table
+            code, failure = listener.refusal.code, str(listener.refusal)
     except BackstoryError as error:
         code, failure = error.code, hide_paths(str(error), folder)
     finally:
@@ -61,11 +73,16 @@ def is_there(folder: Path) -> bool:
 class _JobListener:
     """Records the progress of a job now and then, and stops it at its next step where it was cancelled."""
 
-    def __init__(self, store: JobStore, turn: JobTurn, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: JobStore, turn: JobTurn, is_over: Callable[[], bool], require_room: Callable[[], None]
+    ) -> None:
         self.is_stopped = False
+        self.refusal: RefusedError | None = None
         self._store = store
         self._turn = turn
         self._is_over = is_over
+        self._require_room = require_room
+        self._measured = -_SECONDS_BETWEEN_MEASURES
         self._place = IndexingPlace()
         self._file: str | None = None
         self._step: str | None = None
@@ -83,6 +100,13 @@ class _JobListener:
         if label == self._step and moment - self._recorded < _SECONDS_BETWEEN_RECORDS:
             return
         self._step, self._recorded = label, moment
+        if total and label != STEP_OF_TABLES and moment - self._measured >= _SECONDS_BETWEEN_MEASURES:
+            self._measured = moment
+            try:
+                self._require_room()
+            except RefusedError as error:
+                self.refusal = error
+                raise
         percent = round(100 * self._place.share, 1)
         progress = JobProgress(percent, label, done, total, self._file)
         if self._is_over() or not self._store.advance(self._turn, progress):

@@ -47,17 +47,19 @@ class JobProcesses:
         self._is_ending = False
         self._running: set[subprocess.Popen[str]] = set()
 
-    def run(self, folder: Path, keys: Keys | None, turn: JobTurn) -> None:
+    def run(self, folder: Path, keys: Keys | None, quota: int | None, turn: JobTurn) -> None:
         """Make one pass in a process, and wait for its end. A process that was killed leaves its job under way.
 
         Args:
             folder: Folder of the tenant.
             keys: The keys of the tenant; None for those of the environment.
+            quota: What the tenant may take on the disk, in bytes; None for any number.
             turn: The job.
         """
         told = {
             "folder": str(folder),
             "keys": None if keys is None else {name: key.get_secret_value() for name, key in keys.items()},
+            "quota": quota,
             "turn": turn._asdict(),
         }
         with self._lock:
@@ -115,7 +117,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: is_ending.set())
     told = json.loads(sys.stdin.readline())
     threading.Thread(target=_wait_for_the_end, args=[is_ending], daemon=True).start()
-    _index(Path(told["folder"]), _read_keys(told["keys"]), JobTurn(**told["turn"]), is_ending)
+    workspace, turn = Path(told["folder"]), JobTurn(**told["turn"])
+    _index(workspace, _read_keys(told["keys"]), told["quota"], turn, is_ending)
 
 
 def _wait_for_the_end(is_ending: threading.Event) -> None:
@@ -127,7 +130,9 @@ def _read_keys(told: dict[str, Any] | None) -> Keys | None:
     return None if told is None else MappingProxyType({name: SecretStr(key) for name, key in told.items()})
 
 
-def _index(folder: Path, keys: Keys | None, turn: JobTurn, is_ending: threading.Event) -> None:
+def _index(
+    folder: Path, keys: Keys | None, quota: int | None, turn: JobTurn, is_ending: threading.Event
+) -> None:
     store = JobStore(folder / JOBS_FOLDER)
     try:
         library = Library(open_workspace(folder, keys=keys))
@@ -135,4 +140,4 @@ def _index(folder: Path, keys: Keys | None, turn: JobTurn, is_ending: threading.
         store.fail(turn, error.code, hide_paths(str(error), folder))
         return
     with library:
-        index_once(library, store, turn, is_ending.is_set)
+        index_once(library, store, turn, is_ending.is_set, quota)

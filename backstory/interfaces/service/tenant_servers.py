@@ -65,7 +65,7 @@ class TenantServers:
         """Return the tenant of a request, and whether its caller may write.
 
         Raises:
-            RefusedError: See :func:`authenticate` and :func:`enter`.
+            RefusedError: See :func:`authenticate` and :func:`enter`; or an editor, whose tools write, has no room left.
         """
         caller = authenticate(self._service, HTTPConnection(scope))
         name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
@@ -76,7 +76,10 @@ class TenantServers:
             raise RefusedError(
                 "send requests by POST; no session is kept", status=405, code="method_not_allowed"
             )
-        return access.tenant, caller.may(access.tenant, "editor")
+        if caller.may(access.tenant, "editor"):
+            self._service.tenants.require_room(access.tenant)
+            return access.tenant, True
+        return access.tenant, False
 
     def _find_server(self, tenant: str, library: Library, may_write: bool) -> LibraryServer:
         """Find the server of a library, or make it; those that were used last are kept.

@@ -17,6 +17,7 @@ from backstory.base.errors import AccountError, InputError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
 from backstory.interfaces.service.removal import RemovalProof, remove_files
@@ -60,6 +61,7 @@ class Tenants:
     Attributes:
         root: Folder of the service.
         keys: The keys of tenants.
+        quotas: What each may take on the disk.
         models: The models of this machine, which all tenants share.
     """
 
@@ -76,6 +78,7 @@ class Tenants:
         self.models = LocalModels()
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
+        self.quotas = DiskQuotas(keys.database)
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -157,6 +160,23 @@ class Tenants:
             AccountError: A key cannot be opened, or a file cannot be used.
         """
         return self.keys.open(name)
+
+    def require_room(self, name: str, added: int = 0) -> None:
+        """Refuse what would take more of the disk than a tenant may.
+
+        Args:
+            name: Name of the tenant.
+            added: Bytes that come to what is there.
+
+        Raises:
+            InputError: There is no tenant of this name.
+            RefusedError: There is too little room.
+        """
+        require_room(self.folder(name), self.quotas.read(name), added)
+
+    def read_quota(self, name: str) -> int | None:
+        """Return what a tenant may take on the disk, in bytes; None for any number."""
+        return self.quotas.read(name)
 
     def remove(self, name: str) -> RemovalProof:
         """Remove a tenant with all files, roles and keys, after the last request that has entered it.

@@ -59,6 +59,9 @@ class TenantFolders:
     def open_keys(self, name: str) -> None:
         assert self.folder(name).is_dir()
 
+    def read_quota(self, name: str) -> None:
+        assert self.folder(name).is_dir()
+
     def close(self) -> None:
         for library in self._libraries.values():
             library.close()

@@ -1,0 +1,74 @@
+"""What a tenant may take on the disk: uploads, index jobs and agents stop there, and removals free it again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.disk_quotas import count_bytes
+from backstory.interfaces.service.service import ServiceLimits
+from tests.interfaces.service.running import Running, running, write_service
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def served(indexed_once: Library, service_root: Path) -> Iterator[Running]:
+    service, tokens = write_service(service_root, indexed_once.workspace.root, ServiceLimits())
+    with running(service, tokens) as started:
+        yield started
+
+
+def leave(served: Running, room: int) -> None:
+    """Leave a tenant some bytes of room."""
+    tenants = served.service.tenants
+    tenants.quotas.set("garden", count_bytes(tenants.folder("garden")) + room)
+
+
+def upload(served: Running, size: int) -> tuple[int, str]:
+    with served.client("ada") as client:
+        files = {"files": ("lamps.md", b"# Lamps\n\n" + b"A lamp. " * (size // 8), "text/markdown")}
+        answer = client.post("/api/documents", files=files)
+    return answer.status_code, answer.json().get("error", {}).get("code", "")
+
+
+def test_an_upload_without_room_is_refused_and_nothing_is_written(served: Running) -> None:
+    folder = served.service.tenants.folder("garden")
+    leave(served, MEGABYTE)
+    before = count_bytes(folder / "posts")
+    assert upload(served, 2 * MEGABYTE) == (507, "disk_quota")
+    assert count_bytes(folder / "posts") == before
+    with served.client("cleo") as other:
+        assert other.get("/api/documents").status_code == 200
+    served.service.tenants.quotas.set("garden", 0)
+    assert upload(served, 2 * MEGABYTE)[0] == 202
+    served.service.jobs.wait("garden")
+
+
+def test_a_job_that_comes_to_the_quota_fails_and_goes_on_with_more_room(served: Running) -> None:
+    posts = served.service.tenants.folder("garden") / "posts"
+    for number in range(5):
+        (posts / f"lamp-{number}.md").write_text(f"# Lamp {number}\n\nThe lamp {number} is old.\n")
+    leave(served, -1)
+    with served.client("ada") as client:
+        job = client.post("/api/index").json()
+        served.service.jobs.wait("garden")
+        failed = client.get(f"/api/jobs/{job['job_id']}").json()
+        assert (failed["state"], failed["failure_code"]) == ("FAILED", "disk_quota")
+        assert str(served.service.root) not in failed["failure"]
+        refused = client.post("/mcp/garden", json={})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (507, "disk_quota")
+        listed = client.get("/api/documents").json()["documents"]
+        moths = next(each for each in listed if each["title"] == "Moths")
+        removal = client.delete(f"/api/documents/{moths['document_id']}").json()["job"]
+        served.service.jobs.wait("garden")
+        assert client.get(f"/api/jobs/{removal['job_id']}").json()["state"] == "COMPLETED"
+
+
+def test_the_quota_of_a_removed_tenant_is_not_that_of_a_later_one(served: Running) -> None:
+    tenants = served.service.tenants
+    leave(served, 0)
+    assert tenants.remove("garden").is_complete
+    tenants.create("garden")
+    assert tenants.read_quota("garden") is None
