@@ -50,6 +50,7 @@ class Figures:
         cpu_ms: CPU milliseconds per query, the median of the repeats.
         extra_memory_mb: Peak memory of the search above the memory before it, with the stored vectors that it reads.
         build_cpu_seconds: CPU seconds to build and publish the index.
+        build_memory_mb: Peak memory of the build above the memory before it, which held the input.
         disk_mb: Size of the snapshot in megabytes.
     """
 
@@ -61,6 +62,7 @@ class Figures:
     cpu_ms: float
     extra_memory_mb: float
     build_cpu_seconds: float
+    build_memory_mb: float
     disk_mb: float
 
 
@@ -110,12 +112,16 @@ def measure(rows: int, queries: int, dimension: int, repeats: int, approximate: 
         build = partial(
             build_index, folder, documents, chunks, vectors, embedder_id="benchmark", settings=settings
         )
+        before = reset_peak_memory()
         _, build_seconds = seconds_of(build)
+        memory = round((peak_memory() - before) / 1e6, 1)
         disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         del documents, chunks, vectors
         with open_index(folder, embedder_id="benchmark") as index:
             return [
-                Figures(rows, queries, ranking, *figures, round(build_seconds, 2), round(disk / 1e6, 1))
+                Figures(
+                    rows, queries, ranking, *figures, round(build_seconds, 2), memory, round(disk / 1e6, 1)
+                )
                 for ranking, figures in _ask(index, asked, texts, repeats).items()
             ]
 

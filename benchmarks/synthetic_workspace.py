@@ -29,18 +29,20 @@ class Size:
     """The size of a workspace.
 
     Attributes:
-        windows: Windows in the year, spread evenly over its days.
+        windows: Windows of a conversation in the year, spread evenly over its days.
         messages: Messages per window.
         documents: Number of posts.
+        conversations: Number of conversations; one, if the export is text.
     """
 
     windows: int
     messages: int
     documents: int
+    conversations: int = 1
 
 
 def write_workspace(root: Path, size: Size, *, embedder: str, export: ExportFormat) -> None:
-    """Write settings, one chat export and the posts.
+    """Write settings, one chat export per conversation, and the posts.
 
     Messages have 1 to 120 words, half of them at most 8, as in group chats. Runs of a few messages share a topic.
     Posts have 150 to 900 words about one or two topics; most are published before the year.
@@ -64,6 +66,8 @@ def write_workspace(root: Path, size: Size, *, embedder: str, export: ExportForm
     chat = _make_chat(size, words)
     if export == "parquet":
         chat.write_parquet(root / "chats" / "group.parquet")
+        for number in range(1, size.conversations):
+            _make_chat(size, words, seed=2 + number).write_parquet(root / "chats" / f"group-{number}.parquet")
         return
     lines = chat.select(
         pl.format("{} - {}: {}", pl.col("timestamp").dt.strftime("%d/%m/%Y, %H:%M"), "author", "message")
@@ -102,8 +106,8 @@ def _write_posts(folder: Path, count: int, words: pl.Series) -> None:
         (folder / f"post-{number:06d}.md").write_text(front + body + "\n", encoding="utf-8")
 
 
-def _make_chat(size: Size, words: pl.Series) -> pl.DataFrame:
-    random = np.random.default_rng(2)
+def _make_chat(size: Size, words: pl.Series, seed: int = 2) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
     day_of_window = np.arange(size.windows) * DAYS // size.windows
     day = np.repeat(day_of_window, size.messages)
     count = len(day)

@@ -96,6 +96,15 @@ def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_pat
     assert not read_manifest(build.folder).hnsw_in_database
 
 
+def test_the_server_gets_no_text_and_no_id(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
+    build = build_at(milvus_uri, small, tmp_path)
+    client = MilvusClient(uri=milvus_uri)
+    described = client.describe_collection(f"backstory_{build.version}")
+    client.close()
+    assert {field["name"] for field in described["fields"]} == {"row", "tenant", "vector"}
+    assert not described["enable_dynamic_field"]
+
+
 def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: Any) -> None:
     fetch = MilvusEngine._fetch
 

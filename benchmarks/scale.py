@@ -1,0 +1,338 @@
+"""What each size takes: constants from small runs, and a simulation of sizes that no machine here holds.
+
+``python -m benchmarks.scale`` measures the constants on this machine, writes them to ``scale_constants.json`` beside
+this module, and compares the simulation with further runs of other sizes. ``python -m benchmarks.scale --simulate``
+prints the tables of ``docs/reference/scale.md`` from that file, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from backstory.models.embeddings.choice import make_embedder
+from backstory.pipeline.workspace import open_workspace
+from backstory.settings.embedding import EmbeddingSettings
+from benchmarks.backfill import run_stages
+from benchmarks.growth import Figures, make_texts
+from benchmarks.growth import measure as measure_index
+from benchmarks.machine import drop_pinned_kernels
+from benchmarks.search import seconds_of
+from benchmarks.synthetic_workspace import Size, write_workspace
+
+CONSTANTS_FILE: Final = Path(__file__).with_name("scale_constants.json")
+
+MESSAGES_PER_DAY: Final = 400
+YEARS: Final = 10
+DOCUMENT_CHUNKS: Final = 10_000
+"""Chunks of the documents in which groups are searched."""
+GROUPS: Final = (1, 100, 10_000)
+CHUNKS: Final = (10**6, 10**8, 10**10)
+
+CORE_HOUR: Final = 0.04
+"""Dollars for one core with 4 GB of memory for an hour."""
+GIGABYTE_MONTH: Final = 0.023
+"""Dollars for one GB in a store of objects for a month."""
+
+HOURS_TO_FINISH: Final = 24
+LARGEST_MEMORY_GB: Final = 256
+"""Memory of the largest machine that is rented as others are."""
+QUERY_SECONDS: Final = 1
+LARGEST_DISK_GB: Final = 10_000
+
+WORDS_PER_TEXT: Final = 40
+TEXTS: Final = 32
+DIMENSION: Final = 384
+QUERIES: Final = 64
+DOCUMENTS: Final = 200
+CALIBRATION_ROWS: Final = (5_000, 20_000)
+CALIBRATION_SIZES: Final = (Size(24, 50, DOCUMENTS), Size(240, 50, DOCUMENTS))
+COMPARED_ROWS: Final = 100_000
+COMPARED_SIZES: Final = (Size(100, 50, DOCUMENTS), Size(12, 50, DOCUMENTS, conversations=50))
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What one unit takes; CPU seconds are those of one core.
+
+    Attributes:
+        run_cpu_s: CPU seconds of a run without messages, over the documents of the calibration.
+        message_cpu_s: CPU seconds of all stages per message, without a model.
+        message_bytes: Bytes of the tables per message.
+        texts_per_message: Query chunks per message, each of which is embedded and searched for.
+        text_tokens: Tokens of the texts that are embedded to measure.
+        text_cpu_s: CPU seconds to embed such a text with the shipped model.
+        vector_bytes: Bytes of a vector in the cache, without its key.
+        chunk_cpu_s: CPU seconds per chunk to build a snapshot.
+        chunk_bytes: Bytes of a snapshot per chunk.
+        chunk_memory_bytes: Peak memory of the build per chunk, above that of its input.
+        query_cpu_s: CPU seconds of a hybrid query in a batch, over few chunks.
+        query_chunk_cpu_s: CPU seconds of such a query per chunk that is compared.
+    """
+
+    run_cpu_s: float
+    message_cpu_s: float
+    message_bytes: float
+    texts_per_message: float
+    text_tokens: float
+    text_cpu_s: float
+    vector_bytes: float
+    chunk_cpu_s: float
+    chunk_bytes: float
+    chunk_memory_bytes: float
+    query_cpu_s: float
+    query_chunk_cpu_s: float
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a size takes.
+
+    Attributes:
+        size: The size in words.
+        hours: CPU hours by part.
+        gigabytes: Size of what is stored.
+        memory_gb: Memory of the largest process.
+        query_seconds: CPU seconds of one hybrid query, exact.
+    """
+
+    size: str
+    hours: Mapping[str, float]
+    gigabytes: float
+    memory_gb: float
+    query_seconds: float
+
+    @property
+    def workers(self) -> int:
+        """Cores that finish in a day, if the work divides evenly."""
+        return math.ceil(sum(self.hours.values()) / HOURS_TO_FINISH)
+
+    @property
+    def dollars_once(self) -> float:
+        """Dollars for the CPU hours."""
+        return sum(self.hours.values()) * CORE_HOUR
+
+    @property
+    def dollars_a_month(self) -> float:
+        """Dollars a month for what is stored."""
+        return self.gigabytes * GIGABYTE_MONTH
+
+    @property
+    def binding(self) -> str:
+        """The limit of one machine that is exceeded by most; if none is, the part that takes most hours."""
+        limits = {
+            "memory of a build": self.memory_gb / LARGEST_MEMORY_GB,
+            "one exact query": self.query_seconds / QUERY_SECONDS,
+            "disk": self.gigabytes / LARGEST_DISK_GB,
+        }
+        worst = max(limits, key=lambda name: limits[name])
+        return worst if limits[worst] > 1 else max(self.hours, key=lambda name: self.hours[name])
+
+
+TURNS: Final = {
+    "embedding": "more workers; `embedding.precision: int8`, or a GPU",
+    "tables": "more workers, each with its conversations",
+    "searching": "more workers; `index.engine: milvus`",
+    "building": "workspaces by tenant",
+    "memory of a build": "workspaces by tenant; then `index.engine: milvus` for what one tenant has",
+    "one exact query": "`index.engine: milvus`, or workspaces by tenant",
+    "disk": "workspaces by tenant, and a store of objects",
+}
+"""What to turn if a part binds."""
+
+
+def simulate_groups(groups: int, constants: Constants) -> Demand:
+    """Compute what groups of 400 messages a day take over ten years, in one backfill.
+
+    Args:
+        groups: Number of conversations.
+        constants: What one unit takes.
+    """
+    messages = groups * MESSAGES_PER_DAY * 365 * YEARS
+    texts = messages * constants.texts_per_message + DOCUMENT_CHUNKS
+    query = constants.query_cpu_s + DOCUMENT_CHUNKS * constants.query_chunk_cpu_s
+    return Demand(
+        "1 group" if groups == 1 else f"{groups:,} groups",
+        {
+            "embedding": texts * constants.text_cpu_s / 3600,
+            "tables": (constants.run_cpu_s + messages * constants.message_cpu_s) / 3600,
+            "searching": texts * query / 3600,
+        },
+        (messages * constants.message_bytes + texts * constants.vector_bytes) / 1e9,
+        DOCUMENT_CHUNKS * constants.chunk_memory_bytes / 1e9,
+        query,
+    )
+
+
+def simulate_chunks(chunks: int, constants: Constants) -> Demand:
+    """Compute what an index of documents takes, with nobody asking.
+
+    Args:
+        chunks: Number of chunks.
+        constants: What one unit takes.
+    """
+    return Demand(
+        f"10^{round(math.log10(chunks))} chunks",
+        {
+            "embedding": chunks * constants.text_cpu_s / 3600,
+            "building": chunks * constants.chunk_cpu_s / 3600,
+        },
+        chunks * (constants.chunk_bytes + constants.vector_bytes) / 1e9,
+        chunks * (constants.chunk_memory_bytes + constants.vector_bytes) / 1e9,
+        constants.query_cpu_s + chunks * constants.query_chunk_cpu_s,
+    )
+
+
+def measure_constants() -> Constants:
+    """Measure the constants on this machine, in about a minute of CPU time."""
+    # The first build also imports what every later one shares.
+    _, small, large = (_index(rows) for rows in (1_000, *CALIBRATION_ROWS))
+    rows = large.rows - small.rows
+    few, many = (measure_run(size) for size in CALIBRATION_SIZES)
+    messages = many["messages"] - few["messages"]
+    message_cpu = (many["cpu_s"] - few["cpu_s"]) / messages
+    embedder = make_embedder(EmbeddingSettings())
+    texts = make_texts(2 * TEXTS, WORDS_PER_TEXT, seed=5).to_list()
+    embedder.embed(texts[:TEXTS], task="document")
+    _, text_cpu = seconds_of(lambda: embedder.embed(texts[TEXTS:], task="document"))
+    return Constants(
+        run_cpu_s=few["cpu_s"] - few["messages"] * message_cpu,
+        message_cpu_s=message_cpu,
+        message_bytes=(many["bytes"] - few["bytes"]) / messages,
+        texts_per_message=many["texts"] / many["messages"],
+        text_tokens=float(embedder.count_tokens(texts[TEXTS:]).mean()),
+        text_cpu_s=text_cpu / TEXTS,
+        vector_bytes=4.0 * embedder.dimension,
+        chunk_cpu_s=(large.build_cpu_seconds - small.build_cpu_seconds) / rows,
+        chunk_bytes=(large.disk_mb - small.disk_mb) * 1e6 / rows,
+        chunk_memory_bytes=(large.build_memory_mb - small.build_memory_mb) * 1e6 / rows,
+        query_cpu_s=max(0.0, small.cpu_ms - small.rows * (large.cpu_ms - small.cpu_ms) / rows) / 1e3,
+        query_chunk_cpu_s=(large.cpu_ms - small.cpu_ms) / rows / 1e3,
+    )
+
+
+def measure_run(size: Size) -> dict[str, float]:
+    """Run all stages over a workspace without a model.
+
+    Args:
+        size: Its size.
+
+    Returns:
+        ``messages``, ``texts`` (query chunks), ``cpu_s`` and ``bytes`` of the tables.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "workspace"
+        write_workspace(folder, size, embedder="hashing", export="parquet")
+        workspace = open_workspace(folder)
+        steps = {step.name: step for step in run_stages(workspace)}
+        return {
+            "messages": steps["messages"].rows,
+            "texts": steps["window_chunks"].rows,
+            "cpu_s": sum(step.cpu_seconds for step in steps.values()),
+            "bytes": sum(path.stat().st_size for path in workspace.tables.rglob("*.parquet")),
+        }
+
+
+def compare(constants: Constants) -> list[dict[str, object]]:
+    """Measure sizes that the constants do not come from, and put the simulation beside them.
+
+    Args:
+        constants: What one unit takes.
+
+    Returns:
+        One entry per figure: what, simulated, measured.
+    """
+    found = _index(COMPARED_ROWS)
+    figures = [
+        ("build, CPU s", constants.chunk_cpu_s * found.rows, found.build_cpu_seconds),
+        ("snapshot, MB", constants.chunk_bytes * found.rows / 1e6, found.disk_mb),
+        ("memory of the build, MB", constants.chunk_memory_bytes * found.rows / 1e6, found.build_memory_mb),
+        (
+            "hybrid query, CPU ms",
+            (constants.query_cpu_s + constants.query_chunk_cpu_s * found.rows) * 1e3,
+            found.cpu_ms,
+        ),
+    ]
+    lines: list[dict[str, object]] = [
+        {"size": f"{found.rows:,} chunks", "what": what, "simulated": simulated, "measured": measured}
+        for what, simulated, measured in figures
+    ]
+    for size in COMPARED_SIZES:
+        run = measure_run(size)
+        messages = run["messages"]
+        named = f"{size.conversations} conversation(s), {messages:,.0f} messages"
+        for what, simulated, measured in (
+            ("run, CPU s", constants.run_cpu_s + constants.message_cpu_s * messages, run["cpu_s"]),
+            ("texts", constants.texts_per_message * messages, run["texts"]),
+        ):
+            lines.append({"size": named, "what": what, "simulated": simulated, "measured": measured})
+    return lines
+
+
+def tabulate(constants: Constants) -> str:
+    """Write the table of all simulated sizes in Markdown."""
+    demands = [
+        *(simulate_groups(groups, constants) for groups in GROUPS),
+        *(simulate_chunks(chunks, constants) for chunks in CHUNKS),
+    ]
+    lines = [
+        "| size | CPU hours | workers | GB stored | GB memory | query, CPU s | $ once | $ a month | first | turn |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for demand in demands:
+        hours = ", ".join(f"{name} {_round(value)}" for name, value in demand.hours.items())
+        lines.append(
+            f"| {demand.size} | {hours} | {demand.workers:,} | {_round(demand.gigabytes)} | "
+            f"{_round(demand.memory_gb)} | {_round(demand.query_seconds)} | {_round(demand.dollars_once)} | "
+            f"{_round(demand.dollars_a_month)} | {demand.binding} | {TURNS[demand.binding]} |"
+        )
+    return "\n".join(lines)
+
+
+def read_constants() -> Constants:
+    """Read the constants that were measured last."""
+    return Constants(**json.loads(CONSTANTS_FILE.read_text(encoding="utf-8")))
+
+
+def _index(rows: int) -> Figures:
+    """Build and ask an index; the figures of the hybrid ranking."""
+    return measure_index(rows, QUERIES, DIMENSION, repeats=3, approximate=False)[-1]
+
+
+def _round(value: float) -> str:
+    """Write a number with two digits that count."""
+    if value <= 0:
+        return "0"
+    digits = 1 - math.floor(math.log10(value))
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def main() -> int:
+    """Measure and compare, or simulate.
+
+    Returns:
+        0.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("--simulate", action="store_true", help="print the tables from the stored constants")
+    if parser.parse_args().simulate:
+        print(tabulate(read_constants()))
+        return 0
+    drop_pinned_kernels("benchmarks.scale")
+    constants = measure_constants()
+    CONSTANTS_FILE.write_text(json.dumps(asdict(constants), indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(asdict(constants)), flush=True)
+    for line in compare(constants):
+        print(json.dumps(line), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
