@@ -10,24 +10,35 @@ from typing import Any, Final
 
 from backstory.base.ids import digest
 from backstory.interfaces.pages.export.passages import write_passages
-from backstory.interfaces.pages.export.places import place_on_ghost
+from backstory.interfaces.pages.export.places import make_ghost_slug, place_on_ghost
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.report.page import drop_controls, encode_page
-from backstory.interfaces.pages.site.addresses import name_file
 from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library
+from backstory.text.prompts.entries import cut_line
 
 GHOST_FILE: Final = "ghost.json"
 
 _VERSION: Final = "5.0.0"
 _ID_CHARACTERS: Final = 24
+_TITLE_CHARACTERS: Final = 250
+"""Most characters of a title without an ellipsis. Ghost imports nothing if one has more than 255."""
+_TAG_CHARACTERS: Final = 185
+"""The same of the name of a tag, of which Ghost takes 191. It may not begin with a comma."""
 
 
 def write_ghost_file(library: Library) -> bytes:
     """Write the posts, and a page of passages for each cited document that lives nowhere in the web."""
     posts = list(_list_posts(library))
     names = sorted({tag for post in library.posts for tag in post.tags})
-    tags = [{"id": _make_id("tag", name), "name": name, "slug": name_file(name)} for name in names]
+    tags = [
+        {
+            "id": _make_id("tag", name),
+            "name": cut_line(name.lstrip(","), _TAG_CHARACTERS),
+            "slug": make_ghost_slug(name),
+        }
+        for name in names
+    ]
     uses = [
         {"post_id": _make_id("post", post.slug), "tag_id": _make_id("tag", tag), "sort_order": place}
         for post in library.posts
@@ -46,12 +57,12 @@ def _list_posts(library: Library) -> Iterator[dict[str, Any]]:
     for post in library.posts:
         text = rewrite_links(post.text, partial(places.locate, post.path))
         moment = post.window.ended_at
-        made = _make_post(("post", post.slug), post.title, name_file(post.slug), moment, text)
+        made = _make_post(("post", post.slug), post.title, make_ghost_slug(post.slug), moment, text)
         yield made | {"custom_excerpt": describe_post(post)}
     for document in library.documents.values():
         if document.home is None and library.citing(document.document_id):
             text = write_passages(library, document, places)
-            slug = f"document-{name_file(document.document_id)}"
+            slug = f"document-{make_ghost_slug(document.document_id)}"
             key = ("page", document.document_id)
             yield _make_post(key, document.title, slug, document.published_at, text)
 
@@ -70,7 +81,7 @@ def _make_post(
     written = None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
     return {
         "id": _make_id(*key),
-        "title": title,
+        "title": cut_line(title, _TITLE_CHARACTERS) or slug,
         "slug": slug,
         "mobiledoc": json.dumps(card, ensure_ascii=False),
         "type": key[0],

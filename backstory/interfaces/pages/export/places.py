@@ -52,7 +52,18 @@ def place_pages(library: Library) -> Places:
 
 def place_on_ghost(library: Library) -> Places:
     """Give each post and each document without a home its address in Ghost, which fills in its own beginning."""
-    return _rename(place_pages(library), posts="__GHOST_URL__/", documents="__GHOST_URL__/document-")
+    places = place_pages(library)
+    addresses = {}
+    for page, address in places.addresses.items():
+        kind, _, name = address.removeprefix(_UP).rstrip("/").partition("/")
+        beginning = "document-" if kind == "documents" else ""
+        addresses[page] = f"__GHOST_URL__/{beginning}{_keep_in_ghost(name)}/"
+    return Places(places.links, addresses)
+
+
+def make_ghost_slug(key: str) -> str:
+    """Make the slug of a post, a page or a tag, which the import of Ghost keeps as it is."""
+    return _keep_in_ghost(name_file(key))
 
 
 def place_on_site(library: Library, base: str | None) -> Places:
@@ -63,9 +74,6 @@ def place_on_site(library: Library, base: str | None) -> Places:
     return Places(places.links, {page: f"{base}/{page}" for page in places.addresses})
 
 
-def _rename(places: Places, **beginnings: str) -> Places:
-    renamed = {}
-    for page, address in places.addresses.items():
-        kind, _, name = address.removeprefix(_UP).partition("/")
-        renamed[page] = f"{beginnings[kind]}{name}"
-    return Places(places.links, renamed)
+def _keep_in_ghost(name: str) -> str:
+    """Write the name of a file as Ghost would: its import puts a hyphen for a dot, and links would lead nowhere."""
+    return name.replace(".", "-")

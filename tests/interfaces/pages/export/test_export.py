@@ -119,6 +119,22 @@ def test_ghost_gets_posts_tags_and_pages_of_passages(library: Library) -> None:
     assert {use["tag_id"] for use in data["posts_tags"]} == {tag["id"] for tag in data["tags"]}
 
 
+def test_ghost_keeps_the_slugs_and_takes_the_lengths_of_an_export() -> None:
+    cited = replace(make_post("2025-03-13-сад-w1", "First.\n"), path="written/first.md", title="Frost " * 60)
+    citing = replace(
+        make_post("citing", "[it](first.md)\n", use(1, f"id-{cited.slug}", "written/first.md")),
+        tags=("c++", ",a", "x" * 300),
+    )
+    data = json.loads(write_ghost_file(Library((cited, citing), {}, ())))["db"][0]["data"]
+    [_, card] = json.loads(data["posts"][1]["mobiledoc"])["cards"][0]
+    assert list_links(card["markdown"]) == [f"__GHOST_URL__/{data['posts'][0]['slug']}/"]
+    # What Ghost's import leaves as it is, and what it refuses.
+    for row in (*data["posts"], *data["tags"]):
+        assert re.fullmatch(r"[a-z0-9_-]{2,191}", row["slug"])
+        assert len(row.get("title", "")) <= 255
+        assert re.fullmatch(r"[^,].{0,190}", row.get("name", "a"))
+
+
 def read_mails(path: Path) -> list[mailbox.mboxMessage]:
     with closing(mailbox.mbox(path)) as box:
         return list(box)
