@@ -1,8 +1,4 @@
-"""SQLite files: creating, opening, locking and sharing them, and detecting damage.
-
-A :class:`Database` takes SQL with ``?`` for each parameter, in transactions. No caller imports ``sqlite3`` or catches
-its errors, so that another database can stand behind the same calls.
-"""
+"""SQLite files: creating, opening, locking and sharing them, and detecting damage."""
 
 from __future__ import annotations
 
@@ -11,12 +7,13 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final
 
+from backstory.base.database import Database, Description, Session
 from backstory.base.database_files import (
     BUSY_SECONDS,
     LOG_SUFFIX,
@@ -24,6 +21,7 @@ from backstory.base.database_files import (
     DamagedDatabaseError,
     is_damage,
     make_private,
+    measure_file,
     name_aside,
     set_aside,
 )
@@ -31,100 +29,15 @@ from backstory.base.errors import BackstoryError
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.files.disk_full import is_of_full_disk, naming_full_disk
 
-Synchronous: TypeAlias = Literal["full", "normal", "off"]
-"""What a power failure may take: nothing that was finished, the last transactions, or the whole file."""
-
-Result = TypeVar("Result")
-
-_MENDS: Final = 4
-"""Times that a damaged file is moved aside; processes that find it at once may meet it more than once."""
-
 logger = logging.getLogger(__name__)
 
 
-class Rows(Protocol):
-    """The rows that a statement gives, as PEP 249 describes a cursor."""
+class SqliteDatabase(Database):
+    """One file, opened for each transaction or once for many; it may be replaced by another one at any time."""
 
-    @property
-    def rowcount(self) -> int:
-        """Number of rows that the statement changed."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-
-    def fetchmany(self, size: int) -> list[Any]:
-        """Return the next rows, ``size`` at most."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all remaining rows."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Iterate over the remaining rows."""
-
-
-class Session(Protocol):
-    """A transaction that is under way."""
-
-    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Rows:
-        """Run a statement with a value for each ``?``."""
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Rows:
-        """Run a statement once for each row of values."""
-
-
-class Database:
-    """One file, opened for each transaction or once for many. Threads may share an object, and it survives a fork.
-
-    The file may be replaced by another one at any time, and is made by the first :meth:`writing`. Every error of the
-    file is raised as the class that the owner names; on a full disk as :class:`~backstory.base.errors.DiskFullError`.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        schema: str,
-        *,
-        name: str,
-        remedy: str,
-        error: type[BackstoryError],
-        access: str = "permit reading and writing it and its folder",
-        application_id: int = 0,
-        version: int = 0,
-        synchronous: Synchronous = "normal",
-        private: bool = False,
-        replaces_bad_text: bool = False,
-    ) -> None:
-        """Describe the file; nothing is read or written yet.
-
-        Args:
-            path: The file, which need not exist.
-            schema: Statements that make the tables of an empty file.
-            name: What messages call it, such as ``the ledger``.
-            remedy: Clause on what is done about a file that is damaged or of another format.
-            error: Class of the errors; made of a message alone.
-            access: Clause on what to do about a file that cannot be opened.
-            application_id: Number in the header that tells the file from every other database.
-            version: Number of the format, which is in the header. A file of a later one is left alone.
-            synchronous: What a power failure may take.
-            private: Whether only the owner may read the file.
-            replaces_bad_text: Whether a text that is no UTF-8 is given with replacement characters, since a checksum
-                shows the damage of its row. Otherwise the file counts as damaged.
-        """
-        self.path = path
+    def __init__(self, path: Path, description: Description) -> None:
+        super().__init__(path, description)
         self._made = path.with_name(f".{path.name}.new")
-        self._schema = schema
-        self._name = name
-        self._remedy = remedy
-        self._error = error
-        self._access = access
-        self._application_id = application_id
-        self._version = version
-        self._synchronous = synchronous
-        self._private = private
-        self._replaces_bad_text = replaces_bad_text
         self._using = threading.RLock()
         self._keepers = 0
         self._shared: sqlite3.Connection | None = None
@@ -134,16 +47,25 @@ class Database:
         with _registering:
             _all.add(self)
 
+    @property
+    def place(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def exists(self) -> bool:
+        """Return whether there is a file."""
+        return self.path.exists()
+
+    def measure(self) -> int:
+        """Return the bytes of the file, with its log."""
+        return measure_file(self.path)
+
+    def read_clock(self, session: Session) -> None:
+        """Return None: whoever uses the file is on this machine."""
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Read in a transaction, which sees the file as it is at one moment and whose changes are undone.
-
-        Where there is no file, the tables are there without rows. A folder or disk that cannot be written is enough.
-
-        Raises:
-            BackstoryError: The file is damaged, of another format, or cannot be opened; of the class that the owner
-                names.
-        """
+        """Read in a transaction. A folder or disk that cannot be written is enough."""
         with self._naming_errors(), self._connected(writes=False) as connection:
             connection.execute("BEGIN")
             yield connection
@@ -151,12 +73,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """Write in a transaction that excludes every other writer; an error undoes it. The file is made if absent.
-
-        Raises:
-            BackstoryError: The file is damaged, of another format, busy for :data:`BUSY_SECONDS`, or cannot be written;
-                of the class that the owner names.
-        """
+        """Write in a transaction, after the file was made if there is none."""
         with self._naming_errors(), self._connected(writes=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -184,11 +101,7 @@ class Database:
         return self._keepers > 0
 
     def name_state(self) -> tuple[int, int] | None:
-        """Name the content as others left it: another name after anything but this object has changed it.
-
-        Returns:
-            The name, which costs less than reading a row; None unless one connection is used for all transactions.
-        """
+        """Name the content as others left it; None unless one connection is used for all transactions."""
         with self._using:
             if not self._keepers:
                 return None
@@ -196,55 +109,21 @@ class Database:
                 [(by_others,)] = connection.execute("PRAGMA data_version").fetchall()
                 return self._opened, by_others
 
-    def mend(self, act: Callable[[], Result]) -> Result:
-        """Run a function that uses the file; if the file is damaged or of another format, set it aside and retry.
-
-        Args:
-            act: What to do, in transactions of this object.
-
-        Raises:
-            BackstoryError: The file cannot be opened, or is of a later format; of the class that the owner names.
-        """
-        for _ in range(_MENDS):
-            try:
-                return act()
-            except self._error as error:
-                if not isinstance(error.__cause__, DamagedDatabaseError):
-                    raise
-                self.set_aside_if_damaged()
-        return act()
-
     def find_damage(self) -> str | None:
-        """Read the whole file, and return what is wrong with it, or None; None if there is no file.
-
-        Raises:
-            BackstoryError: The file cannot be opened, or is of a later format; of the class that the owner names.
-        """
+        """Read the whole file, and return what is wrong with it, or None; None if there is no file."""
         if not self.path.exists():
             return None
         try:
             with self._naming_errors(), self._connected(writes=False) as connection:
                 [(found,), *_] = connection.execute("PRAGMA integrity_check").fetchall()
-        except self._error as error:
+        except self.description.error as error:
             if not isinstance(error.__cause__, DamagedDatabaseError):
                 raise
             return str(error)
         return None if found == "ok" else self.describe(f"damaged ({found})")
 
     def set_aside_if_damaged(self, find_damage: Callable[[], str | None] | None = None) -> Path | None:
-        """Move a file that is damaged or of another format aside, and say so in the log.
-
-        Args:
-            find_damage: Says what is wrong with the file; :meth:`find_damage` if None. It is called a second time,
-                since another process may have put a right file there.
-
-        Returns:
-            Where the file is now; None if nothing is wrong with it.
-
-        Raises:
-            BackstoryError: The folder cannot be written, or the file is of a later format; of the class that the owner
-                names.
-        """
+        """Move a file that is damaged or of another format aside, and say so in the log."""
         look = self.find_damage if find_damage is None else find_damage
         if look() is None:
             return None
@@ -266,40 +145,31 @@ class Database:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         name_aside(self.path).unlink(missing_ok=True)
 
-    def describe(self, state: str) -> str:
-        """Describe the state of the file, and what is done about that.
-
-        Args:
-            state: Such as ``damaged (a row differs from its checksum)``.
-        """
-        return f"{self._name} {self.path} is {state}; {self._remedy}"
-
     @contextmanager
     def _naming_errors(self) -> Iterator[None]:
         try:
             with naming_full_disk(self.path.parent):
                 yield
         except DamagedDatabaseError as error:
-            raise self._error(self.describe(str(error)), code="damaged_file", path=self.path) from error
+            raise self.description.error(
+                self.describe(str(error)), code="damaged_file", path=self.path
+            ) from error
         except sqlite3.Error as error:
             if is_damage(error):
                 damage = DamagedDatabaseError(f"damaged ({error})")
-                raise self._error(self.describe(str(damage)), code="damaged_file", path=self.path) from damage
+                raise self.description.error(
+                    self.describe(str(damage)), code="damaged_file", path=self.path
+                ) from damage
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> BackstoryError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-            return self._error(
-                f"{self._name} {self.path} cannot be used ({error}): another process has been writing to it for "
-                f"{BUSY_SECONDS:.0f} s; try again when it has ended",
-                code="busy_file",
-                path=self.path,
+            return self.make_error(
+                f"cannot be used ({error}): another process has been writing to it for {BUSY_SECONDS:.0f} s; try again "
+                "when it has ended",
+                "busy_file",
             )
-        return self._error(
-            f"{self._name} {self.path} cannot be used ({error}); {self._access}",
-            code="unusable_file",
-            path=self.path,
-        )
+        return self.make_error(f"cannot be used ({error}); {self.description.access}", "unusable_file")
 
     @contextmanager
     def _connected(self, *, writes: bool) -> Iterator[sqlite3.Connection]:
@@ -343,7 +213,7 @@ class Database:
             if writes:
                 self._make_if_absent()
             elif not self.path.exists():
-                return self._connect_to_nothing()
+                return connect_to_nothing(self.description.schema)
             try:
                 return self._connect_to("mode=rw" if writes else self._choose_reading_mode(), writes=writes)
             except sqlite3.OperationalError as error:
@@ -364,21 +234,18 @@ class Database:
         )
         with ExitStack() as failed:
             failed.callback(connection.close)
-            if self._replaces_bad_text:
+            if self.description.replaces_bad_text:
                 connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             connection.execute("PRAGMA temp_store = MEMORY")
             self._require_format(connection)
             if writes:
                 [journal] = connection.execute("PRAGMA journal_mode").fetchone()
                 # A rollback journal, which is used where processes cannot share memory, is safe only with full syncs.
-                is_full = self._synchronous == "normal" and journal != "wal"
-                connection.execute(f"PRAGMA synchronous = {'full' if is_full else self._synchronous}")
+                is_full = self.description.synchronous == "normal" and journal != "wal"
+                connection.execute(
+                    f"PRAGMA synchronous = {'full' if is_full else self.description.synchronous}"
+                )
             failed.pop_all()
-        return connection
-
-    def _connect_to_nothing(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        connection.executescript(self._schema)
         return connection
 
     def _choose_reading_mode(self) -> str:
@@ -400,18 +267,19 @@ class Database:
             "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
         ).fetchone()
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        if application != self._application_id:
+        if application != self.description.application_id:
             raise DamagedDatabaseError("of another format (it was not made by Backstory)")
-        if version > self._version:
-            raise self._error(
-                f"{self._name} {self.path} has format {version}, and this release reads {self._version}; upgrade "
-                f"Backstory, or move the file away: {self._remedy}",
-                code="later_format",
-                path=self.path,
+        if version > self.description.version:
+            raise self.make_error(
+                f"has format {version}, and this release reads {self.description.version}; upgrade Backstory, or move "
+                f"the file away: {self.description.remedy}",
+                "later_format",
             )
-        if version < self._version:
-            raise DamagedDatabaseError(f"of another format ({version} in place of {self._version})")
-        if absent := sorted(_list_tables(self._schema).difference(name for (name,) in found)):
+        if version < self.description.version:
+            raise DamagedDatabaseError(
+                f"of another format ({version} in place of {self.description.version})"
+            )
+        if absent := sorted(list_tables(self.description.schema).difference(name for (name,) in found)):
             raise DamagedDatabaseError(f"of another format (it has no table {absent[0]})")
 
     def _make_if_absent(self) -> None:
@@ -429,13 +297,13 @@ class Database:
                 SHARED_SUFFIX,
             ):  # left by a process that was killed here
                 made.with_name(made.name + suffix).unlink(missing_ok=True)
-            if self._private:
+            if self.description.private:
                 make_private(made)
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(self._schema)
-                connection.execute(f"PRAGMA application_id = {self._application_id}")
-                connection.execute(f"PRAGMA user_version = {self._version}")
+                connection.executescript(self.description.schema)
+                connection.execute(f"PRAGMA application_id = {self.description.application_id}")
+                connection.execute(f"PRAGMA user_version = {self.description.version}")
             publish(made, self.path)
 
     @contextmanager
@@ -460,16 +328,23 @@ class Database:
         self._using.release()
 
 
+def connect_to_nothing(schema: str) -> sqlite3.Connection:
+    """Connect to tables in memory that hold no rows."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.executescript(schema)
+    return connection
+
+
 @cache
-def _list_tables(schema: str) -> frozenset[str]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(schema)
+def list_tables(schema: str) -> frozenset[str]:
+    """List the tables that a schema makes."""
+    with closing(connect_to_nothing(schema)) as connection:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return frozenset(name for (name,) in found)
 
 
-_all: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
-_forking: Final[list[Database]] = []
+_all: Final[weakref.WeakSet[SqliteDatabase]] = weakref.WeakSet()
+_forking: Final[list[SqliteDatabase]] = []
 _registering: Final = threading.Lock()
 
 

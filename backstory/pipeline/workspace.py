@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
+from backstory.base.database import find_mount, mount
+from backstory.base.environment import SETTINGS_FILE, Keys, cache_folder, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.embeddings.batch_job_store import BatchJobStore
@@ -306,13 +307,25 @@ def open_workspace(
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
         StoreError: The store of the settings cannot be used, and nothing of it is here.
+        MissingExtraError: The settings name a database, and its packages are not installed.
     """
     root = find_workspace(path)
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
+    _mount_databases(root, workspace.settings.storage.database)
     workspace.follower.follow()
     return workspace
+
+
+def _mount_databases(root: Path, address: str | None) -> None:
+    """Keep the databases of a workspace on its server, and those of the caches that workspaces of a machine share.
+
+    Caches stay on the first server: the limits of a key count for whichever workspace calls its service.
+    """
+    mount(root, address)
+    if address is not None and find_mount(cache_folder()) is None:
+        mount(cache_folder(), address)
 
 
 def _require_usable_path(root: Path) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from backstory.base.database import Description, Session, open_database
 from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import Database, Session
 
 logger = logging.getLogger(__name__)
 
@@ -68,20 +68,22 @@ class CacheFile:
         """Set the path. The first :meth:`write` creates the file."""
         self.path = path
         self.kind = kind
-        self._database = Database(
+        self._database = open_database(
             path,
-            kind.schema,
-            name=f"the {kind.name}",
-            remedy=f"the next run moves it aside, and its {kind.table} are {kind.again}",
-            error=CacheFileError,
-            application_id=kind.application_id,
-            version=kind.format,
-            synchronous="full" if kind.paid else "normal",
-            replaces_bad_text=True,
+            Description(
+                schema=kind.schema,
+                name=f"the {kind.name}",
+                remedy=f"the next run moves it aside, and its {kind.table} are {kind.again}",
+                error=CacheFileError,
+                application_id=kind.application_id,
+                version=kind.format,
+                synchronous="full" if kind.paid else "normal",
+                replaces_bad_text=True,
+            ),
         )
 
     def connected(self) -> AbstractContextManager[None]:
-        """Keep the file open from now on; see :meth:`backstory.base.sqlite.Database.connected`."""
+        """Keep the file open from now on; see :meth:`backstory.base.database.Database.connected`."""
         return self._database.connected()
 
     def read(self, act: Callable[[Session], Result]) -> Result:
@@ -126,6 +128,10 @@ class CacheFile:
         query = f"SELECT count(*) FROM {self.kind.table}"  # noqa: S608 - a name of this library
         return self.look(lambda session: int(session.execute(query).fetchone()[0]))
 
+    def measure(self) -> int:
+        """Return the bytes that the rows take."""
+        return self._database.measure()
+
     def find_damage(self) -> str | None:
         """Return what is wrong with the file, or None; every row is read.
 
@@ -154,8 +160,10 @@ class CacheFile:
         if not rows:
             return
         kind = self.kind
-        delete = f"DELETE FROM {kind.table} WHERE {kind.key} = ? AND checksum IS ?"  # noqa: S608 - names of this library
-        self.write(lambda session: session.executemany(delete, rows))
+        # No checksum is shorter than one, so that nothing stands for a row without any.
+        delete = f"DELETE FROM {kind.table} WHERE {kind.key} = ? AND coalesce(checksum, ?) = ?"  # noqa: S608 - names
+        known = [(key, b"", checksum or b"") for key, checksum in rows]
+        self.write(lambda session: session.executemany(delete, known))
         logger.warning(
             "%s that differ from their checksums and are %s: %d in %s",
             kind.table,
@@ -177,23 +185,28 @@ class CacheFile:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        others = f"DELETE FROM {self.kind.table} WHERE {column} NOT IN (SELECT value FROM kept)"  # noqa: S608 - names
+        kept = set(values)
+        key, table = self.kind.key, self.kind.table
 
         def delete(session: Session) -> int:
-            session.execute("CREATE TEMP TABLE kept (value PRIMARY KEY)")
-            session.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((value,) for value in values))
-            deleted = session.execute(others).rowcount
-            session.execute("DROP TABLE kept")
-            return deleted
+            rows = session.execute(f"SELECT {key}, {column} FROM {table}")  # noqa: S608 - names of this library
+            others = [(row_key,) for row_key, value in rows if value not in kept]
+            session.executemany(f"DELETE FROM {table} WHERE {key} = ?", others)  # noqa: S608 - names of this library
+            return len(others)
 
-        deleted = self.write(delete) if self.path.exists() else 0
+        deleted = self.write(delete) if self._database.exists() else 0
         self._database.compact()
         return deleted
 
     def _count_wrong(self, session: Session) -> int:
-        hashed = ", ".join(f"CAST({name} AS BLOB)" for name in self.kind.hashed)
+        hashed = ", ".join(self.kind.hashed)
         rows = session.execute(f"SELECT checksum, {hashed} FROM {self.kind.table}")  # noqa: S608 - names of this library
-        return sum(checksum != self.kind.checksum(*columns) for checksum, *columns in rows)
+        return sum(checksum != self.kind.checksum(*map(_as_hashed, columns)) for checksum, *columns in rows)
+
+
+def _as_hashed(value: object) -> str | bytes:
+    """Give a value as it is hashed; damage may have made a number of it."""
+    return value if isinstance(value, str | bytes) else str(value)
 
 
 class KeptAnswers:
@@ -222,6 +235,10 @@ class KeptAnswers:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
         return self._file.find_damage()
+
+    def measure(self) -> int:
+        """Return the bytes that the answers take."""
+        return self._file.measure()
 
     def count(self) -> int:
         """Return the number of answers.

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from backstory.base.database import Description, Session, open_database
 from backstory.base.errors import WorkspaceError
-from backstory.base.sqlite import Database, Session
 
 Thumb: TypeAlias = Literal["up", "down"]
 """Whether a person found an answer good."""
 
 _TITLE_CHARACTERS: Final = 80
 _ID_BYTES: Final = 12
+_ALL: Final = (1 << 63) - 1
+"""A limit that limits nothing, since Postgres knows no negative one."""
 _SCHEMA: Final = """
 CREATE TABLE conversations (
     id TEXT PRIMARY KEY, user_id TEXT NOT NULL, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL
@@ -111,15 +113,17 @@ class ConversationStore:
             holding: Keeps the workspace from being removed while something is written, which would make it again.
         """
         self._holding = holding
-        self._database = Database(
+        self._database = open_database(
             path,
-            _SCHEMA,
-            name="the file of conversations",
-            remedy="restore it from a backup, or delete it to begin without conversations",
-            error=WorkspaceError,
-            application_id=0x42534356,  # "BSCV" in the file's header
-            version=1,
-            private=True,
+            Description(
+                schema=_SCHEMA,
+                name="the file of conversations",
+                remedy="restore it from a backup, or delete it to begin without conversations",
+                error=WorkspaceError,
+                application_id=0x42534356,  # "BSCV" in the file's header
+                version=1,
+                private=True,
+            ),
         )
 
     def begin(self, user_id: str, question: str, now: float) -> str:
@@ -251,7 +255,11 @@ class ConversationStore:
             if not is_there or not _is_owned(session, conversation, user_id):
                 return False
             row = (conversation, number, feedback.thumb, feedback.text, feedback.given)
-            session.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?, ?)", row)
+            session.execute(
+                "INSERT INTO feedback VALUES (?, ?, ?, ?, ?) ON CONFLICT (conversation, number) DO UPDATE SET "
+                "thumb = excluded.thumb, text = excluded.text, given = excluded.given",
+                row,
+            )
         return True
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
@@ -289,14 +297,14 @@ class ConversationStore:
         Returns:
             The number of turns that held it.
         """
-        if not self._database.path.exists():
+        if not self._database.exists():
             return 0
         cleared = 0
         with self._writing() as session:
             if index_version is not None:
                 session.execute("DELETE FROM cleared WHERE index_version <> ?", (index_version,))
                 rows = [(index_version, _hash(mark)) for mark in marks]
-                session.executemany("INSERT OR IGNORE INTO cleared VALUES (?, ?)", rows)
+                session.executemany("INSERT INTO cleared VALUES (?, ?) ON CONFLICT DO NOTHING", rows)
             for (conversation,) in session.execute("SELECT id FROM conversations").fetchall():
                 for turn in _read_turns(session, conversation, None):
                     if is_held(turn):
@@ -311,7 +319,7 @@ class ConversationStore:
         Args:
             documents: Their ids.
         """
-        if documents and self._database.path.exists():
+        if documents and self._database.exists():
             with self._writing() as session:
                 session.executemany(
                     "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
@@ -323,7 +331,7 @@ class ConversationStore:
             yield session
 
     def _remove(self, query: str, *parameters: str) -> int:
-        if not self._database.path.exists():
+        if not self._database.exists():
             return 0
         with self._writing() as session:
             found = session.execute(query, parameters).fetchall()
@@ -372,7 +380,7 @@ def _read_turns(session: Session, conversation: str, last: int | None) -> list[K
         "SELECT number, question, answer, asked, documents, thumb, text, given FROM turns "
         "LEFT JOIN feedback USING (conversation, number) WHERE conversation = ? ORDER BY number DESC LIMIT ?"
     )
-    rows = session.execute(query, (conversation, -1 if last is None else last)).fetchall()
+    rows = session.execute(query, (conversation, _ALL if last is None else last)).fetchall()
     return [
         KeptTurn(
             number,
@@ -401,9 +409,8 @@ def _clear(session: Session, conversation: str, turn: KeptTurn, is_held: Callabl
     question = turn.question
     if is_held(KeptTurn(turn.number, question, None, turn.asked, {}, None)):
         question = ""
-        session.execute(
-            "UPDATE conversations SET title = '' WHERE id = ? AND ? = 1", (conversation, turn.number)
-        )
+        if turn.number == 1:
+            session.execute("UPDATE conversations SET title = '' WHERE id = ?", (conversation,))
     said = turn.feedback
     if said is not None and is_held(KeptTurn(turn.number, "", None, turn.asked, {}, said)):
         session.execute(

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from backstory.base.sqlite import Session
+from backstory.base.database import Session
 from backstory.storage.cache import CacheKind, KeptAnswers
 from backstory.writing.draft import Draft
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory.base.database import Database, Description
 from backstory.base.database_files import (
     copy_database,
     is_database,
@@ -17,7 +18,7 @@ from backstory.base.database_files import (
     read_stored,
 )
 from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import Database
+from backstory.base.sqlite import SqliteDatabase
 
 WRITE = """
 import sqlite3, sys
@@ -32,7 +33,8 @@ except sqlite3.OperationalError as error:
 
 def open_texts(path: Path) -> Database:
     schema = "CREATE TABLE texts (text TEXT)"
-    return Database(path, schema, name="the texts", remedy="write again", error=CacheFileError)
+    description = Description(schema=schema, name="the texts", remedy="write again", error=CacheFileError)
+    return SqliteDatabase(path, description)
 
 
 @pytest.fixture

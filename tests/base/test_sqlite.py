@@ -9,17 +9,16 @@ import sqlite3
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backstory.base import sqlite
+from backstory.base.database import Database, Description
 from backstory.base.database_files import name_aside
 from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import Database
+from backstory.base.sqlite import SqliteDatabase
 from tests.errors import raises
 from tests.started_python import StartedPython
 
@@ -28,7 +27,7 @@ SCHEMA = "CREATE TABLE numbers (number INTEGER, name TEXT);"
 
 def open_numbers(path: Path, **options: Any) -> Database:
     given = {"name": "the numbers", "remedy": "count again", "error": CacheFileError, "version": 2, **options}
-    return Database(path, SCHEMA, application_id=7, **given)
+    return SqliteDatabase(path, Description(schema=SCHEMA, application_id=7, **given))
 
 
 def add(database: Database, number: int) -> None:
@@ -79,36 +78,6 @@ def test_what_is_written_is_read_by_another_object(database: Database) -> None:
     assert read(open_numbers(database.path)) == [1, 2]
     assert database.find_damage() is None
     assert [path.name for path in database.path.parent.iterdir()] == ["numbers.sqlite"]
-
-
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_an_error_undoes_the_transaction(database: Database, is_kept: bool) -> None:
-    def add_and_fail() -> None:
-        with database.writing() as session:
-            session.execute("INSERT INTO numbers VALUES (1, '')")
-            raise ZeroDivisionError
-
-    with database.connected() if is_kept else nullcontext():
-        with pytest.raises(ZeroDivisionError):
-            add_and_fail()
-        add(database, 2)
-        assert read(database) == [2]
-
-
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_a_reader_sees_one_moment_and_leaves_nothing(database: Database, is_kept: bool) -> None:
-    add(database, 1)
-    other = open_numbers(database.path)
-    with database.connected() if is_kept else nullcontext():
-        with database.reading() as session:
-            assert session.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
-            add(other, 2)
-            session.execute("CREATE TEMP TABLE wanted (number INTEGER)")
-            session.execute("DELETE FROM wanted")
-            assert session.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
-        with database.reading() as session:
-            session.execute("CREATE TEMP TABLE wanted (number INTEGER)")
-        assert read(database) == [1, 2]
 
 
 def write_garbage(path: Path) -> None:
@@ -173,30 +142,6 @@ def test_a_mended_file_is_moved_aside_with_one_line_in_the_log(
     assert name_aside(database.path).name in line.getMessage()
 
 
-def test_what_only_a_caller_can_see_as_damage_is_moved_aside_too(database: Database) -> None:
-    add(database, 1)
-    answers = iter(["a row is wrong", None])
-    assert database.set_aside_if_damaged(lambda: next(answers)) is None
-    assert database.set_aside_if_damaged(lambda: "a row is wrong") == name_aside(database.path)
-    assert read(database) == []
-
-
-def test_the_file_of_a_later_release_is_left_alone(database: Database) -> None:
-    add(database, 1)
-    with raw(database.path) as connection:
-        connection.execute("PRAGMA user_version = 3")
-    for act in (
-        lambda: read(database),
-        lambda: add(database, 2),
-        lambda: database.mend(lambda: read(database)),
-        database.find_damage,
-        database.set_aside_if_damaged,
-    ):
-        with raises(CacheFileError, "later_format", path=database.path):
-            act()
-    assert not name_aside(database.path).exists()
-
-
 def test_a_text_that_is_no_utf8_is_damage_unless_a_checksum_shows_it(database: Database) -> None:
     add(database, 1)
     with raw(database.path) as connection:
@@ -210,19 +155,6 @@ def test_a_text_that_is_no_utf8_is_damage_unless_a_checksum_shows_it(database: D
     with raises(CacheFileError, "damaged_file", path=database.path):
         read_name(database)
     assert read_name(open_numbers(database.path, replaces_bad_text=True)) == "f\N{REPLACEMENT CHARACTER}"
-
-
-def test_a_mistake_in_a_statement_is_no_damage(database: Database) -> None:
-    add(database, 1)
-
-    def ask(statement: str, *parameters: int) -> None:
-        with database.reading() as session:
-            session.execute(statement, parameters)
-
-    for statement, parameters in (("SELECT nothing FROM numbers", ()), ("SELECT ?", (1, 2))):
-        with raises(CacheFileError, "unusable_file", path=database.path):
-            database.mend(lambda given=(statement, *parameters): ask(*given))  # type: ignore[misc]
-    assert read(database) == [1]
 
 
 @pytest.fixture
@@ -300,12 +232,6 @@ def test_a_kept_file_is_opened_once_until_the_last_that_keeps_it_ends(
     assert (read(database), len(opened)) == ([0, 1, 2], 2)
 
 
-def test_threads_take_turns_with_a_kept_file(database: Database) -> None:
-    with database.connected(), ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda number: add(database, number), range(200)))
-    assert read(database) == list(range(200))
-
-
 @pytest.mark.parametrize("is_made_here", [False, True])
 def test_a_kept_file_that_is_replaced_is_opened_again(
     database: Database, tmp_path: Path, is_made_here: bool
@@ -321,25 +247,6 @@ def test_a_kept_file_that_is_replaced_is_opened_again(
         add(database, 2)
         assert read(database) == ([2] if is_made_here else [2, 3])
     assert read(open_numbers(database.path)) == ([2] if is_made_here else [2, 3])
-
-
-def test_both_processes_of_a_fork_use_a_file_that_was_kept_open(database: Database) -> None:
-    with database.connected():
-        add(database, 0)
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # other threads may run
-            child = os.fork()
-        if not child:
-            try:
-                for number in range(1, 50):
-                    add(database, number)
-                os._exit(0)  # without the end of the tests
-            finally:
-                os._exit(1)
-        for number in range(50, 100):
-            add(database, number)
-        assert os.waitpid(child, 0)[1] == 0
-        assert read(database) == list(range(100))
-    assert database.find_damage() is None
 
 
 _RIVAL = """
@@ -385,21 +292,6 @@ def let_go(process: subprocess.Popen[str]) -> None:
     assert process.stdin
     process.stdin.write("go\n")
     process.stdin.flush()
-
-
-def test_a_writer_in_another_process_is_waited_for_and_named_at_last(
-    database: Database, start: Rival, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add(database, 1)
-    rival = start("hold")
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    with raises(CacheFileError, "busy_file", path=database.path):
-        add(database, 2)
-    assert database.mend(lambda: read(database)) == [1]
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 60.0)
-    let_go(rival)
-    add(database, 2)
-    assert read(database) == [1, 2]
 
 
 @pytest.mark.parametrize("harm", [None, write_garbage, make_earlier, make_foreign])

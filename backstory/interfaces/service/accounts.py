@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from backstory.base.database import Database, Session
 from backstory.base.errors import InputError
-from backstory.base.sqlite import Database, Session
 from backstory.interfaces.service.accounts_file import forget_tenant, open_accounts_file
 from backstory.interfaces.service.names import (
     Role,
@@ -170,7 +170,8 @@ class Accounts:
         row = (require_tenant_name(tenant), require_role(role))
         with self.database.writing() as session:
             session.execute(
-                "INSERT OR REPLACE INTO roles VALUES (?, ?, ?)", (_find_user(session, user), *row)
+                "INSERT INTO roles VALUES (?, ?, ?) ON CONFLICT (user_id, tenant) DO UPDATE SET role = excluded.role",
+                (_find_user(session, user), *row),
             )
 
     def revoke(self, user: str, tenant: str) -> None:

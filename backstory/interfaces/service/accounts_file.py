@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from backstory.base.database import Database, Description, Session, open_database
 from backstory.base.errors import AccountError
-from backstory.base.sqlite import Database, Session
 
 ACCOUNTS_FILE: Final = "service.db"
 """Its name in the folder of the service."""
@@ -56,16 +56,18 @@ def open_accounts_file(path: Path) -> Database:
 
     Nothing sets it aside when it is damaged: that would let nobody in, and hide why.
     """
-    return Database(
+    return open_database(
         path,
-        _SCHEMA,
-        name="the file of accounts",
-        remedy="restore it from a copy, or move it away and add tenants, users and tokens again",
-        error=AccountError,
-        application_id=_APPLICATION_ID,
-        version=_VERSION,
-        synchronous="full",
-        private=True,
+        Description(
+            schema=_SCHEMA,
+            name="the file of accounts",
+            remedy="restore it from a copy, or move it away and add tenants, users and tokens again",
+            error=AccountError,
+            application_id=_APPLICATION_ID,
+            version=_VERSION,
+            synchronous="full",
+            private=True,
+        ),
     )
 
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from pydantic import Field
 
+from backstory.base.database import Description, Session, open_database
 from backstory.base.errors import InputError, RunHistoryError
-from backstory.base.sqlite import Database, Session
 from backstory.interfaces.library.results import Result
 
 JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]
@@ -129,13 +129,15 @@ class JobStore:
         Args:
             folder: Folder ``.backstory`` of the workspace.
         """
-        self._file = Database(
+        self._file = open_database(
             folder / JOBS_FILE,
-            _SCHEMA,
-            name="the list of index jobs",
-            remedy="the service moves it aside and begins another; no document is lost with it",
-            error=RunHistoryError,
-            private=True,
+            Description(
+                schema=_SCHEMA,
+                name="the list of index jobs",
+                remedy="the service moves it aside and begins another; no document is lost with it",
+                error=RunHistoryError,
+                private=True,
+            ),
         )
 
     def request(self, user_id: str, *, accepts_removals: bool = False) -> Job:
@@ -155,9 +157,10 @@ class JobStore:
                 if active is None:
                     return self._begin(session, user_id, accepts_removals=accepts_removals)
                 session.execute(
-                    "UPDATE jobs SET again = (state = 'PROCESSING'), accepts_removals = max(accepts_removals, ?) "
+                    "UPDATE jobs SET again = CASE WHEN state = 'PROCESSING' THEN 1 ELSE 0 END, "
+                    "accepts_removals = CASE WHEN accepts_removals > ? THEN accepts_removals ELSE ? END "
                     "WHERE active = 1",
-                    (accepts_removals,),
+                    (accepts_removals, accepts_removals),
                 )
                 return active
 
@@ -231,7 +234,7 @@ class JobStore:
                 session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
                 return _find_active(session)
 
-        return self._file.mend(act) if self._file.path.exists() else None
+        return self._file.mend(act) if self._file.exists() else None
 
     def take(self) -> JobTurn | None:
         """Begin the pending job; None without one."""
@@ -256,9 +259,9 @@ class JobStore:
         """Record where a job stands, and return whether this attempt at it is still under way."""
         with self._file.writing() as session:
             changed = session.execute(
-                "UPDATE jobs SET percent = max(percent, ?), step = ?, done = ?, total = ?, file = ? "  # noqa: S608
-                f"WHERE {_UNDER_WAY}",
-                (*progress, *turn[:2]),
+                "UPDATE jobs SET percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, "  # noqa: S608
+                f"total = ?, file = ? WHERE {_UNDER_WAY}",
+                (progress.percent, *progress, *turn[:2]),
             )
             return changed.rowcount == 1
 

@@ -12,9 +12,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
+from backstory.base.database import Database
 from backstory.base.environment import STORED_VARIABLES, Keys, read_stored
 from backstory.base.errors import AccountError, InputError
-from backstory.base.sqlite import Database
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
 from backstory.interfaces.service.names import require_tenant_name
 
@@ -65,7 +65,11 @@ class KeyRing:
             nonce = os.urandom(_NONCE_BYTES)
             text = key.get_secret_value().encode()
             sealed = nonce + self._open_cipher().encrypt(nonce, text, _bind(tenant, name))
-            session.execute("INSERT OR REPLACE INTO sealed_keys VALUES (?, ?, ?)", (tenant, name, sealed))
+            session.execute(
+                "INSERT INTO sealed_keys VALUES (?, ?, ?) "
+                "ON CONFLICT (tenant, name) DO UPDATE SET sealed = excluded.sealed",
+                (tenant, name, sealed),
+            )
 
     def open(self, tenant: str) -> Keys:
         """Open all keys of a tenant; without any, no key file is needed.

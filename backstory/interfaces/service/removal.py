@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.base.sqlite import Database
+from backstory.base.database import Database
 from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
 
 _BYTES_AT_ONCE: Final = 1 << 20

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from backstory.base.database import Description, open_database
 from backstory.base.errors import CacheFileError
-from backstory.base.sqlite import Database
 from backstory.base.wording import count
 from backstory.models.embeddings.protocol import Task
 
@@ -89,16 +89,18 @@ class BatchJobStore:
             path: The SQLite file, which need not exist.
         """
         self.path = path
-        self._database = Database(
+        self._database = open_database(
             path,
-            _SCHEMA,
-            name="the record of batch jobs",
-            remedy=(
-                "the next run moves it aside, and submits the texts of its open jobs again, for which you pay twice "
-                "unless you restore the file from a backup"
+            Description(
+                schema=_SCHEMA,
+                name="the record of batch jobs",
+                remedy=(
+                    "the next run moves it aside, and submits the texts of its open jobs again, for which you pay "
+                    "twice unless you restore the file from a backup"
+                ),
+                error=CacheFileError,
+                synchronous="full",
             ),
-            error=CacheFileError,
-            synchronous="full",
         )
 
     def plan(self, job: Job, keys: Sequence[bytes]) -> None:
@@ -130,7 +132,7 @@ class BatchJobStore:
             (
                 (
                     "INSERT INTO failures VALUES (?, 1, ?) "
-                    "ON CONFLICT (key) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason"
+                    "ON CONFLICT (key) DO UPDATE SET attempts = failures.attempts + 1, reason = excluded.reason"
                 ),
                 list(failures.items()),
             ),
@@ -143,7 +145,7 @@ class BatchJobStore:
         """List the jobs that are not over, the oldest first."""
         rows = self._read(
             "SELECT label, embedder, dimension, task, planned, name, count(position) FROM jobs JOIN items "
-            "USING (label) GROUP BY label ORDER BY planned, jobs.rowid"
+            "USING (label) GROUP BY label ORDER BY planned, label"
         )
         return [Job(*row) for row in rows]
 
@@ -169,7 +171,7 @@ class BatchJobStore:
 
     def keep_only(self, keys: Collection[bytes]) -> None:
         """Forget all texts but some: their vectors are not stored when their job is done."""
-        if not self.path.exists():
+        if not self._database.exists():
             return
         kept = set(keys)
         dropped = [(key,) for key in self.open_keys() | set(self.failures()) if key not in kept]
@@ -184,11 +186,11 @@ class BatchJobStore:
 
     def add_waiting(self, partitions: Collection[str]) -> None:
         """Write down partitions that wait for jobs."""
-        self._write(("INSERT OR IGNORE INTO waiting VALUES (?)", [(key,) for key in partitions]))
+        self._write(("INSERT INTO waiting VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in partitions]))
 
     def remove_waiting(self, partitions: Collection[str]) -> None:
         """Remove partitions that have what they waited for."""
-        if self.path.exists():
+        if self._database.exists():
             self._write(("DELETE FROM waiting WHERE partition = ?", [(key,) for key in partitions]))
 
     def find_damage(self) -> str | None:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from backstory.base.database import Session
 from backstory.base.ids import digest
-from backstory.base.sqlite import Session
 from backstory.models.embeddings.protocol import Task, Vectors
 from backstory.storage.cache import CacheFile, CacheKind
 
@@ -138,12 +138,12 @@ class EmbeddingCache:
         blobs = list(map(bytes, np.ascontiguousarray(vectors, _NUMBER)))
 
         def store(session: Session) -> None:
-            session.execute("INSERT OR IGNORE INTO embedders (id) VALUES (?)", (embedder_id,))
+            session.execute("INSERT INTO embedders (id) VALUES (?) ON CONFLICT DO NOTHING", (embedder_id,))
             (number,) = session.execute(
                 "SELECT number FROM embedders WHERE id = ?", (embedder_id,)
             ).fetchone()
             session.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
+                "INSERT INTO vectors VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (
                     (key, number, blob, VECTORS.checksum(key, blob))
                     for key, blob in zip(keys, blobs, strict=True)
@@ -151,6 +151,10 @@ class EmbeddingCache:
             )
 
         self._file.write(store)
+
+    def measure(self) -> int:
+        """Return the bytes that the vectors take."""
+        return self._file.measure()
 
     def find_damage(self) -> str | None:
         """Return what is wrong with the file, or None; every vector is read.
@@ -200,8 +204,8 @@ def _ask_for(session: Session, keys: Sequence[bytes], columns: str) -> Iterator[
         block = keys[start : start + _KEYS_AT_ONCE]
         wanted = ", ".join(f"({place}, ?)" for place in range(len(block)))
         found = session.execute(
-            f"WITH wanted (place, key) AS (VALUES {wanted}) "  # noqa: S608 - numbers, and names of this module
-            f"SELECT place, {columns} FROM wanted CROSS JOIN vectors USING (key)",
+            f"WITH wanted (place, wanted_key) AS (VALUES {wanted}) "  # noqa: S608 - numbers, and names of this module
+            f"SELECT place, {columns} FROM wanted CROSS JOIN vectors WHERE key = wanted_key",
             block,
         )
         yield from ((start + place, *values) for place, *values in found)

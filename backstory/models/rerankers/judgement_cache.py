@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from backstory.base.database import Session
 from backstory.base.ids import digest, digest_json
-from backstory.base.sqlite import Session
 from backstory.models.rerankers.protocol import PROBABILITY, RATING, Judgements, RerankRequest, Topic
 from backstory.storage.cache import CacheKind, KeptAnswers
 
@@ -100,7 +100,11 @@ class JudgementCache(KeptAnswers):
             rows.append((window_id, request, text, JUDGEMENTS.checksum(window_id, request, text)))
 
         def store(session: Session) -> None:
-            session.executemany("INSERT OR REPLACE INTO judgements VALUES (?, ?, ?, ?)", rows)
+            session.executemany(
+                "INSERT INTO judgements VALUES (?, ?, ?, ?) ON CONFLICT (window_id) DO UPDATE SET "
+                "request = excluded.request, judgements = excluded.judgements, checksum = excluded.checksum",
+                rows,
+            )
 
         if rows:
             self._file.write(store)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from backstory.base.database import Description, Session, open_database
 from backstory.base.environment import CACHE_VARIABLE, cache_folder
 from backstory.base.errors import ModelError
-from backstory.base.sqlite import Database, Session
 
 PERIOD_SECONDS: Final = 60.0
 
@@ -55,21 +55,24 @@ class RateLimiter:
                 value of the file, so that the file tells nothing about the key.
             units_per_minute: Most units (texts, or requests) in any 60 seconds.
             tokens_per_minute: Most tokens in any 60 seconds.
-            clock: Gives monotonic seconds, the same in all processes. If it goes backwards, as after a reboot,
+            clock: Gives monotonic seconds, the same in all processes of this machine; where other machines share the
+                grants, the clock of the database counts in its place. If it goes backwards, as after a reboot,
                 earlier grants count as if they were made now, so nobody waits for more than a period.
             wait: Blocks the calling thread for a number of seconds.
         """
-        self._database = Database(
+        self._database = open_database(
             path,
-            _SCHEMA,
-            name="the file of rate limits",
-            remedy="the next call recreates it, and loses at most one minute of grants",
-            error=ModelError,
-            access=(
-                "without it, processes would exceed the quota together: make its folder writable, or name another one "
-                f"with {CACHE_VARIABLE}"
+            Description(
+                schema=_SCHEMA,
+                name="the file of rate limits",
+                remedy="the next call recreates it, and loses at most one minute of grants",
+                error=ModelError,
+                access=(
+                    "without it, processes would exceed the quota together: make its folder writable, or name another "
+                    f"one with {CACHE_VARIABLE}"
+                ),
+                synchronous="off",
             ),
-            synchronous="off",
         )
         self._account = "\0".join(account).encode()
         self._units = units_per_minute
@@ -98,7 +101,7 @@ class RateLimiter:
 
     def _take(self, session: Session, units: int, tokens: int) -> float:
         """Grant the request and return 0, or return the seconds until a grant may be possible."""
-        account, now = self._hash_account(session), self._clock()
+        account, now = self._hash_account(session), self._read_clock(session)
         session.execute("DELETE FROM grants WHERE expires <= ?", (now,))
         latest = now + PERIOD_SECONDS
         session.execute("UPDATE grants SET expires = ? WHERE expires > ?", (latest, latest))
@@ -122,15 +125,21 @@ class RateLimiter:
         return 0.0
 
     def _extend_pause(self, session: Session, seconds: float) -> float:
-        account, now = self._hash_account(session), self._clock()
+        account, now = self._hash_account(session), self._read_clock(session)
         if _read_pause(session, account, now) < now + seconds:
             session.execute(
-                "INSERT OR REPLACE INTO pauses VALUES (?, ?, ?)", (account, now + seconds, seconds)
+                "INSERT INTO pauses VALUES (?, ?, ?) "
+                "ON CONFLICT (account) DO UPDATE SET until = excluded.until, seconds = excluded.seconds",
+                (account, now + seconds, seconds),
             )
         return 0.0
 
+    def _read_clock(self, session: Session) -> float:
+        shared = self._database.read_clock(session)
+        return self._clock() if shared is None else shared
+
     def _hash_account(self, session: Session) -> bytes:
-        session.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (secrets.token_bytes(32),))
+        session.execute("INSERT INTO salt VALUES (1, ?) ON CONFLICT DO NOTHING", (secrets.token_bytes(32),))
         (salt,) = session.execute("SELECT salt FROM salt").fetchone()
         return hashlib.blake2b(self._account, key=salt, digest_size=16).digest()
 

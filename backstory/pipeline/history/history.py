@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Final
 from uuid import uuid4
 
+from backstory.base.database import Session
 from backstory.base.errors import RunHistoryError, RunLimitError
-from backstory.base.sqlite import Session
 from backstory.base.telemetry.scope import current_run
 from backstory.models.services.meter import CallMeter, Usage
 from backstory.pipeline.history import liveness

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
+from backstory.base.database import Database
 from backstory.base.errors import ContractError
-from backstory.base.sqlite import Database
 from backstory.pipeline.history.record import RUNNING, RunRecord, month_of, read_records, to_frame
 from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
 

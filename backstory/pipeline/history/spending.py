@@ -18,8 +18,8 @@ from typing import Final
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+from backstory.base.database import Database, Session
 from backstory.base.errors import BudgetExhaustedError
-from backstory.base.sqlite import Database, Session
 from backstory.models.services.meter import Settle, Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.settings.costs import BudgetSettings, CostSettings
@@ -278,10 +278,10 @@ def expire_reservations(session: Session) -> None:
 def _add_usage(session: Session, place: Place, used: Usage, cached: int, cost: float, unpriced: int) -> None:
     session.execute(
         "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (run_id, day, purpose, model) DO UPDATE SET calls = calls + excluded.calls, "
-        "texts = texts + excluded.texts, tokens_in = tokens_in + excluded.tokens_in, "
-        "tokens_out = tokens_out + excluded.tokens_out, cached = cached + excluded.cached, "
-        "cost = cost + excluded.cost, unpriced = unpriced + excluded.unpriced",
+        "ON CONFLICT (run_id, day, purpose, model) DO UPDATE SET calls = usage.calls + excluded.calls, "
+        "texts = usage.texts + excluded.texts, tokens_in = usage.tokens_in + excluded.tokens_in, "
+        "tokens_out = usage.tokens_out + excluded.tokens_out, cached = usage.cached + excluded.cached, "
+        "cost = usage.cost + excluded.cost, unpriced = usage.unpriced + excluded.unpriced",
         (
             *(place.run_id, place.day, place.purpose, place.model),
             *(used.calls, used.texts, used.tokens_in, used.tokens_out, cached, cost, unpriced),

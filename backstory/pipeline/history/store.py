@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from backstory.base.database import Database, Description, open_database
 from backstory.base.errors import RunHistoryError
-from backstory.base.sqlite import Database
 
 STORE_FILE: Final = "runs.sqlite"
 """Name of the file in the folder ``.backstory`` of a workspace."""
@@ -67,11 +67,13 @@ CREATE TABLE reservations (
 
 def open_store(path: Path) -> Database:
     """Return the file of a history, which the first run makes for its owner alone."""
-    return Database(
+    return open_database(
         path,
-        _SCHEMA,
-        name="the history of runs",
-        remedy="`backstory run` moves it aside and begins another, unless there is a budget per day",
-        error=RunHistoryError,
-        private=True,
+        Description(
+            schema=_SCHEMA,
+            name="the history of runs",
+            remedy="`backstory run` moves it aside and begins another, unless there is a budget per day",
+            error=RunHistoryError,
+            private=True,
+        ),
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from backstory.base.database_files import measure_file
 from backstory.base.errors import WorkspaceError
 from backstory.index.chunks import embedding_texts
 from backstory.models.embeddings.cache import embedding_key
@@ -74,9 +73,9 @@ def measure_caches(workspace: Workspace) -> CacheUse:
         vectors=workspace.embeddings.count(),
         drafts=workspace.drafts.count(),
         judgements=workspace.judgements.count(),
-        vector_bytes=measure_file(workspace.embeddings.path),
-        draft_bytes=measure_file(workspace.drafts.path),
-        judgement_bytes=measure_file(workspace.judgements.path),
+        vector_bytes=workspace.embeddings.measure(),
+        draft_bytes=workspace.drafts.measure(),
+        judgement_bytes=workspace.judgements.measure(),
     )
 
 

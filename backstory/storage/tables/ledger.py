@@ -12,9 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from backstory.base.database import Database, Description
 from backstory.base.errors import LedgerError
 from backstory.base.ids import digest
-from backstory.base.sqlite import Database
+from backstory.base.sqlite import SqliteDatabase
 
 LEDGER_FILE: Final = "ledger.sqlite"
 """Name of the ledger in the folder of the tables."""
@@ -77,14 +78,17 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
+        # A file wherever the other databases are: it says which files are in place, which others cannot see.
         # A power failure may lose the last entries, in order; the next run makes their partitions again.
         self._file = _connected.get(path) or _File(
-            Database(
+            SqliteDatabase(
                 path,
-                _SCHEMA,
-                name="the ledger",
-                remedy="`backstory run` makes it and every table again",
-                error=LedgerError,
+                Description(
+                    schema=_SCHEMA,
+                    name="the ledger",
+                    remedy="`backstory run` makes it and every table again",
+                    error=LedgerError,
+                ),
             )
         )
         self._database = self._file.database
