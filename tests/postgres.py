@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from backstory.base.database import mount
+from backstory.base.postgres import find_server
 from tests.privileges import NOBODY
 
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -96,6 +99,18 @@ class PostgresServer:
         )
 
 
+@contextmanager
+def mounted(folder: Path, address: str | None) -> Iterator[None]:
+    """Mount a folder, and leave no connection open afterwards."""
+    mount(folder, address)
+    try:
+        yield
+    finally:
+        mount(folder, None)
+        if address is not None:
+            find_server(address).close_idle()
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Start a server for the tests of this process; they are skipped where none is installed."""
@@ -113,3 +128,12 @@ def postgres_server() -> Iterator[PostgresServer]:
         server.start()
         yield server
         server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage_address(request: pytest.FixtureRequest) -> str | None:
+    """The address of an empty server; None for files."""
+    if request.param == "sqlite":
+        return None
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.make_address()

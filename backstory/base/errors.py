@@ -205,6 +205,14 @@ class RunHistoryError(BackstoryError, RuntimeError):
     """The history of runs and of what they spent is damaged, or cannot be written."""
 
 
+class LeaseError(BackstoryError, RuntimeError):
+    """The leases by which several machines exclude each other cannot be read or written."""
+
+
+class StaleLeaseError(LeaseError):
+    """Another machine has taken over the work of this one, which has not been heard of for too long."""
+
+
 class StoppedError(BackstoryError):
     """A run stopped before its end because a limit of the settings was reached; finished work is kept."""
 

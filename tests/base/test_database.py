@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from backstory.base import postgres, sqlite
-from backstory.base.database import Database, Description, find_mount, mount, open_database
+from backstory.base.database import Database, Description, find_mount, open_database
 from backstory.base.errors import CacheFileError
 from tests.errors import raises
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, mounted
 
 NUMBERS = Description(
     schema="""
@@ -50,21 +50,13 @@ def read(database: Database) -> list[int]:
         return [number for (number,) in session.execute("SELECT number FROM numbers ORDER BY 1")]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest) -> str | None:
-    """The address of an empty server; None for files."""
-    if request.param == "sqlite":
-        return None
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.make_address()
-
-
 @pytest.fixture
-def reopen(address: str | None, tmp_path: Path) -> Iterator[Callable[..., Database]]:
+def reopen(storage_address: str | None, tmp_path: Path) -> Iterator[Callable[..., Database]]:
     """Opens the database once more, with other words of its owner if any are given."""
-    mount(tmp_path, address)
-    yield lambda **changes: open_database(tmp_path / "data" / "numbers.sqlite", replace(NUMBERS, **changes))
-    mount(tmp_path, None)
+    with mounted(tmp_path, storage_address):
+        yield lambda **changes: open_database(
+            tmp_path / "data" / "numbers.sqlite", replace(NUMBERS, **changes)
+        )
 
 
 @pytest.fixture
@@ -94,22 +86,22 @@ def test_what_is_written_is_read_by_another_object(
     assert read(database) == [1, 2]
 
 
-def test_files_are_made_only_where_no_server_is_mounted(database: Database, address: str | None) -> None:
+def test_files_are_made_only_where_no_server_is_mounted(
+    database: Database, storage_address: str | None
+) -> None:
     add(database, 1)
-    assert database.path.exists() == (address is None)
-    assert find_mount(database.path) == address
+    assert database.path.exists() == (storage_address is None)
+    assert find_mount(database.path) == storage_address
 
 
 def test_the_nearest_mount_counts(postgres_server: PostgresServer, tmp_path: Path) -> None:
     outer, inner = tmp_path, tmp_path / "inner"
-    mount(outer, postgres_server.socket_address)
-    mount(inner, postgres_server.loopback_address)
-    try:
+    with (
+        mounted(outer, postgres_server.socket_address),
+        mounted(inner, postgres_server.loopback_address),
+    ):
         assert find_mount(inner / "data" / "x.sqlite") == postgres_server.loopback_address
         assert find_mount(outer / "data" / "x.sqlite") == postgres_server.socket_address
-    finally:
-        mount(outer, None)
-        mount(inner, None)
     assert find_mount(inner / "data" / "x.sqlite") is None
 
 
@@ -288,12 +280,12 @@ Rival = Callable[[str], subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(database: Database, address: str | None) -> Iterator[Rival]:
+def start(database: Database, storage_address: str | None) -> Iterator[Rival]:
     """Starts another process that uses the tables, and waits until it is ready."""
     started: list[subprocess.Popen[str]] = []
 
     def start_rival(kind: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _RIVAL, str(database.path), address or "", kind]
+        command = [sys.executable, "-c", _RIVAL, str(database.path), storage_address or "", kind]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout

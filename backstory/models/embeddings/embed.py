@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import CacheFileError, EmbeddingError
 from backstory.base.telemetry.scope import bind, observe
-from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
+from backstory.models.embeddings.cache import EmbeddingCache, TextClaims, embedding_key
 from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors
 
 logger = logging.getLogger(__name__)
+
+_CLAIMED_AT_ONCE: Final = 512
+"""Texts that a process claims at once where several machines embed: few enough that the others get their share."""
+_FIRST_WAIT_SECONDS: Final = 0.05
+_LONGEST_WAIT_SECONDS: Final = 1.0
 
 ReportProgress: TypeAlias = Callable[[int, int], None]
 
@@ -108,19 +115,38 @@ def embed_texts(
     all_counts = np.zeros(len(unique), np.int64)
     all_counts[missing] = token_counts
     require_within_limit(all_counts[order], embedder.max_input_tokens, embedder.id)
-    for batch, computed in _compute(embedder, missing_texts, token_counts, task):
-        rows = missing[batch]
-        if cache:
-            cache.put(embedder.id, [keys[row] for row in rows], computed)
-        vectors[rows] = computed
-        done += len(batch)
-        report(done, len(unique))
+    own_rows: list[NDArray[np.int64]] = []
+
+    def compute(rows: NDArray[np.int64]) -> None:
+        nonlocal done
+        for batch, computed in _compute(embedder, [unique[row] for row in rows], all_counts[rows], task):
+            stored = rows[batch]
+            if cache:
+                cache.put(embedder.id, [keys[row] for row in stored], computed)
+            vectors[stored] = computed
+            own_rows.append(stored)
+            done += len(batch)
+            report(done, len(unique))
+
+    def find_again(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        nonlocal done
+        stored, found = _look_up(embedder, [keys[row] for row in rows], len(rows), cache)
+        vectors[rows[stored]] = found[stored]
+        done += int(stored.sum())
+        return rows[~stored]
+
+    with nullcontext() if cache is None or not len(missing) else cache.claiming() as claims:
+        if claims is None:
+            compute(missing)
+        else:
+            _share(missing, keys, claims, find_again, compute)
+    own = np.concatenate([*own_rows, np.zeros(0, np.int64)])
     stats = EmbeddingStats(
         texts=len(texts),
         unique=len(unique),
-        cached=len(unique) - len(missing),
-        computed=len(missing),
-        tokens=int(token_counts.sum()),
+        cached=len(unique) - len(own),
+        computed=len(own),
+        tokens=int(all_counts[own].sum()),
         api_calls=embedder.api_calls - calls_before,
         seconds=round(time.perf_counter() - started, 3),
     )
@@ -131,6 +157,43 @@ def embed_texts(
         task,
     )
     return EmbeddedTexts(vectors[order], stats)
+
+
+def _share(
+    missing: NDArray[np.int64],
+    keys: Sequence[bytes],
+    claims: TextClaims,
+    find_again: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    compute: Callable[[NDArray[np.int64]], None],
+) -> None:
+    """Compute what no other machine is computing, and wait for what others compute.
+
+    Args:
+        missing: Rows of the texts without a vector.
+        keys: Key of every row.
+        claims: The claims of this process.
+        find_again: Takes the vectors that are stored by now, and returns the other rows.
+        compute: Computes and stores the vectors of rows.
+    """
+    wait_seconds = _FIRST_WAIT_SECONDS
+    while len(missing):
+        others = []
+        for start in range(0, len(missing), _CLAIMED_AT_ONCE):
+            rows = missing[start : start + _CLAIMED_AT_ONCE]
+            mask = claims.take([keys[row] for row in rows])
+            try:
+                # Who had claimed some of them may have stored their vectors since they were looked for.
+                compute(find_again(rows[mask]))
+            finally:
+                claims.give_back([keys[row] for row in rows[mask]])
+            others.append(rows[~mask])
+        left = np.concatenate(others)
+        if len(left) == len(missing):
+            threading.Event().wait(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+        else:
+            wait_seconds = _FIRST_WAIT_SECONDS
+        missing = find_again(left)
 
 
 def _look_up(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from uuid import uuid4
 
 from backstory.base.database import Session
@@ -154,13 +154,13 @@ class RunHistory:
         ends = [RunEnd()]
         try:
             with self.store.connected():
-                lock = self._begin(by, partitions, dagster_run_id)
+                sign = self._begin(by, partitions, dagster_run_id)
                 try:
                     yield ends.append
                 except BaseException as error:
-                    self._end_after(error, lock)
+                    self._end_after(error, sign)
                     raise
-                self._end(lock, ends[-1])
+                self._end(sign, ends[-1])
         finally:
             self._current = None
 
@@ -277,13 +277,13 @@ class RunHistory:
         """Show a run as waiting for another one."""
         self._set_aside_if_damaged()
         record = replace(self._draft(by, partitions, None), step=f"for {holder}")
-        lock = self._insert(record)
+        sign = self._insert(record)
         try:
             yield
         finally:
             with self.store.writing() as session:
                 _delete(session, record.run_id)
-            liveness.let_go(self._locks, record.run_id, lock)
+            liveness.let_go(self._locks, record.run_id, sign)
 
     def _draft(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> RunRecord:
         now = time.time()
@@ -310,32 +310,32 @@ class RunHistory:
             budget_left=None,
         )
 
-    def _insert(self, record: RunRecord) -> IO[bytes]:
+    def _insert(self, record: RunRecord) -> liveness.Sign:
         # The transaction keeps rivals from taking the file for that of a process which is gone.
         with self.store.writing() as session:
-            lock = liveness.hold(self._locks, record.run_id)
+            sign = liveness.hold(self._locks, record.run_id)
             insert_record(session, record)
-        return lock
+        return sign
 
-    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> IO[bytes]:
+    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> liveness.Sign:
         record = self._draft(by, partitions, dagster_run_id)
         months = self._mark_lost() | self._drop_old(record.started_at)
         if months:
             publish_runs(self._tables, self.store, months)
-        lock = self._insert(record)
+        sign = self._insert(record)
         self._current = record
         self._started = self._published = time.monotonic()
         self._written = self._started
-        return lock
+        return sign
 
-    def _end_after(self, error: BaseException, lock: IO[bytes]) -> None:
+    def _end_after(self, error: BaseException, sign: liveness.Sign) -> None:
         """Record the end by an error, which is not replaced by another if that fails, as on a full disk."""
         try:
-            self._end(lock, end_of(error))
+            self._end(sign, end_of(error))
         except (RunHistoryError, OSError) as failure:
             logger.warning("the end of a run could not be recorded; the run is shown as lost: %s", failure)
 
-    def _end(self, lock: IO[bytes], end: RunEnd) -> None:
+    def _end(self, sign: liveness.Sign, end: RunEnd) -> None:
         record = self._current
         if record is None:
             raise RuntimeError("the end of a run that was never begun")
@@ -358,7 +358,7 @@ class RunHistory:
                     _delete(session, ended.run_id)
             publish_runs(self._tables, self.store, {month_of(record.started_at)})
         finally:
-            liveness.let_go(self._locks, record.run_id, lock)
+            liveness.let_go(self._locks, record.run_id, sign)
 
     def _beat(self, record: RunRecord, *, now: bool = False) -> None:
         self._current = replace(record, heartbeat_at=time.time())

@@ -1,4 +1,8 @@
-"""Locks of the folder of the tables, for runs in several processes. A lock ends with the process that holds it."""
+"""Locks of the folder of the tables, for runs in several processes. A lock ends with the process that holds it.
+
+Where several machines share a database, each works in a folder of its own, and the lock of its folder is one of two:
+a lease in the database says which machine works on which partitions.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Final, Literal
 
 from backstory.base.files.atomic import lock
 from backstory.base.telemetry.scope import current_run
+from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_leases
 
 _RUN = ".run.lock"
 _TABLE = ".lock"
+_LEASE = "run"
+
+_held: Final[dict[Path, Lease]] = {}
+"""The lease under which this process works on the tables of a folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,15 +34,22 @@ def running(
     root: Path,
     by: str,
     while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
+    *,
+    span: Span = EVERYTHING,
 ) -> Iterator[None]:
     """Allow one run over all tables of a workspace at a time; the others wait, and log for whom.
 
-    Two runs over the same days would find each other's tables half replaced, and their checks would fail.
+    Two runs over the same days would find each other's tables half replaced, and their checks would fail. Several
+    machines that share a database may run at once, each over other partitions.
 
     Args:
         root: Folder of the tables; made if absent.
         by: What runs, for those that wait for it.
         while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
+        span: The partitions that the run may write, for other machines.
+
+    Raises:
+        LeaseError: The database that several machines share cannot be used.
     """
     with _open_lock(run_lock(root)) as file:
         if not lock(file, wait=False):
@@ -42,7 +58,7 @@ def running(
             with while_waiting(holder):
                 lock(file)
             logger.info("the wait for %s has ended", holder)
-        with _naming_holder(file, by):
+        with _naming_holder(file, by), _leasing(root, by, while_waiting, span):
             yield
 
 
@@ -58,7 +74,16 @@ def running_if_free(root: Path, by: str) -> Iterator[bool]:
         if not lock(file, wait=False):
             yield False
             return
-        with _naming_holder(file, by):
+        leases = find_leases(root)
+        if leases is None:
+            with _naming_holder(file, by):
+                yield True
+            return
+        lease = leases.try_to_take(_LEASE, EVERYTHING, _describe_holder(by))
+        if not isinstance(lease, Lease):
+            yield False
+            return
+        with _naming_holder(file, by), _keeping(root, leases, lease):
             yield True
 
 
@@ -70,9 +95,11 @@ def is_running(root: Path) -> bool:
     """
     try:
         with run_lock(root).open("ab") as file:
-            return not lock(file, wait=False)
+            is_here = not lock(file, wait=False)
     except FileNotFoundError:
-        return False
+        is_here = False
+    leases = find_leases(root)
+    return is_here or (leases is not None and any(found.is_live for found in leases.find(_LEASE)))
 
 
 def find_holder(root: Path) -> Literal["running", "killed"] | None:
@@ -83,18 +110,48 @@ def find_holder(root: Path) -> Literal["running", "killed"] | None:
     Args:
         root: Folder of the tables.
     """
-    try:
-        with run_lock(root).open("rb") as file:
-            if not file.read(1):
-                return None
-            return "killed" if lock(file, wait=False) else "running"
-    except FileNotFoundError:
+    if here := _find_holder_here(root):
+        return here
+    leases = find_leases(root)
+    elsewhere = [] if leases is None else leases.find(_LEASE)
+    if not elsewhere:
         return None
+    return "running" if any(found.is_live for found in elsewhere) else "killed"
+
+
+def find_lease(root: Path) -> Lease | None:
+    """Return the lease under which this process works on the tables; None on one machine.
+
+    Args:
+        root: Folder of the tables.
+    """
+    return _held.get(root.absolute())
+
+
+def require_token(root: Path) -> int | None:
+    """Return the token of the lease under which this process works on the tables, after it was renewed.
+
+    What is published is to name it, so that no holder of an earlier lease replaces it.
+
+    Args:
+        root: Folder of the tables.
+
+    Returns:
+        The token; None on one machine.
+
+    Raises:
+        StaleLeaseError: Another process has taken over since; nothing may be published.
+        LeaseError: The database that several machines share cannot be used.
+    """
+    leases, lease = find_leases(root), find_lease(root)
+    return None if leases is None or lease is None else leases.require_token(lease)
 
 
 @contextmanager
 def writing_table(root: Path, table: str) -> Iterator[None]:
     """Let one process at a time replace files of a table together with their entries in the ledger.
+
+    Both are of one machine: others have copies of their own, which a publication makes one.
 
     Args:
         root: Folder of the tables.
@@ -117,6 +174,51 @@ def run_lock(root: Path) -> Path:
 def _open_lock(path: Path) -> IO[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("a+b")
+
+
+def _find_holder_here(root: Path) -> Literal["running", "killed"] | None:
+    try:
+        with run_lock(root).open("rb") as file:
+            if not file.read(1):
+                return None
+            return "killed" if lock(file, wait=False) else "running"
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _leasing(
+    root: Path, by: str, while_waiting: Callable[[str], AbstractContextManager[object]], span: Span
+) -> Iterator[None]:
+    """Hold a lease for the partitions of a run; nothing on one machine."""
+    leases = find_leases(root)
+    if leases is None:
+        yield
+        return
+    holder = _describe_holder(by)
+    lease = leases.try_to_take(_LEASE, span, holder)
+    if not isinstance(lease, Lease):
+        logger.warning("waiting for %s: one machine at a time works on a partition", lease)
+        with while_waiting(lease):
+            lease = leases.take(_LEASE, span, holder)
+        logger.info("the wait has ended")
+    with _keeping(root, leases, lease):
+        yield
+
+
+@contextmanager
+def _keeping(root: Path, leases: Leases, lease: Lease) -> Iterator[None]:
+    _held[root.absolute()] = lease
+    try:
+        yield
+    finally:
+        del _held[root.absolute()]
+        leases.release(lease)
+
+
+def _describe_holder(by: str) -> str:
+    run = current_run()
+    return f"{by if run is None else f'run {run[:8]} ({by})'}, process {os.getpid()}"
 
 
 @contextmanager

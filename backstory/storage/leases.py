@@ -1,0 +1,296 @@
+"""Leases: locks of several machines, in the database that they share.
+
+A lease is held for a range of partitions, renewed by a thread of its process, and taken over by others when it has not
+been renewed for a while. Each has a token that is higher than all before, so that a holder that wakes up late is told
+from the one that has taken over. The time is that of the database.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backstory.base.database import Description, Session, find_mount, open_database
+from backstory.base.errors import BackstoryError, LeaseError, StaleLeaseError
+
+LEASE_SECONDS: Final = 30.0
+"""How long a lease lasts that is not renewed. A holder renews it three times as often."""
+
+_RENEWALS: Final = 3
+_FIRST_POLL_SECONDS: Final = 0.05
+_LONGEST_POLL_SECONDS: Final = 1.0
+_FILE: Final = "leases.sqlite"
+_SCHEMA: Final = """
+CREATE TABLE leases (
+    token INTEGER PRIMARY KEY, name TEXT NOT NULL, first TEXT NOT NULL, last TEXT NOT NULL, holder TEXT NOT NULL,
+    expires REAL NOT NULL
+);
+CREATE TABLE last_token (number INTEGER PRIMARY KEY CHECK (number = 1), token INTEGER NOT NULL);
+CREATE TABLE claims (key BLOB PRIMARY KEY, token INTEGER NOT NULL);
+CREATE INDEX claims_of_token ON claims (token);
+"""
+
+logger = logging.getLogger(__name__)
+
+
+class Span(NamedTuple):
+    """A range of partitions, both ends included."""
+
+    first: str
+    last: str
+
+
+EVERYTHING: Final = Span("", "~")
+"""The range of all partitions, whose keys are digits and letters."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lease that this process holds.
+
+    Attributes:
+        name: What it is for.
+        span: For which partitions.
+        token: Higher than that of every earlier lease of the database.
+    """
+
+    name: str
+    span: Span
+    token: int
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A lease as others see it.
+
+    Attributes:
+        holder: Who holds it.
+        is_live: Whether it has been renewed in time.
+    """
+
+    holder: str
+    is_live: bool
+
+
+class Leases:
+    """The leases of one workspace. Threads may share an object."""
+
+    def __init__(self, folder: Path, seconds: float | None = None) -> None:
+        """Name the tables; nothing is read or written yet.
+
+        Args:
+            folder: A folder of the workspace, by which the server is found.
+            seconds: How long a lease lasts that is not renewed; None for :data:`LEASE_SECONDS`.
+        """
+        self._database = open_database(
+            folder / _FILE,
+            Description(
+                schema=_SCHEMA,
+                name="the leases",
+                remedy="stop all runs of the workspace, and remove the schema",
+                error=LeaseError,
+                version=1,
+            ),
+        )
+        self._seconds = LEASE_SECONDS if seconds is None else seconds
+        self._held: set[int] = set()
+        self._process = os.getpid()
+        self._changing = threading.Lock()
+        self._ended = threading.Event()
+
+    def try_to_take(self, name: str, span: Span, holder: str) -> Lease | str:
+        """Take a lease if no live one of this name overlaps.
+
+        Args:
+            name: What it is for.
+            span: For which partitions.
+            holder: Who takes it, for those that wait.
+
+        Returns:
+            The lease, or the holder of one that overlaps.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
+        with self._database.writing() as session:
+            now = self._read_time(session)
+            overlapping = (
+                "SELECT token, holder, expires FROM leases WHERE name = ? AND first <= ? AND last >= ?"
+            )
+            found = session.execute(overlapping, (name, span.last, span.first)).fetchall()
+            for _, other, expires in found:
+                if expires > now:
+                    return str(other)
+            for token, other, _ in found:
+                logger.warning("the lease of %s, which has not been renewed, is taken over", other)
+                _drop(session, token)
+            session.execute("INSERT INTO last_token VALUES (1, 0) ON CONFLICT DO NOTHING")
+            raised = session.execute("UPDATE last_token SET token = token + 1 RETURNING token")
+            token = int(raised.fetchone()[0])
+            row = (token, name, *span, f"{holder} on {socket.gethostname()}", now + self._seconds)
+            session.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._keep(token)
+        return Lease(name, span, token)
+
+    def take(self, name: str, span: Span, holder: str) -> Lease:
+        """Take a lease, after those that overlap have ended.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
+        wait = _FIRST_POLL_SECONDS
+        while not isinstance(taken := self.try_to_take(name, span, holder), Lease):
+            threading.Event().wait(wait * random.uniform(0.5, 1.0))
+            wait = min(2 * wait, _LONGEST_POLL_SECONDS)
+        return taken
+
+    def release(self, lease: Lease) -> None:
+        """End a lease, with the claims under it; one that was taken over has ended already.
+
+        Raises:
+            LeaseError: The database cannot be used; the lease ends by itself.
+        """
+        with self._changing:
+            self._held.discard(lease.token)
+            if not self._held:
+                self._ended.set()
+        with self._database.writing() as session:
+            _drop(session, lease.token)
+
+    def require_token(self, lease: Lease) -> int:
+        """Renew a lease, and return its token.
+
+        Raises:
+            StaleLeaseError: It was taken over since.
+            LeaseError: The database cannot be used.
+        """
+        if lease.token not in self._renew([lease.token]):
+            raise StaleLeaseError(
+                f"another process has taken over the work on {lease.name!r}, since this one did not renew its lease "
+                f"for {self._seconds:.0f} s; nothing was published, so run the same command again",
+                name=lease.name,
+                token=lease.token,
+            )
+        return lease.token
+
+    def find(self, name: str) -> list[Holding]:
+        """Find the leases of a name, in the order of their tokens; those that were not renewed in time, too.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
+        with self._database.reading() as session:
+            query = "SELECT holder, expires FROM leases WHERE name = ? ORDER BY token"
+            rows = session.execute(query, (name,)).fetchall()
+            now = self._read_time(session)
+        return [Holding(holder, expires > now) for holder, expires in rows]
+
+    def claim(self, lease: Lease, keys: Collection[bytes]) -> set[bytes]:
+        """Claim keys for the holder of a lease.
+
+        Args:
+            lease: The lease with which the claims end.
+            keys: The keys.
+
+        Returns:
+            The keys that nobody else with a live lease has claimed.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
+        claiming = (
+            "INSERT INTO claims VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET token = excluded.token "
+            "WHERE claims.token NOT IN (SELECT token FROM leases WHERE expires > ?)"
+        )
+        with self._database.writing() as session:
+            now = self._read_time(session)
+            session.executemany(claiming, [(key, lease.token, now) for key in sorted(keys)])
+            rows = session.execute("SELECT key FROM claims WHERE token = ?", (lease.token,)).fetchall()
+        return {key for (key,) in rows}.intersection(keys)
+
+    def disclaim(self, lease: Lease, keys: Collection[bytes]) -> None:
+        """Give claimed keys back.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
+        with self._database.writing() as session:
+            rows = [(key, lease.token) for key in keys]
+            session.executemany("DELETE FROM claims WHERE key = ? AND token = ?", rows)
+
+    def _read_time(self, session: Session) -> float:
+        shared = self._database.read_clock(session)
+        return time.time() if shared is None else shared
+
+    def _keep(self, token: int) -> None:
+        """Renew a lease from now on."""
+        with self._changing:
+            if self._process != os.getpid():  # those of the process that this one was forked from are its own
+                self._held.clear()
+                self._process = os.getpid()
+            if not self._held:
+                self._ended = threading.Event()
+                thread = threading.Thread(
+                    target=self._keep_renewing, args=(self._ended,), name="leases", daemon=True
+                )
+                thread.start()
+            self._held.add(token)
+
+    def _keep_renewing(self, ended: threading.Event) -> None:
+        while not ended.wait(max(self._seconds / _RENEWALS, _FIRST_POLL_SECONDS)):
+            with self._changing:
+                held = set(self._held)
+            try:
+                kept = self._renew(held)
+            except BackstoryError as error:  # it may be there again before the leases have ended
+                logger.warning("leases could not be renewed: %s", error)
+                continue
+            for token in held - kept:
+                logger.warning("the lease with the token %d was taken over by another process", token)
+                with self._changing:
+                    self._held.discard(token)
+
+    def _renew(self, tokens: Collection[int]) -> set[int]:
+        """Renew leases, and return the tokens of those that nobody has taken over."""
+        kept = set()
+        with self._database.writing() as session:
+            now = self._read_time(session)
+            for token in sorted(tokens):
+                changed = session.execute(
+                    "UPDATE leases SET expires = ? WHERE token = ?", (now + self._seconds, token)
+                )
+                if changed.rowcount:
+                    kept.add(token)
+        return kept
+
+
+def find_leases(folder: Path) -> Leases | None:
+    """Return the leases of a workspace; None where no server is mounted, so that its files are those of one machine.
+
+    Args:
+        folder: A folder of the workspace.
+    """
+    address = find_mount(folder)
+    if address is None:
+        return None
+    with _opening:
+        if address not in _opened:
+            _opened[address] = Leases(folder)
+        return _opened[address]
+
+
+_opened: Final[dict[str, Leases]] = {}
+_opening: Final = threading.Lock()
+
+
+def _drop(session: Session, token: int) -> None:
+    session.execute("DELETE FROM claims WHERE token = ?", (token,))
+    session.execute("DELETE FROM leases WHERE token = ?", (token,))
