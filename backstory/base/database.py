@@ -275,3 +275,20 @@ def open_database(path: Path, description: Description) -> Database:
     from backstory.base.postgres import PostgresDatabase
 
     return PostgresDatabase(path, description, address)
+
+
+def measure_server(address: str) -> tuple[float, float]:
+    """Measure a server.
+
+    Args:
+        address: Address of a Postgres database.
+
+    Returns:
+        Seconds of one question, and seconds by which its clock is ahead of this machine's.
+
+    Raises:
+        ServerError: It cannot be used.
+    """
+    from backstory.base.postgres import find_server
+
+    return find_server(address).measure()

@@ -205,6 +205,10 @@ class RunHistoryError(BackstoryError, RuntimeError):
     """The history of runs and of what they spent is damaged, or cannot be written."""
 
 
+class ServerError(BackstoryError, RuntimeError):
+    """The database that several machines share cannot be used; the message holds no password."""
+
+
 class LeaseError(BackstoryError, RuntimeError):
     """The leases by which several machines exclude each other cannot be read or written."""
 

@@ -29,7 +29,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from backstory.base.database import Database, Description, Rows, Session
 from backstory.base.database_files import BUSY_SECONDS, DAMAGED_SUFFIX, DamagedDatabaseError
-from backstory.base.errors import BackstoryError, DiskFullError
+from backstory.base.errors import BackstoryError, DiskFullError, ServerError
 from backstory.base.sqlite import connect_to_nothing, list_tables
 
 CLOCK_SECONDS: Final = 300.0
@@ -54,18 +54,6 @@ _TYPES: Final = (
 )
 
 logger = logging.getLogger(__name__)
-
-
-class ServerError(Exception):
-    """A server cannot be used. The text says why and what to do, and holds no password.
-
-    Attributes:
-        code: Name of the cause.
-    """
-
-    def __init__(self, what: str, code: str) -> None:
-        super().__init__(what)
-        self.code = code
 
 
 class _PlainNumberLoader(NumericBinaryLoader):
@@ -211,13 +199,13 @@ class Server:
             raise ServerError(
                 f"the clock of this machine and that of the database differ by {apart:,.0f} s, and at most "
                 f"{CLOCK_SECONDS:.0f} s are allowed; set both by NTP",
-                "clock_apart",
+                code="clock_apart",
             )
         if namespace is None:
             raise ServerError(
                 "none of the schemas in its search_path exists; create one, or name another by "
                 "?options=-csearch_path%3DNAME in storage.database",
-                "absent_schema",
+                code="absent_schema",
             )
         self._namespace = str(namespace)
 
@@ -227,14 +215,15 @@ class Server:
         if connection is not None and connection.needs_password:
             return ServerError(
                 f"it asks for a password ({said}); set PGPASSWORD or PGPASSFILE in the environment",
-                "missing_password",
+                code="missing_password",
             )
         if connection is not None and connection.used_password and "password" in said:
             return ServerError(
-                f"it refuses the password ({said}); correct PGPASSWORD or PGPASSFILE", "refused_password"
+                f"it refuses the password ({said}); correct PGPASSWORD or PGPASSFILE", code="refused_password"
             )
         return ServerError(
-            f"it cannot be reached ({said}); start it, or correct storage.database", "unreachable_database"
+            f"it cannot be reached ({said}); start it, or correct storage.database",
+            code="unreachable_database",
         )
 
 
@@ -475,7 +464,7 @@ class PostgresDatabase(Database):
                 what = (
                     f"cannot be used: the connection was lost ({said}); run the same command again to resume"
                 )
-                raise self.make_error(what, "unreachable_database") from error
+                raise self.make_error(what, code="unreachable_database") from error
             access = "let its user make schemas and tables: the owner of the database may"
             raise self.make_error(f"cannot be used ({said}); {access}", "unusable_file") from error
 

