@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
 from backstory.base.errors import StoreError, WorkspaceError
 from backstory.settings.paths import WorkspacePaths
+from backstory.storage.tables.locks import find_lease, require_token
 
 # A workspace of one machine needs none of it, and every command opens a workspace.
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
     Raises:
         StoreError: See :func:`~backstory.storage.store.exchange.pull` and
             :func:`~backstory.storage.store.exchange.publish_changes`.
+        StaleLeaseError: Another worker has taken over the work since; nothing was published.
         WorkspaceError: This worker lacks a key (code ``no_pseudonym_key`` or ``no_forgotten_key``).
     """
     store = open_store(workspace)
@@ -97,7 +99,19 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         pull(replica, store)
         require_keys(workspace)
         yield
-        publish_changes(replica, store, keeps=timedelta(0) if deletes_at_once else KEPT)
+        publish_changes(
+            replica, store, _find_tokens(workspace), keeps=timedelta(0) if deletes_at_once else KEPT
+        )
+
+
+def _find_tokens(workspace: WorkspacePaths) -> dict[str, int]:
+    """Return the token of the lease under which the caller works, by the name of the lease and its partitions.
+
+    Raises:
+        StaleLeaseError: Another worker has taken over since.
+    """
+    token, lease = require_token(workspace.tables), find_lease(workspace.tables)
+    return {} if token is None or lease is None else {f"{lease.name} {'..'.join(lease.span)}": token}
 
 
 def require_keys(workspace: WorkspacePaths) -> None:

@@ -34,6 +34,7 @@ RUNS: Final[dict[Extra, tuple[str, ...]]] = {
         "rerank: {provider: gemini}",
         "writers: {provider: gemini}",
     ),
+    "postgres": ("storage: {database: 'postgresql:///backstory'}",),
     "milvus": ("index: {engine: milvus, uri: 'http://127.0.0.1:9'}",),
     "multilingual": ("embedding: {model: multilingual}",),
     "openvino": ("embedding: {runtime: openvino}",),
