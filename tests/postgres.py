@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from backstory.base.database import mount
+from backstory.base.mounts import mount
 from backstory.base.postgres import find_server
 from tests.privileges import NOBODY
 

@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.database import find_mount, mount
 from backstory.base.environment import SETTINGS_FILE, Keys, cache_folder, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
+from backstory.base.mounts import find_mount, mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.cache import EmbeddingCache

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from backstory.base.database import Description, Session, open_database
+from backstory.base.database import Description, Session
 from backstory.base.errors import CacheFileError
+from backstory.base.mounts import open_database
 
 logger = logging.getLogger(__name__)
 

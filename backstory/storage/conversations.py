@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from backstory.base.database import Description, Session, open_database
+from backstory.base.database import Description, Session
 from backstory.base.errors import WorkspaceError
+from backstory.base.mounts import open_database
 
 Thumb: TypeAlias = Literal["up", "down"]
 """Whether a person found an answer good."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from backstory.base.database import Description, Session, find_mount, open_database
+from backstory.base.database import Description, Session
 from backstory.base.errors import BackstoryError, LeaseError, StaleLeaseError
+from backstory.base.mounts import find_mount, open_database
 
 LEASE_SECONDS: Final = 30.0
 """How long a lease lasts that is not renewed. A holder renews it three times as often."""

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from backstory.base import postgres, sqlite
-from backstory.base.database import Database, Description, find_mount, open_database
+from backstory.base.database import Database, Description
 from backstory.base.errors import CacheFileError
+from backstory.base.mounts import find_mount, open_database
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
 
@@ -259,7 +260,7 @@ def test_both_processes_of_a_fork_use_tables_that_were_kept_open(database: Datab
 _RIVAL = """
 import sys
 from pathlib import Path
-from backstory.base.database import mount, open_database
+from backstory.base.mounts import mount, open_database
 from tests.base.test_database import NUMBERS, add
 
 path, address, kind = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from backstory.base import postgres
-from backstory.base.database import Database, mount, open_database
+from backstory.base.database import Database
 from backstory.base.errors import CacheFileError
+from backstory.base.mounts import mount, open_database
 from backstory.base.postgres import Server
 from tests.base.test_database import NUMBERS, add, read
 from tests.errors import raises

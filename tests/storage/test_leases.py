@@ -95,7 +95,7 @@ def test_a_key_is_claimed_by_one_until_its_lease_ends(folder: Path) -> None:
 _HOLDER = """
 import sys
 from pathlib import Path
-from backstory.base.database import mount
+from backstory.base.mounts import mount
 from backstory.storage import leases
 from backstory.storage.tables.locks import running
 
@@ -208,7 +208,7 @@ def test_leases_without_a_server_are_an_error_with_a_code(
 _WORKER = """
 import sys
 from pathlib import Path
-from backstory.base.database import mount
+from backstory.base.mounts import mount
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Database, Description, Session, open_database
+from backstory.base.database import Database, Description, Session
 from backstory.base.errors import AccountError
+from backstory.base.mounts import open_database
 
 ACCOUNTS_FILE: Final = "service.db"
 """Its name in the folder of the service."""

@@ -11,8 +11,9 @@ from uuid import uuid4
 
 from pydantic import Field
 
-from backstory.base.database import Description, Session, open_database
+from backstory.base.database import Description, Session
 from backstory.base.errors import InputError, RunHistoryError
+from backstory.base.mounts import open_database
 from backstory.interfaces.library.results import Result
 
 JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]

@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from backstory.base.database import Description, open_database
+from backstory.base.database import Description
 from backstory.base.errors import CacheFileError
+from backstory.base.mounts import open_database
 from backstory.base.wording import count
 from backstory.models.embeddings.protocol import Task
 

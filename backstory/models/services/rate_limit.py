@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Description, Session, open_database
+from backstory.base.database import Description, Session
 from backstory.base.environment import CACHE_VARIABLE, cache_folder
 from backstory.base.errors import ModelError
+from backstory.base.mounts import open_database
 
 PERIOD_SECONDS: Final = 60.0
 

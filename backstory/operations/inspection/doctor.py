@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from backstory.base.database import measure_server
 from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
@@ -28,6 +27,7 @@ from backstory.base.errors import (
     StaleIndexWarning,
 )
 from backstory.base.extras import MODULES, is_installed
+from backstory.base.mounts import measure_server
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot.manifest import read_manifest

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Database, Description, open_database
+from backstory.base.database import Database, Description
 from backstory.base.errors import RunHistoryError
+from backstory.base.mounts import open_database
 
 STORE_FILE: Final = "runs.sqlite"
 """Name of the file in the folder ``.backstory`` of a workspace."""
