@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from backstory.base.errors import CacheFileError
 from backstory.base.mounts import find_mount, open_database
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
+from tests.started_python import StartedPython
 
 NUMBERS = Description(
     schema="""
@@ -286,8 +286,8 @@ def start(database: Database, storage_address: str | None) -> Iterator[Rival]:
     started: list[subprocess.Popen[str]] = []
 
     def start_rival(kind: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _RIVAL, str(database.path), storage_address or "", kind]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = ["-c", _RIVAL, str(database.path), storage_address or "", kind]
+        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout
         assert process.stdout.readline() == "ready\n"

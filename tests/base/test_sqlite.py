@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_lease
 from backstory.storage.tables.locks import find_holder, is_running, require_token, running, running_if_free
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
+from tests.started_python import StartedPython
 
 MARCH, APRIL = Span("2025-03-01", "2025-03-31"), Span("2025-04-01", "2025-04-30")
 LONG, SHORT = 3600.0, 0.2
@@ -115,8 +115,8 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start_process(script: str, *arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", script, *map(str, arguments)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = ["-c", script, *map(str, arguments)]
+        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout
         assert process.stdout.readline() == "ready\n"

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from backstory.base.sqlite import Database
+from backstory.base.database import Database
 from backstory.interfaces.service.failures import RefusedError
 
 
