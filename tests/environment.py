@@ -83,7 +83,14 @@ def _own_environment(
         # Together, since a home that differs from the second one is taken for an operator's.
         *("DAGSTER_HOME", "BACKSTORY_DAGSTER_HOME"),
         *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
-        "BACKSTORY_SUMMARY_KEY",
+        *("BACKSTORY_SUMMARY_KEY", "BACKSTORY_PSEUDONYM_KEY", "BACKSTORY_FORGOTTEN_KEY"),
+        *(
+            "AWS_ENDPOINT_URL",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "AWS_ALLOW_HTTP",
+        ),
         *("BACKSTORY_ANSWER_KEY", "BACKSTORY_DRIVE_CREDENTIALS", "GOOGLE_APPLICATION_CREDENTIALS"),
     ):
         monkeypatch.delenv(variable, raising=False)

@@ -14,6 +14,9 @@ from backstory import run_pipeline
 from backstory.base.errors import BackstoryError, StoreError
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.run.executor import OnProgress
+from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.state import RunState
 from backstory.pipeline.sharing import LOOK_SECONDS, Follower, open_replica, open_store, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
@@ -106,6 +109,31 @@ def test_two_workers_make_the_tables_of_one(
     follow_now(second)
     assert hash_tables(second) == hash_tables(made_workspace)
     assert all(second.ledger.read(table) == made_workspace.ledger.read(table) for table in TABLES)
+
+
+def test_what_a_dead_worker_left_is_joined_with_what_others_made(
+    first: Workspace, make_worker: MakeWorker, made_workspace: Workspace
+) -> None:
+    second = make_worker()
+
+    def die(workspace: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
+        execute_stages(workspace, request, on_progress)
+        raise KeyboardInterrupt
+
+    for chatting, writing in ((first, second), (made_workspace, made_workspace)):
+        with (chatting.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
+            chat.write(LATER)
+        request = RunRequest(partitions=find_wanted(chatting, None, None))
+        if chatting is first:
+            with pytest.raises(KeyboardInterrupt):
+                execute_run(chatting, request, execute=die)
+        else:
+            execute_run(chatting, request)
+        (writing.documents_dir / "sourdough.md").write_text("# Sourdough\n\nFlat bread.\n", encoding="utf-8")
+        run_pipeline(writing)
+    assert hash_tables(second)["messages"] != hash_tables(made_workspace)["messages"]
+    run_pipeline(first)
+    assert hash_tables(first) == hash_tables(made_workspace)
 
 
 def follow_now(workspace: Workspace) -> None:
