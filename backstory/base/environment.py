@@ -39,7 +39,14 @@ SERVICE_KEY_VARIABLES = (
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
-STORED_VARIABLES = (*KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, DRIVE_VARIABLE)
+DRIVE_CLIENT_VARIABLE = "BACKSTORY_DRIVE_CLIENT"
+STORED_VARIABLES = (
+    *KEY_VARIABLES,
+    *SERVICE_KEY_VARIABLES,
+    WEBHOOK_VARIABLE,
+    DRIVE_VARIABLE,
+    DRIVE_CLIENT_VARIABLE,
+)
 """What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
@@ -59,6 +66,7 @@ _READER_VARIABLES = (
     "DYLD_LIBRARY_PATH",
     "TESSDATA_PREFIX",
 )
+_CLIENT_FIELDS = ("client_id", "client_secret", "auth_uri", "token_uri")
 _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
 _DRIVE_FIELDS = {
@@ -202,10 +210,12 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
     Raises:
         AuthenticationError: The text is no key, or no credentials.
     """
-    if variable != DRIVE_VARIABLE:
+    if variable not in (DRIVE_VARIABLE, DRIVE_CLIENT_VARIABLE):
         return read_key(text, variable)
     if not text.strip():
         return None
+    if variable == DRIVE_CLIENT_VARIABLE:
+        return _read_client(text)
     try:
         credentials = json.loads(text)
         fields = _DRIVE_FIELDS[credentials["type"]]
@@ -221,6 +231,26 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
             variable=variable,
         ) from None
     return SecretStr(json.dumps(credentials, separators=(",", ":")))
+
+
+def _read_client(text: str) -> SecretStr:
+    """Read the JSON of an OAuth client as Google gives it out, of which what is used is kept."""
+    try:
+        told = json.loads(text)
+        client = told.get("web", told)
+        kept = {name: client[name] for name in _CLIENT_FIELDS if name in client}
+        is_whole = all(isinstance(kept[name], str) and kept[name] for name in _CLIENT_FIELDS[:2])
+        is_safe = all(is_protected(str(kept[name])) for name in _CLIENT_FIELDS[2:] if name in kept)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_whole = is_safe = False
+    if not (is_whole and is_safe):
+        raise AuthenticationError(
+            f"{DRIVE_CLIENT_VARIABLE} holds no OAuth client of a web application; set it to the JSON that Google's "
+            "console gives out, with client_id and client_secret",
+            code="unusable_key",
+            variable=DRIVE_CLIENT_VARIABLE,
+        ) from None
+    return SecretStr(json.dumps(kept, separators=(",", ":")))
 
 
 def read_drive_credentials(keys: Keys | None = None) -> SecretStr | None:

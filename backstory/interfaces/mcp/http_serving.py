@@ -15,6 +15,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine for itself, as addresses of the web have them."""
 
+
+def is_own_host(host: str) -> bool:
+    """Return whether a client of this machine names it so, with a port or without one."""
+    return host.rpartition(":")[0] in LOOPBACK_NAMES or host in LOOPBACK_NAMES
+
+
 REQUEST_SECONDS: Final = 10.0
 """Longest time that a client may take to send the headers of a request, all together."""
 

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import anyio
 
 from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.drive_permission import DrivePermissions
 from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.fair_threads import FairThreads
 from backstory.interfaces.service.index_jobs import IndexJobs
@@ -77,6 +78,7 @@ class Service:
         limits: The limits of requests.
         clock: Gives seconds since 1970.
         stopping: Set when the process was told to end, so that streams end.
+        permissions: The permissions to read a Google Drive that people were asked for.
         threads: The threads for answers and those for searches, in which tenants take turns.
     """
 
@@ -88,12 +90,14 @@ class Service:
     stopping: anyio.Event = field(default_factory=anyio.Event)
     _rates: RequestRates = field(init=False)
     _failures: RequestRates = field(init=False)
+    permissions: DrivePermissions = field(init=False)
     threads: Mapping[Work, FairThreads] = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.limits
         self._rates = RequestRates(limits.requests_per_minute, limits.requests_at_once, time.monotonic)
         self._failures = RequestRates(limits.failures_per_minute, limits.failures_at_once, time.monotonic)
+        self.permissions = DrivePermissions(self.tenants.keys)
         make = partial(FairThreads, waiting=limits.waiting, waiting_of_one=limits.waiting_of_tenant)
         self.threads = {"answers": make(limits.answers), "searches": make(limits.searches)}
 

@@ -2,10 +2,10 @@
 
 # Without the future import: FastAPI must see the annotations of functions inside functions as objects.
 from collections import Counter
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from fastapi import APIRouter
-from pydantic import Field
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.mirror import read_state
@@ -13,7 +13,13 @@ from backstory.ingest.sources.roots import Source, list_sources
 from backstory.interfaces.library.file_states import FileState
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Result
-from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
+from backstory.interfaces.mcp.http_serving import is_own_host
+from backstory.interfaces.service.accounts import Caller
+from backstory.interfaces.service.authentication import DESCRIBED, Owner, Reader, Served
+from backstory.interfaces.service.job_store import Job
+from backstory.interfaces.service.service import Service
+
+_MOST_CHARACTERS: Final = 4_000
 
 Kind: TypeAlias = Literal["documents", "folder", "file", "drive", "address", "pages"]
 
@@ -38,6 +44,21 @@ class SourceList(Result):
     sources: tuple[SourceState, ...] = Field(description="The folder of documents, then the others by name.")
 
 
+class PermissionToGive(Result):
+    """A permission that was begun."""
+
+    address: str = Field(description="Where the person goes, within ten minutes, to permit reading.")
+
+
+class GivenPermission(BaseModel):
+    """What Google added to the address to which it sent the person back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: str = Field(max_length=_MOST_CHARACTERS, description="Its `state`.")
+    code: str = Field(max_length=_MOST_CHARACTERS, description="Its `code`.")
+
+
 def make_sources_router() -> APIRouter:
     """Make the endpoint of sources."""
     router = APIRouter(prefix="/api", tags=["sources"], dependencies=list(DESCRIBED))
@@ -48,7 +69,42 @@ def make_sources_router() -> APIRouter:
         with service.tenants.entering(access.tenant) as library:
             return SourceList(sources=tuple(_describe_all(library)))
 
+    @router.post("/sources/drive/permission")
+    def ask_for_drive(access: Owner, service: Served, request: Request) -> PermissionToGive:
+        """Begin to ask for the permission to read a Google Drive, by an address at which a person gives it."""
+        address = service.permissions.begin(access.caller, access.tenant, name_service(request))
+        return PermissionToGive(address=address)
+
+    @router.post("/sources/drive/permission/finish", status_code=202)
+    def finish_drive(given: GivenPermission, access: Owner, service: Served) -> Job:
+        """Store the permission that a person gave, as whoever has begun it, and index what it lets read."""
+        return keep_permission(service, access.caller, given.state, given.code, access.tenant)
+
     return router
+
+
+def name_service(request: Request) -> str:
+    """Name the service as a client does, whose host was checked; only this machine is called without encryption."""
+    host = request.headers.get("host", "")
+    return f"{'http' if is_own_host(host) else 'https'}://{host}"
+
+
+def keep_permission(
+    service: Service, caller: Caller, state: str, code: str, tenant: str | None = None
+) -> Job:
+    """Store the permission that a person gave, and index what it lets read.
+
+    Args:
+        service: The service.
+        caller: Who has begun it.
+        state: What Google gave back of it.
+        code: The code of Google.
+        tenant: The tenant that it is for; None for the one that it was begun for.
+
+    Raises:
+        RefusedError: See :meth:`DrivePermissions.finish`.
+    """
+    return service.jobs.submit(service.permissions.finish(caller, state, code, tenant), caller.user_id)
 
 
 def _describe_all(library: Library) -> list[SourceState]:

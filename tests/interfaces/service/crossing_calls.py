@@ -307,6 +307,10 @@ class Caller:
                 self._add_form(call, {"question": QUESTION, "conversation": conversation or ""})
             case "POST /tenants/{tenant}/conversations/{id}/turns/{number}/feedback":
                 self._add_form(call, {"thumb": "up", "text": "So it is."})
+            case "POST /api/sources/drive/permission/finish":
+                content = {"state": self._pick("conversation", call.target), "code": "4/0A"}
+            case "POST /drive/permitted":
+                self._add_form(call, {"state": self._pick("conversation", call.target), "code": "4/0A"})
             case "POST /sign-in":
                 self._add_form(
                     call, {"token": random.choice([*self.planted.dead, "bst_", "%"]), "to": call.path}

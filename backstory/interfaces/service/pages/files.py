@@ -66,6 +66,8 @@ def make_files_router() -> APIRouter:
         return show(
             template,
             problems=problems,
+            may_permit=access.caller.may(access.tenant, "owner")
+            and service.permissions.has_client(access.tenant),
             caller=access.caller,
             tenant=access.tenant,
             may_edit=access.caller.may(access.tenant, "editor"),

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from backstory.base.errors import AnswerError, BackstoryError
-from backstory.interfaces.mcp.http_serving import LOOPBACK_NAMES
+from backstory.interfaces.mcp.http_serving import is_own_host
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import Access, enter, get_service
 from backstory.interfaces.service.failures import (
@@ -94,9 +94,15 @@ def visit_as_editor(request: Request, tenant: str) -> Access:
     return _enter(request, tenant, "editor")
 
 
+def visit_as_owner(request: Request, tenant: str) -> Access:
+    """Let an owner of the tenant in that the path names."""
+    return _enter(request, tenant, "owner")
+
+
 Visitor = Annotated[Caller, Depends(visit)]
 ReadingVisitor = Annotated[Access, Depends(visit_as_reader)]
 EditingVisitor = Annotated[Access, Depends(visit_as_editor)]
+OwningVisitor = Annotated[Access, Depends(visit_as_owner)]
 
 
 def keep_session(request: Request, response: Response, opened: str) -> None:
@@ -134,8 +140,7 @@ def _enter(request: Request, tenant: str, wanted: Role) -> Access:
 
 
 def _is_local(request: Request) -> bool:
-    host = request.headers.get("host", "")
-    return host.rpartition(":")[0] in LOOPBACK_NAMES or host in LOOPBACK_NAMES
+    return is_own_host(request.headers.get("host", ""))
 
 
 def _require_own_page(request: Request) -> None:

@@ -1,0 +1,215 @@
+"""A person permits a tenant to read their Google Drive: OAuth's authorization code flow, with PKCE (RFC 7636)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pydantic import SecretStr
+
+from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
+from backstory.base.errors import AuthenticationError
+from backstory.base.extras import require_extra
+from backstory.interfaces.service.accounts import Caller
+from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.keys import KeyRing
+
+PERMITTED: Final = "/drive/permitted"
+"""Path to which Google sends a person back; it must stand among the redirect addresses of the client."""
+
+_ASKING: Final = "https://accounts.google.com/o/oauth2/v2/auth"
+_GIVING: Final = "https://oauth2.googleapis.com/token"
+_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
+_RANDOM_BYTES: Final = 32
+_SECONDS: Final = 600.0
+_KEPT: Final = 1_000
+_ANSWER_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What was begun, and by whom."""
+
+    tenant: str
+    user_id: str
+    verifier: str
+    redirect: str
+    ends: float
+
+
+class DrivePermissions:
+    """The permissions that were begun and not finished, in memory alone: after a restart, a person begins again."""
+
+    def __init__(self, keys: KeyRing, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with none.
+
+        Args:
+            keys: Has the OAuth client of each tenant, and gets the credentials.
+            clock: Gives monotonic seconds.
+        """
+        self._keys = keys
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
+
+    def begin(self, caller: Caller, tenant: str, address: str) -> str:
+        """Begin to ask a person for their permission.
+
+        Args:
+            caller: Who asks, an owner of the tenant.
+            tenant: The tenant.
+            address: The service as the person's browser names it, such as ``https://docs.example.org``.
+
+        Returns:
+            The address of Google to which the person goes. It ends after ten minutes.
+
+        Raises:
+            RefusedError: The tenant has no OAuth client.
+        """
+        require_extra("drive", "Google Drive", "upload the files")
+        client = self._read_client(tenant)
+        state, verifier = secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES)
+        begun = _Begun(tenant, caller.user_id, verifier, f"{address}{PERMITTED}", self._clock() + _SECONDS)
+        with self._lock:
+            self._begun[_hash(state)] = begun
+            if len(self._begun) > _KEPT:
+                self._begun.popitem(last=False)
+        challenge = base64.urlsafe_b64encode(_hash(verifier)).rstrip(b"=").decode()
+        asked = {
+            "client_id": client["client_id"],
+            "redirect_uri": begun.redirect,
+            "response_type": "code",
+            "scope": _SCOPE,
+            "state": state,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+            "access_type": "offline",
+            "prompt": "consent",
+        }
+        return f"{client.get('auth_uri', _ASKING)}?{urlencode(asked)}"
+
+    def finish(self, caller: Caller, state: str, code: str, tenant: str | None = None) -> str:
+        """Exchange the code that Google gave for credentials, and store them sealed.
+
+        Args:
+            caller: Who has begun it.
+            state: What :meth:`begin` gave Google, and Google gave back; it counts once.
+            code: The code of Google.
+            tenant: The tenant that it is for; None for the one that it was begun for.
+
+        Returns:
+            The tenant.
+
+        Raises:
+            RefusedError: The caller has begun no such permission, it has ended, or they are no owner any more (404 in
+                all cases); or Google refuses the code, or does not answer.
+        """
+        with self._lock:
+            begun = self._begun.get(_hash(state))
+            # What somebody else has begun stays theirs.
+            if begun is None or begun.user_id != caller.user_id or tenant not in (None, begun.tenant):
+                raise _refuse_unknown()
+            if not caller.may(begun.tenant, "owner"):
+                raise _refuse_unknown()
+            del self._begun[_hash(state)]
+        if begun.ends < self._clock():
+            raise _refuse_unknown()
+        client = self._read_client(begun.tenant)
+        given = _exchange(client, begun, code)
+        credentials = {
+            "type": "authorized_user",
+            "client_id": client["client_id"],
+            "client_secret": client["client_secret"],
+            "refresh_token": given,
+            **({"token_uri": client["token_uri"]} if "token_uri" in client else {}),
+        }
+        try:
+            self._keys.seal(begun.tenant, DRIVE_VARIABLE, SecretStr(json.dumps(credentials)))
+        except AuthenticationError as error:
+            raise _refuse_answer() from error
+        return begun.tenant
+
+    def has_client(self, tenant: str) -> bool:
+        """Return whether a tenant has an OAuth client, so that a permission can be begun."""
+        return DRIVE_CLIENT_VARIABLE in self._keys.names(tenant)
+
+    def _read_client(self, tenant: str) -> Mapping[str, str]:
+        stored = self._keys.open(tenant).get(DRIVE_CLIENT_VARIABLE)
+        if stored is None:
+            raise RefusedError(
+                "this tenant has no OAuth client of Google; whoever runs this service stores the JSON of one by "
+                f"`backstory serve key set TENANT {DRIVE_CLIENT_VARIABLE}`",
+                status=409,
+                code="no_drive_client",
+            )
+        client: Mapping[str, str] = json.loads(stored.get_secret_value())
+        return client
+
+
+def _exchange(client: Mapping[str, str], begun: _Begun, code: str) -> str:
+    """Exchange a code for a refresh token; what Google says is not quoted, since it may hold a part of either."""
+    import requests
+
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "client_id": client["client_id"],
+        "client_secret": client["client_secret"],
+        "code_verifier": begun.verifier,
+        "redirect_uri": begun.redirect,
+    }
+    try:
+        answer = requests.post(
+            client.get("token_uri", _GIVING),
+            data=form,
+            timeout=_ANSWER_SECONDS,
+            allow_redirects=False,
+            auth=_send_as_it_is,
+        )
+        told: Any = answer.json() if answer.ok else {}
+    except requests.RequestException as error:
+        raise RefusedError(
+            "Google does not answer; ask for the permission again in a while",
+            status=503,
+            code="no_answer",
+            retry_after=_ANSWER_SECONDS,
+        ) from error
+    token = told.get("refresh_token") if isinstance(told, dict) else None
+    if not isinstance(token, str) or not token:
+        raise _refuse_answer()
+    return token
+
+
+def _send_as_it_is(request: Any) -> Any:
+    """Keep the library from adding a name and password of the machine's `.netrc`."""
+    return request
+
+
+def _refuse_answer() -> RefusedError:
+    return RefusedError(
+        "Google gave no permission to read; ask for it again, and check that the OAuth client has the address of this "
+        f"service with {PERMITTED} among its redirect addresses",
+        status=400,
+        code="permission_refused",
+    )
+
+
+def _refuse_unknown() -> RefusedError:
+    return RefusedError(
+        "you have begun no such permission, or it has ended; begin again, as an owner",
+        status=404,
+        code="unknown_permission",
+    )
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
