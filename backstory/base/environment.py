@@ -40,12 +40,14 @@ SERVICE_KEY_VARIABLES = (
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
 DRIVE_CLIENT_VARIABLE = "BACKSTORY_DRIVE_CLIENT"
+BUCKET_VARIABLE = "BACKSTORY_BUCKET_CREDENTIALS"
 STORED_VARIABLES = (
     *KEY_VARIABLES,
     *SERVICE_KEY_VARIABLES,
     WEBHOOK_VARIABLE,
     DRIVE_VARIABLE,
     DRIVE_CLIENT_VARIABLE,
+    BUCKET_VARIABLE,
 )
 """What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
@@ -66,6 +68,12 @@ _READER_VARIABLES = (
     "DYLD_LIBRARY_PATH",
     "TESSDATA_PREFIX",
 )
+_BUCKET_FIELDS = {
+    "s3": (("key", "secret"), ("anon",)),
+    "gs": (("token",),),
+    "abfs": (("account_name", "account_key"), ("account_name", "sas_token"), ("connection_string",)),
+}
+"""What credentials of each kind of bucket need at least, in one of the ways."""
 _CLIENT_FIELDS = ("client_id", "client_secret", "auth_uri", "token_uri")
 _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
@@ -210,10 +218,12 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
     Raises:
         AuthenticationError: The text is no key, or no credentials.
     """
-    if variable not in (DRIVE_VARIABLE, DRIVE_CLIENT_VARIABLE):
+    if variable not in (DRIVE_VARIABLE, DRIVE_CLIENT_VARIABLE, BUCKET_VARIABLE):
         return read_key(text, variable)
     if not text.strip():
         return None
+    if variable == BUCKET_VARIABLE:
+        return _read_buckets(text)
     if variable == DRIVE_CLIENT_VARIABLE:
         return _read_client(text)
     try:
@@ -231,6 +241,47 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
             variable=variable,
         ) from None
     return SecretStr(json.dumps(credentials, separators=(",", ":")))
+
+
+def _read_buckets(text: str) -> SecretStr:
+    """Read the credentials of buckets by kind of address, each whole, so that no tool looks for the rest elsewhere."""
+    try:
+        told = json.loads(text)
+        is_whole = bool(told) and all(
+            any(all(options.get(name) for name in fields) for fields in _BUCKET_FIELDS[kind])
+            # A text in the place of such a token names a file of the machine, or a way to find other credentials.
+            and isinstance(options.get("token", {}), dict if kind == "gs" else str | dict)
+            for kind, options in told.items()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        raise AuthenticationError(
+            f"{BUCKET_VARIABLE} holds no whole credentials of buckets; set it to JSON such as "
+            '{"s3": {"key": ..., "secret": ...}}, with `token` for gs, and `account_name` and `account_key` for abfs',
+            code="unusable_key",
+            variable=BUCKET_VARIABLE,
+        ) from None
+    return SecretStr(json.dumps(told, separators=(",", ":")))
+
+
+def read_bucket_credentials(keys: Keys | None) -> Mapping[str, Mapping[str, object]] | None:
+    """Read the credentials of buckets by kind of address, as the packages of fsspec take them.
+
+    Args:
+        keys: The keys of the workspace.
+
+    Returns:
+        The credentials, none of them where none are stored; None without keys of its own, so that each package finds
+        its credentials in the environment.
+    """
+    if keys is None:
+        return None
+    stored = keys.get(BUCKET_VARIABLE)
+    found: Mapping[str, Mapping[str, object]] = (
+        {} if stored is None else json.loads(stored.get_secret_value())
+    )
+    return found
 
 
 def _read_client(text: str) -> SecretStr:

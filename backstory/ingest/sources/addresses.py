@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import SettingsError, SourceError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest
@@ -19,6 +20,8 @@ _BYTES_AT_ONCE: Final = 1 << 20
 _MOST_LIST_BYTES: Final = 1 << 20
 _MOST_ADDRESSES: Final = 10_000
 _SECONDS: Final = 60
+_OPEN_KINDS: Final = frozenset(["file", "local", "memory", "zip", "tar", "http", "https"])
+"""Kinds of addresses, as fsspec calls them, that need no credentials."""
 _STAMPS: Final = (
     *("ETag", "etag", "e_tag", "md5Hash", "Content-MD5", "content_md5", "Digest", "generation"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created"),
@@ -36,14 +39,20 @@ _ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
 class AddressRemote:
     """A bucket, a folder or an archive that fsspec can list."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, credentials: Mapping[str, Mapping[str, object]] | None = None) -> None:
         """Set the address; it sends no request yet.
+
+        Args:
+            address: The address.
+            credentials: Options of fsspec by kind of address, without which no place that needs any is asked; None to
+                let its packages find theirs in the environment.
 
         Raises:
             MissingExtraError: fsspec is not installed.
         """
         require_extra("remote", "a source by `url`", "name a local `path`")
         self._address = address
+        self._credentials = credentials
         self._files: Any = None
 
     def list_files(self) -> RemoteListing:
@@ -54,8 +63,9 @@ class AddressRemote:
         """
         import fsspec
 
+        options = self._choose_options()
         try:
-            self._files, root = fsspec.core.url_to_fs(self._address)
+            self._files, root = fsspec.core.url_to_fs(self._address, **options)
             self._files.invalidate_cache()
             found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
         except ImportError as error:
@@ -75,6 +85,26 @@ class AddressRemote:
             else:
                 files[path] = RemoteFile(key, make_stamp(info), info.get("size"))
         return RemoteListing(files, refused)
+
+    def _choose_options(self) -> dict[str, dict[str, object]]:
+        """Return the options of each part of the address.
+
+        Raises:
+            SourceError: A part needs credentials, and there are none for it.
+        """
+        if self._credentials is None:
+            return {}
+        kinds = [part.partition("://")[0] for part in self._address.split("::")]
+        needed = [kind for kind in kinds if kind not in _OPEN_KINDS]
+        absent = next((kind for kind in needed if kind not in self._credentials), None)
+        if absent is not None:
+            raise SourceError(
+                f"this tenant has no credentials for {absent}:// addresses; store them by "
+                f"`backstory serve key set TENANT {BUCKET_VARIABLE}`",
+                code="missing_credentials",
+            )
+        # Not kept by fsspec for whoever names the same place with other credentials.
+        return {kind: {**self._credentials[kind], "skip_instance_cache": True} for kind in needed}
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
         """Write the content of a file."""

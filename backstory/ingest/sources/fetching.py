@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from backstory.base.environment import Keys
+from backstory.base.environment import Keys, read_bucket_credentials
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
@@ -59,5 +59,5 @@ def _make_remote(source: Source, keys: Keys | None) -> Remote:
     if settings.drive is not None:
         return DriveRemote(settings.drive.files, settings.drive.folder, source.root, DriveCalls(keys=keys))
     if settings.url is not None:
-        return AddressRemote(settings.url)
+        return AddressRemote(settings.url, read_bucket_credentials(keys))
     return PagesRemote(settings.urls, settings.url_list)
