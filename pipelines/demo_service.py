@@ -11,7 +11,6 @@ from backstory.interfaces.cli.serve import HOST, PORT, serve_folder
 from backstory.interfaces.cli.service import open_folder
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.opening import ServiceFolder
-from backstory.interfaces.service.tenants import TENANTS_FOLDER
 from pipelines.demo import prepare_demo
 
 TENANT: Final = "example"
@@ -26,7 +25,9 @@ def prepare_service(root: Path) -> ServiceFolder:
         root: Folder of the service. What it holds already is not touched.
     """
     opened = open_folder(root, makes=True)
-    prepare_demo(root / TENANTS_FOLDER / TENANT)
+    if TENANT not in opened.tenants.names():
+        opened.tenants.create(TENANT)
+    prepare_demo(opened.tenants.folder(TENANT))
     with opened.tenants.entering(TENANT) as library:
         library.index()
     return opened
