@@ -62,6 +62,9 @@ def serve(
         last.daemon = True
         last.start()
 
+    # Whoever starts the process may have it ignore the signal. It is raised again at the end, for the exit code.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     serve_app(
         make_app(service, hosts=hosts),
         listening,
