@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from backstory import run_pipeline
+from backstory.base.environment import SETTINGS_FILE
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.pipeline.incremental.fingerprints import (
@@ -23,6 +24,7 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import SERVED_GROUPS, Settings
 from backstory.settings.services import SERVICE_FIELDS, Service
+from backstory.settings.yaml_file import read_settings
 from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
@@ -336,7 +338,8 @@ def test_a_changed_model_changes_the_inputs_of_what_it_makes(
     hashes = []
     for settings in ({**given, **dict(*more)}, {**given, **dict(*more), setting: value}):
         (model_folders / "backstory.yaml").write_text(write_settings(settings), encoding="utf-8")
-        workspace = open_workspace(model_folders)
+        # Not opened, since that looks at the store that the settings name.
+        workspace = Workspace(model_folders, read_settings(model_folders / SETTINGS_FILE))
         hashes.append({stage.table: hash_dependencies(workspace, stage.table) for stage in STAGES})
     assert {table for table in hashes[0] if hashes[0][table] != hashes[1][table]} == expected
 
