@@ -147,10 +147,14 @@ def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Pat
     assert "drip.md (4), night-train.md (3)" in str(counts["notice"])
 
 
-def test_contact_data_becomes_markers_in_posts_alone(replaced: Path) -> None:
+def test_contact_data_becomes_markers_in_posts_and_on_their_pages_alone(replaced: Path) -> None:
     workspace = open_workspace(replaced)
     assert "zoe@mail.example" in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+    library = read_library(workspace)
+    pages = str([post.uses for post in library.posts]), str(library.documents)
     assert not [word for word in ("zoe@mail", "900123") if word in read_posts(workspace)]
+    assert not [page for page in pages if "zoe@mail" in page]
+    assert "[email]" in "".join(pages)
 
 
 def test_a_post_may_name_whom_a_kept_document_names_and_nobody_else(tmp_path: Path) -> None:

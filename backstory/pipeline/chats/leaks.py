@@ -6,7 +6,8 @@ That is: authors' real names, messages of people who opted out, and contact data
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -109,16 +110,24 @@ def make_discretion(workspace: Workspace) -> Discretion:
     """Make what a post may say about people, by the settings; see :func:`make_leak_finder`."""
     privacy = workspace.settings.privacy
     find_leaks = make_leak_finder(workspace)
-
-    def scrub_text(text: str) -> str:
-        return str(scrub(pl.Series([text]), _CONTACTS, privacy.phone_region)[0])
+    scrub_text = partial(_scrub_contacts, region=privacy.phone_region)
 
     def find_contacts_and_leaks(texts: Sequence[str]) -> Collection[str]:
         return {*find_leaks(texts), *(text for text in texts if scrub_text(text) != text)}
 
     if privacy.documents == "reject":
         return Discretion(find_contacts_and_leaks, rule=privacy.documents)
-    return Discretion(find_leaks, scrub_text if privacy.documents == "replace" else str, privacy.documents)
+    return Discretion(find_leaks, make_contact_scrub(workspace), privacy.documents)
+
+
+def make_contact_scrub(workspace: Workspace) -> Callable[[str], str]:
+    """Make what puts markers in place of the contact data of a text that readers see, if the settings ask for it."""
+    privacy = workspace.settings.privacy
+    return partial(_scrub_contacts, region=privacy.phone_region) if privacy.documents == "replace" else str
+
+
+def _scrub_contacts(text: str, *, region: str | None) -> str:
+    return str(scrub(pl.Series([text]), _CONTACTS, region)[0])
 
 
 def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:

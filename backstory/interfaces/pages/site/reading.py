@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import polars as pl
@@ -15,6 +15,7 @@ from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import WebAddresses
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
+from backstory.pipeline.chats.leaks import make_contact_scrub
 from backstory.pipeline.chats.named_documents import DocumentView, list_unlinked
 from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
@@ -43,8 +44,9 @@ def read_library(workspace: Workspace) -> Library:
     published = {key for key, row in rows.items() if row["status"] in PUBLISHED}
     ids = _read_ids(workspace)
     material = _read_all_material(workspace, windows.filter(pl.col("window_id").is_in(list(published))))
+    scrub = make_contact_scrub(workspace)
     posts = tuple(
-        _make_post(workspace, rows[key], *material[key], ids)
+        _make_post(workspace, rows[key], *material[key], ids, scrub)
         for key in windows["window_id"]
         if key in material
     )
@@ -94,6 +96,7 @@ def _make_post(
     window: WindowMaterial,
     context: ContextMaterial,
     ids: Mapping[str, str],
+    scrub: Callable[[str], str],
 ) -> SitePost:
     edited, notice = _read_edited(workspace, row)
     text = row["text"] if edited is None else edited.text
@@ -109,7 +112,7 @@ def _make_post(
         topics=list_topics(text),
         notice=notice,
         writer=" with ".join(filter(None, (row["writer"], row["model"]))),
-        uses=tuple(_make_use(citation, window, cited) for citation in context.citations),
+        uses=tuple(_make_use(citation, window, cited, scrub) for citation in context.citations),
     )
 
 
@@ -131,20 +134,22 @@ def _read_edited(workspace: Workspace, row: Mapping[str, Any]) -> tuple[ParsedDo
     return parsed, f"A person has edited this post: {row['reason']}."
 
 
-def _make_use(citation: Citation, window: WindowMaterial, cited: Collection[str]) -> Use:
+def _make_use(
+    citation: Citation, window: WindowMaterial, cited: Collection[str], scrub: Callable[[str], str]
+) -> Use:
     return Use(
         number=citation.number,
         document_id=citation.document_id,
-        title=citation.title,
+        title=scrub(citation.title),
         published_at=citation.published_at,
         path=citation.path,
-        passage=citation.passage,
+        passage=scrub(citation.passage),
         because=tuple(
             Quote(
                 place,
                 message.sent_at,
                 window.name_people(message.author or "") or None,
-                window.name_people(message.text),
+                scrub(window.name_people(message.text)),
             )
             for place, message in ((place, window.messages[place]) for place in citation.messages)
         ),
@@ -158,6 +163,7 @@ def _read_documents(
 ) -> dict[str, SiteDocument]:
     """Read the documents that posts use, but posts, as the readers of the first window that uses each see them."""
     wanted = shown.keys() - posts
+    scrub = make_contact_scrub(workspace)
     view = DocumentView(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
     unlinked = list_unlinked(workspace)
     addresses = WebAddresses(workspace)
@@ -171,11 +177,11 @@ def _read_documents(
     return {
         row["document_id"]: SiteDocument(
             document_id=row["document_id"],
-            title=view.show(shown[row["document_id"]], row["document_id"], row["title"]),
+            title=scrub(view.show(shown[row["document_id"]], row["document_id"], row["title"])),
             path="" if row["document_id"] in unlinked else locate(row["uri"], folder),
             published_at=row["published_at"],
             tags=tuple(view.show(shown[row["document_id"]], row["document_id"], tag) for tag in row["tags"]),
-            text=view.show(shown[row["document_id"]], row["document_id"], row["text"]),
+            text=scrub(view.show(shown[row["document_id"]], row["document_id"], row["text"])),
             home=addresses.find(row["uri"]),
         )
         for row in workspace.date_locally(rows).iter_rows(named=True)
