@@ -1,5 +1,6 @@
 """What the sensor and the schedule request, tick by tick, on a real workspace."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -161,6 +162,46 @@ def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -
     assert sensor.tick() == []
     assert "A late one" in read_table(workspace.tables, "messages", ["2025-03-14"])["text"].to_list()
     assert Sensor(workspace).tick() == []
+
+
+def test_the_sensor_notices_a_folder_of_slack_and_a_mailbox_and_what_comes_to_each(alone: Workspace) -> None:
+    sensor = Sensor(open_workspace(alone.root))
+    run(alone, sensor.tick())
+    assert sensor.tick() == []
+    chats = alone.chats_dir
+
+    def follow(day: str) -> None:
+        """Run what the sensor requests, in which a day is; a person who joins may change others as well."""
+        requested = sensor.tick()
+        assert any(
+            first is not None and last is not None and first <= day <= last for first, last in requested
+        )
+        run(alone, requested)
+
+    def write_day(text: str) -> None:
+        said = [{"type": "message", "user": "U1", "ts": "1741350000.000100", "text": text}]
+        (chats / "team" / "general" / "2025-03-07.json").write_text(json.dumps(said), encoding="utf-8")
+
+    (chats / "team" / "general").mkdir(parents=True)
+    (chats / "team" / "users.json").write_text('[{"id": "U1", "name": "ada", "real_name": "Ada Lind"}]')
+    (chats / "team" / "channels.json").write_text('[{"id": "C1", "name": "general", "members": ["U1"]}]')
+    write_day("The pump is loud.")
+    follow("2025-03-07")
+    write_day("The pump is quiet again.")
+    follow("2025-03-07")
+
+    def receive(number: int, day: int) -> None:
+        with (chats / "inbox.mbox").open("a", encoding="utf-8") as mailbox:
+            mailbox.write(
+                f"From ada@example.org Sat Mar {day:>2} 10:00:00 2025\nFrom: Ada <ada@example.org>\n"
+                f"To: ben@example.org\nSubject: Pump\nMessage-ID: <{number}@example.org>\n"
+                f"Date: Sat, {day:02} Mar 2025 10:00:00 +0000\n\nThe pump {number} came.\n\n"
+            )
+
+    for number, day in ((1, 1), (2, 8)):
+        receive(number, day)
+        follow(f"2025-03-{day:02}")
+    assert sensor.tick() == []
 
 
 def test_days_that_were_missed_for_whatever_reason_are_found_without_a_cursor(made: Workspace) -> None:
