@@ -40,7 +40,6 @@ def copy_killed(bucket: Bucket, root: Path, target: str, method: str, passed: in
         bucket.fail_first("kill after", method, "objects/", passed=passed)
         assert process.wait() == -9
     bucket.fault = lambda _method, _path: None
-    bucket.calls.clear()
 
 
 def hash_tables(workspace: Workspace) -> list[dict[str, str]]:
@@ -61,7 +60,7 @@ def test_a_copy_that_was_killed_goes_on_both_ways(
     copy_killed(bucket, made_workspace.root, address, "PUT", 10)
     assert store.find(MANIFEST) is None
     done = copy_workspace(made_workspace, address)
-    assert bucket.count("PUT", "objects/") == done.copied < len(fetch_manifest(store)[0].objects)
+    assert 0 < done.copied <= len(fetch_manifest(store)[0].objects) - 11
     again = copy_workspace(made_workspace, address)
     assert (again.copied, again.files) == (0, done.files)
     empty = make_empty(tmp_path / "empty", address)

@@ -402,9 +402,8 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     assert is_done.files.keys() - before.files.keys() == (
         new if (fault, holding) == ("kill after", MANIFEST) else set()
     )
-    bucket.calls.clear()
-    publish_changes(open_replica(first), store)
-    assert bucket.count("PUT", "objects/") <= 4 - passed
+    # What was on its way when the process died may still arrive.
+    assert publish_changes(open_replica(first), store).uploaded <= 4 - passed
     after = fetch_manifest(store)[0]
     assert new <= after.files.keys()
     assert all(store.verify(sha256) for sha256 in after.objects)
