@@ -66,7 +66,7 @@ def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collec
 
 
 def _find_texts(texts: pl.Series, searched: pl.Series, names: list[str]) -> set[str]:
-    return set(texts.filter(_search(searched, NameFinder(names), "message")))
+    return set(texts.filter(_search(searched, _make_finder(tuple(names)), "message")))
 
 
 def _hide(texts: pl.Series, names: Collection[str]) -> pl.Series:
@@ -126,7 +126,7 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     return pl.concat(breaches)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _make_finder(names: tuple[str, ...]) -> NameFinder:
     """Make the finder of names; kept, since a run searches each table for the same names."""
     return NameFinder(names)

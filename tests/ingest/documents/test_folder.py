@@ -21,6 +21,7 @@ from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Documents, Sources
 from tests.errors import raises
 from tests.ingest.documents.document_files import Write, make_writer
+from tests.long_tests import some
 
 DEFAULTS = DocumentSettings()
 
@@ -388,4 +389,4 @@ class FolderHistory(RuleBasedStateMachine):
 
 
 TestFolderHistory = FolderHistory.TestCase
-TestFolderHistory.settings = hypothesis_settings(deadline=None, max_examples=10, stateful_step_count=10)
+TestFolderHistory.settings = hypothesis_settings(deadline=None, max_examples=some(10), stateful_step_count=10)

@@ -15,7 +15,7 @@ from tests.long_tests import LONG_TESTS
 from tests.workspaces import SETTINGS, build_table
 
 SEQUENCES = 8 if LONG_TESTS else 1
-STEPS = 25
+STEPS = 25 if LONG_TESTS else 12
 KEY = "-----BEGIN RSA " + "PRIVATE KEY-----"
 NAMES = ("a.md", "b.md", "inner/a.md", "inner/c.md", "draft.md", "x.env")
 STATED = (
