@@ -74,6 +74,7 @@ class Hostile:
         make: Writes it at a path.
         row: What its row in ``sources`` is called below the folder, if that is not its name.
         holds: Words that the text of the document must hold.
+        is_long: Whether it takes long and ends as another one of its format, so that a long run alone tries it.
     """
 
     folder: Literal["chats", "posts"]
@@ -84,6 +85,7 @@ class Hostile:
     make: Callable[[Path], object]
     row: str = ""
     holds: str = ""
+    is_long: bool = False
 
     @property
     def source(self) -> str:
@@ -192,9 +194,9 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY b "ha"><!ENTITY a "' + "&b;" * 1000 + '">]>'
 
 HOSTILE = (
     Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged ZIP",
-            zip_chat(zipfile.ZIP_BZIP2, 60, b"\0" * 30)),
+            zip_chat(zipfile.ZIP_BZIP2, 60, b"\0" * 30), is_long=True),
     Hostile("chats", "lzma.zip", "ZIP, LZMA, bytes overwritten", "failed", "damaged ZIP",
-            zip_chat(zipfile.ZIP_LZMA, 70, b"\xff" * 30)),
+            zip_chat(zipfile.ZIP_LZMA, 70, b"\xff" * 30), is_long=True),
     Hostile("chats", "deflated.zip", "ZIP, deflated, bytes overwritten", "failed", "damaged ZIP",
             zip_chat(zipfile.ZIP_DEFLATED, 80, b"\xff" * 30)),
     Hostile("chats", "stored.zip", "ZIP, stored, directory said to begin before the file", "failed", "damaged ZIP",
@@ -212,7 +214,7 @@ HOSTILE = (
     Hostile("chats", "epoch.parquet", "Parquet, timestamp -99999999999", "failed", "the timestamp is out of range",
             parquet(pl.Series([-99999999999]))),
     Hostile("chats", "micros.parquet", "Parquet, microseconds beyond all calendars", "failed", "out of range",
-            parquet(pl.Series([-(2**63)]).cast(pl.Datetime("us", "UTC")))),
+            parquet(pl.Series([-(2**63)]).cast(pl.Datetime("us", "UTC"))), is_long=True),
     Hostile("chats", "days.parquet", "Parquet, days beyond all calendars", "failed", "out of range",
             parquet(pl.Series([-(2**31)], dtype=pl.Int32).cast(pl.Date))),
     Hostile("chats", "page.parquet", "Parquet, one byte of a page changed", "failed", "damaged Parquet",
@@ -320,7 +322,7 @@ HOSTILE = (
     Hostile("posts", "null.py", "Python, null bytes", "read", "not valid Python", write("x = 1\n\0\0\n")),
     Hostile("posts", "brackets.rs", "Rust, 100,000 brackets", "read", "", write("{(" * 50_000)),
     Hostile("posts", "signs.rb", "Ruby, 60,000 signs before a number", "read", "",
-            write("def f; " + "+++\n" * 20_000)),
+            write("def f; " + "+++\n" * 20_000), is_long=True),
     Hostile("posts", "line.js", "JavaScript, one line of 10 MB", "read", "characters, more than",
             write("a();" * 2_500_000)),
     Hostile("posts", "video.ts", "a video named TypeScript", "failed", "not",
@@ -336,12 +338,13 @@ HOSTILE = (
     Hostile("posts", "tree.pdf", "PDF, tree of pages that holds itself", "read", "", write(nest_pages())),
     Hostile("posts", "bomb.pdf", "PDF, page of 300 MB in 2 kB", "failed", "MB of memory", write_packed(inflate, 300)),
     Hostile("posts", "objects.pdf", "PDF, object stream of 300 MB in 300 kB", "failed", "MB of memory",
-            write_packed(pack_objects, 300)),
-    Hostile("posts", "arrays.pdf", "PDF, 200,000 lists in lists", "read", "", write(nest_arrays(200_000))),
+            write_packed(pack_objects, 300), is_long=True),
+    Hostile("posts", "arrays.pdf", "PDF, 200,000 lists in lists", "read", "", write(nest_arrays(200_000)),
+            is_long=True),
     Hostile("posts", "dictionaries.pdf", "PDF, 200,000 dictionaries in dictionaries", "read", "",
             write(nest_dictionaries(200_000))),
     Hostile("posts", "ring.pdf", "PDF, form that draws itself nine times", "failed", "MB of memory",
-            write(draw_itself())),
+            write(draw_itself()), is_long=True),
     Hostile("posts", "forms.pdf", "PDF, a letter drawn a billion times by forms in forms", "failed", "MB of memory",
             write(multiply_forms(9))),
     Hostile("posts", "box.pdf", "PDF, page of 10^30 points", "read", "",

@@ -11,6 +11,7 @@ from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
+from tests.long_tests import LONG_TESTS
 
 CHATS = ConversationSettings(read_seconds=1, read_megabytes=64)
 POSTS = DocumentSettings(read_seconds=1, read_megabytes=64, ocr="off")
@@ -25,6 +26,15 @@ def load_inputs() -> dict[str, tuple[Hostile, ...]]:
     from tests.hostile.packed_inputs import PACKED
 
     return {"first": HOSTILE, "encoded": ENCODED, "exports": EXPORTS, "packed": PACKED}
+
+
+def choose(kind: str, folder: str) -> list[Hostile]:
+    """Choose the inputs of a kind for a folder, without those that only a long run tries."""
+    return [
+        hostile
+        for hostile in load_inputs()[kind]
+        if hostile.folder == folder and (LONG_TESTS or not hostile.is_long)
+    ]
 
 
 def find_row(sources: pl.DataFrame, name: str) -> tuple[str, str]:
@@ -62,7 +72,7 @@ LONG = pytest.mark.long
     "kind", ["first", pytest.param("encoded", marks=LONG), pytest.param("exports", marks=LONG)]
 )
 def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
-    chats = [hostile for hostile in load_inputs()[kind] if hostile.folder == "chats"]
+    chats = choose(kind, "chats")
     lay_out(chats, tmp_path / "chats")
 
     read = read_exports(tmp_path / "chats", CHATS)
@@ -76,7 +86,7 @@ def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, tmp_path
 
 @pytest.mark.parametrize("kind", ["first", pytest.param("encoded", marks=LONG), "packed"])
 def test_a_hostile_document_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
-    posts = [hostile for hostile in load_inputs()[kind] if hostile.folder == "posts"]
+    posts = choose(kind, "posts")
     lay_out(posts, tmp_path / "posts")
 
     read = read_documents(tmp_path / "posts", POSTS)

@@ -144,10 +144,20 @@ SINGLE_FILES = (
     "rows.arrow",
     "index/CURRENT",
 )
+SOME_DAMAGED_FILES = [
+    pytest.param(
+        kind,
+        damage,
+        id=f"{kind}-{name}",
+        marks=() if name == QUICK[number % len(QUICK)] else pytest.mark.long,
+    )
+    for number, kind in enumerate(SINGLE_FILES)
+    for name, damage in DAMAGES.items()
+]
+"""Each file with one damage; `make test-long` tries every file with every damage."""
 
 
-@pytest.mark.parametrize("damage", SOME_DAMAGES)
-@pytest.mark.parametrize("kind", SINGLE_FILES)
+@pytest.mark.parametrize(("kind", "damage"), SOME_DAMAGED_FILES)
 def test_other_damaged_files_are_named_and_made_again(
     root: Path, expected: dict[str, Any], kind: str, damage: Damage
 ) -> None:

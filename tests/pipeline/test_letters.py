@@ -167,7 +167,13 @@ EDITS: tuple[Edit, ...] = (go_on, edit_message, remove_day, edit_document, cut_c
 """The edits; of the short tests, one makes the first three, the other the last three."""
 
 
-@pytest.mark.parametrize(("feedback", "edits"), [("on", EDITS), ("off", EDITS[::-1])], ids=["on", "off"])
+@pytest.mark.parametrize(
+    ("feedback", "edits"),
+    [
+        pytest.param("on", EDITS, id="on"),
+        pytest.param("off", EDITS[::-1], id="off", marks=pytest.mark.long),
+    ],
+)
 def test_a_history_of_edits_ends_as_a_workspace_without_one(
     feedback: str, edits: Sequence[Edit], tmp_path: Path
 ) -> None:

@@ -52,7 +52,9 @@ def make_inputs(conversations: str, inputs: dict[str, str], unit: str = "day") -
     return {**posts, "backstory.yaml": settings, "chats/river.jsonl": told(), "chats/hill.jsonl": told()}
 
 
-@pytest.mark.parametrize("feedback", ["off", "conversation", "workspace"])
+@pytest.mark.parametrize(
+    "feedback", ["off", "conversation", pytest.param("workspace", marks=pytest.mark.long)]
+)
 def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
     tmp_path: Path, feedback: str
 ) -> None:

@@ -41,8 +41,3 @@ def small_made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def made(small_made_once: Path, tmp_path: Path) -> Path:
     return copy_made(small_made_once, tmp_path / "workspace").root
-
-
-@pytest.fixture(autouse=True)
-def _models_elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

@@ -2,8 +2,6 @@
 
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.conftest import CHAT, POSTS
 from tests.interfaces.cli.invocation import exit_code
+from tests.started_python import StartedPython
 
 MAIN = "from backstory.interfaces.cli.app import main; main()"
 
@@ -82,13 +81,8 @@ def test_without_a_terminal_the_defaults_are_said(
 def test_on_a_terminal_zone_and_writer_are_asked_for(export: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     root = tmp_path / "new"
-    with subprocess.Popen(
-        [sys.executable, "-c", MAIN, "init", str(root), "--from", str(export)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        close_fds=True,
-    ) as process:
+    words = ["-c", MAIN, "init", str(root), "--from", str(export)]
+    with StartedPython(words, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         # The first answer is refused, so that the question is asked again.
         os.write(ours, b"Nowhere/Land\nEurope/Lisbon\ndigest\n")

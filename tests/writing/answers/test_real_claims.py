@@ -36,7 +36,7 @@ def vary(quote: str, other: str) -> Iterator[tuple[str, str]]:
             break
 
 
-@pytest.mark.parametrize("name", ["mtrag", "optech", "scifact"])
+@pytest.mark.parametrize("name", [pytest.param("mtrag", marks=pytest.mark.long), "optech", "scifact"])
 def test_sentences_say_themselves_and_nothing_else(shared_data: Path, name: str) -> None:
     documents = pl.read_parquet(shared_data / "eval" / name / "docs.parquet").sort("doc_id")
     draw = random.Random(8)
