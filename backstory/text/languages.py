@@ -84,8 +84,10 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
                 weights[language] += size * certainty
     if not total:
         return LanguageShare(None, 0.0)
-    together = {code: sum(weights[each] for each in _alike(code)) for code in LANGUAGE_NAMES}
-    main = max(LANGUAGE_NAMES, key=lambda code: (together[code], weights[code]))
+    together = dict(weights)
+    for group in _ALIKE:
+        together |= dict.fromkeys(group, sum(weights[each] for each in group))
+    main = max(LANGUAGE_NAMES, key=lambda code: (together.get(code, 0.0), weights[code]))
     share = together[main] / total
     return LanguageShare(main if share >= _LEAST_SHARE else None, share)
 

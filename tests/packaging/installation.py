@@ -71,7 +71,7 @@ def install(wheel: Path, folder: Path, extras: Sequence[str], cache: Path) -> In
     environment = folder / "environment"
     venv.create(environment, symlinks=True)
     python = environment / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
     subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = environment / "lib" / version / "site-packages"
