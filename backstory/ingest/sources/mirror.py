@@ -77,6 +77,27 @@ def update_mirror(
         return state
 
 
+def list_waiting(folder: Path, origin: str, remote: Remote, rules: FileRules) -> dict[str, RemoteFile]:
+    """List what the next update of a mirror would fetch, by path. Nothing is written.
+
+    Args:
+        folder: Folder of the mirror, which may be absent.
+        origin: What identifies the place.
+        remote: The place.
+        rules: What is left out.
+
+    Raises:
+        SourceError: The place cannot be listed.
+    """
+    known = read_state(folder)
+    stamps = _list_copied(folder, known) if known.origin == origin else {}
+    return {
+        path: file
+        for path, file in sorted(remote.list_files().files.items())
+        if _explain_left_out(path, rules) is None and _is_changed(path, file, stamps)
+    }
+
+
 def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
     """List the copies, and what is not among them.
 
@@ -142,14 +163,14 @@ def _fetch(
     ignored = dict(listing.ignored)
     paths = {key: path for path, key in known.keys.items()}
     failed = {paths.get(name, name): why for name, why in listing.refused.items()}
-    stamps = {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}
+    stamps = _list_copied(folder, known)
     fetched = 0
     for path, file in sorted(listing.files.items()):
-        reason = None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
+        reason = _explain_left_out(path, rules)
         if reason is not None:
             ignored[path] = reason
             continue
-        if file.stamp and stamps.get(path) == file.stamp:
+        if not _is_changed(path, file, stamps):
             continue
         announce_name(path)
         announce("fetching files", fetched, len(listing.files))
@@ -167,6 +188,19 @@ def _fetch(
         del stamps[path]
     keys = _list_keys(known, listing, stamps)
     return MirrorState(known.origin, stamps, keys, ignored, failed, problem="")
+
+
+def _list_copied(folder: Path, known: MirrorState) -> dict[str, str]:
+    """Return the stamp of each copy that is there."""
+    return {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}
+
+
+def _explain_left_out(path: str, rules: FileRules) -> str | None:
+    return None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
+
+
+def _is_changed(path: str, file: RemoteFile, stamps: Mapping[str, str]) -> bool:
+    return not file.stamp or stamps.get(path) != file.stamp
 
 
 def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[str]) -> dict[str, str]:

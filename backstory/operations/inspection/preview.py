@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -35,6 +35,7 @@ from backstory.operations.inspection.file_rows import (
     describe_documents,
     name_served,
 )
+from backstory.operations.inspection.recognition_cost import RecognitionCost, estimate_recognition
 from backstory.operations.inspection.run_stops import find_run_stops
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
@@ -60,6 +61,7 @@ class Preview:
         people: Number of authors of all chats.
         problems: Errors that concern more than one file.
         notes: Further hints for the user.
+        recognition: Each Google Drive with files to fetch whose text may have to be recognised.
     """
 
     settings_file: Path | None
@@ -68,6 +70,7 @@ class Preview:
     people: int
     problems: Sequence[str]
     notes: Sequence[str]
+    recognition: Sequence[RecognitionCost] = ()
 
     @property
     def complete(self) -> bool:
@@ -85,6 +88,7 @@ class Preview:
             "people": self.people,
             "problems": list(self.problems),
             "notes": list(self.notes),
+            "recognition": [asdict(cost) | {"seconds": cost.seconds} for cost in self.recognition],
             "files": list(self.files),
         }
 
@@ -101,6 +105,7 @@ class _Reading:
     documents: list[pl.DataFrame] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    recognition: list[RecognitionCost] = field(default_factory=list)
 
 
 def preview_run(
@@ -207,6 +212,7 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
             reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
     if inside is None:
         reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
+        reading.recognition += estimate_recognition(workspace)
     return reading
 
 
@@ -351,6 +357,7 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
         people=len(people),
         problems=problems,
         notes=notes,
+        recognition=[cost for reading in readings for cost in reading.recognition],
     )
 
 
