@@ -12,9 +12,10 @@ from typing import Final
 
 from backstory.base.local_times import choose_clock, name_zone
 from backstory.base.wording import inflect
+from backstory.text.prompts.entries import cut_line
 from backstory.text.prompts.escaping import escape_line
 from backstory.writing.determiners import list_introducers, list_pointers
-from backstory.writing.draft import Draft
+from backstory.writing.draft import MOST_TAG_CHARACTERS, MOST_TITLE_CHARACTERS, Draft
 from backstory.writing.headings import Phrase, capitalize, find_phrases
 from backstory.writing.material import (
     Citation,
@@ -235,7 +236,7 @@ class _Digest:
         )
         period = self._window.period
         told = f"{_name_period(period)}: " if period is not None else ""
-        return f"{told}{self._name(main)}"
+        return cut_line(f"{told}{self._name(main)}", MOST_TITLE_CHARACTERS - 1)
 
     def _write_head(self) -> str:
         window = self._window
@@ -335,11 +336,15 @@ def _list_documents(section: _Section) -> tuple[str, ...]:
 
 
 def _choose_tags(citations: Iterable[Citation]) -> tuple[str, ...]:
-    """Choose the tags of the documents that serve most messages; earlier posts only repeat tags of others."""
+    """Choose the tags of the documents that serve most messages; earlier posts only repeat tags of others.
+
+    A tag that is too long for a post is left out: shortened, it would be another one.
+    """
     served: Counter[str] = Counter()
     for citation in citations:
         for tag in dict.fromkeys(citation.tags):
-            served[tag] += len(citation.messages)
+            if len(tag) <= MOST_TAG_CHARACTERS:
+                served[tag] += len(citation.messages)
     return tuple(tag for tag, count in served.most_common(_TAGS) if count)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from backstory.writing.material import ContextMaterial, WindowMaterial
+
+MOST_TITLE_CHARACTERS: Final = 200
+MOST_TAG_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True)

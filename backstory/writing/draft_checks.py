@@ -10,12 +10,10 @@ from backstory.base.wording import name_some
 from backstory.settings.writers import WriterSettings
 from backstory.text.languages import detect_language, is_known, name_language
 from backstory.text.leaks import FindLeaks
-from backstory.writing.draft import Draft
+from backstory.writing.draft import MOST_TAG_CHARACTERS, MOST_TITLE_CHARACTERS, Draft
 from backstory.writing.material import ContextMaterial
 
-_MOST_TITLE_CHARACTERS: Final = 200
 _MOST_TAGS: Final = 20
-_MOST_TAG_CHARACTERS: Final = 60
 _LANGUAGE_CHARACTERS: Final = 200
 """Length from which the language of a draft is sure."""
 
@@ -103,10 +101,10 @@ def _find_unfit_form(draft: Draft, settings: WriterSettings) -> str | None:
             f"too short: the draft has {length} characters, and writers.min_characters is "
             f"{settings.min_characters}; lower it, or ask for more in the prompt"
         )
-    if len(draft.title) > _MOST_TITLE_CHARACTERS:
-        return f"title: it has {len(draft.title)} characters, and {_MOST_TITLE_CHARACTERS} are the most"
-    if len(draft.tags) > _MOST_TAGS or any(len(tag) > _MOST_TAG_CHARACTERS for tag in draft.tags):
-        return f"tags: at most {_MOST_TAGS} tags of {_MOST_TAG_CHARACTERS} characters are allowed"
+    if len(draft.title) > MOST_TITLE_CHARACTERS:
+        return f"title: it has {len(draft.title)} characters, and {MOST_TITLE_CHARACTERS} are the most"
+    if len(draft.tags) > _MOST_TAGS or any(len(tag) > MOST_TAG_CHARACTERS for tag in draft.tags):
+        return f"tags: at most {_MOST_TAGS} tags of {MOST_TAG_CHARACTERS} characters are allowed"
     if _FRONT_MATTER.match(draft.text):
         return "front matter: the text begins with front matter of its own; forbid it in the prompt"
     return None

@@ -20,7 +20,11 @@ _SURFACE: Final = regex.compile(
 )
 _RUN: Final = regex.compile(r"\S+")
 _ADDRESS: Final = regex.compile(r"://|www\.|@|\p{N}\p{L}")
+_MARK: Final = regex.compile(r"(?:\A| )\{\p{L}[^{}\n]{0,30}\}(?!\w)")
+"""Mark of a transcript in place of what is no word, such as "{gap}" or "{vocalsound}"."""
 _ELISION: Final = regex.compile(r"(?<!\p{L})(\p{L}{1,2})['’](?=\p{L})")
+_APART: Final = " | "
+"""What stands in place of what is no word, so that the words around it are no neighbours."""
 _LETTERS: Final = 3
 _MOST_WORDS: Final = 3
 _TITLE_FACTOR: Final = 2.0
@@ -127,6 +131,11 @@ def find_phrases(
     return chosen
 
 
+def drop_marks(text: str) -> str:
+    """Leave out the marks of a transcript, which are no words that somebody said."""
+    return _MARK.sub("", text).strip() if "{" in text else text
+
+
 def capitalize(text: str) -> str:
     """Begin a text with a capital letter, and leave the rest."""
     return text[:1].upper() + text[1:]
@@ -134,7 +143,7 @@ def capitalize(text: str) -> str:
 
 def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Word]:
     """Return the words of a sentence that have terms."""
-    plain = _ELISION.sub(r"\1 ", _RUN.sub(_hide_address, sentence))
+    plain = _ELISION.sub(r"\1 ", _RUN.sub(_hide_address, _MARK.sub(_APART, sentence)))
     found: list[_Word] = []
     before: regex.Match[str] | None = None
     joins = False
@@ -155,7 +164,7 @@ def _split(sentence: str, words: Words, introducers: frozenset[str]) -> list[_Wo
 
 def _hide_address(run: regex.Match[str]) -> str:
     # One expression for run and mark would look through a long run from each of its characters.
-    return " | " if _ADDRESS.search(run[0]) else run[0]
+    return _APART if _ADDRESS.search(run[0]) else run[0]
 
 
 def _share_of_nouns(split: Sequence[Sequence[_Word]]) -> dict[frozenset[str], float]:

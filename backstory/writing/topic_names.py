@@ -6,13 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from backstory.base.ids import PSEUDONYM_PREFIX
 from backstory.text.prompts.entries import cut_line
 from backstory.text.small_talk import find_small_talk
 from backstory.text.words import Words
-from backstory.writing.headings import Phrase, capitalize
+from backstory.writing.headings import Phrase, capitalize, drop_marks
 from backstory.writing.sentences import Sentence, sum_weights
 from backstory.writing.topics import Topic
 
@@ -49,7 +50,7 @@ class TopicNames:
     def __init__(
         self, sentences: Sequence[Sequence[Sentence]], words: Words, pointers: frozenset[str]
     ) -> None:
-        self._sentences = sentences
+        self._sentences = [[_drop_marks(one, words) for one in message] for message in sentences]
         self._words = words
         self._pointers = pointers
 
@@ -132,6 +133,15 @@ class TopicNames:
             for term in frozenset[str]().union(*(one.terms for one in self._sentences[place]))
         )
         return frozenset(term for term, count in counts.items() if count >= _OFTEN)
+
+
+def _drop_marks(sentence: Sentence, words: Words) -> Sentence:
+    text = drop_marks(sentence.text)
+    return (
+        sentence
+        if text == sentence.text
+        else replace(sentence, text=text, terms=frozenset(words.split(text)))
+    )
 
 
 def _greets(text: str) -> bool:

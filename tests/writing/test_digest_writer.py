@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from markdown_it import MarkdownIt
 
+from backstory.settings.writers import WriterSettings
 from backstory.writing.citations import link_citations
 from backstory.writing.digest_writer import DigestWriter
-from backstory.writing.draft import Draft
-from backstory.writing.material import Citation, ContextMaterial, WindowMaterial, WindowMessage
+from backstory.writing.draft import MOST_TITLE_CHARACTERS, Draft
+from backstory.writing.draft_checks import clean_draft, find_fault
+from backstory.writing.material import Citation, ContextMaterial, Period, WindowMaterial, WindowMessage
 from backstory.writing.post_files import Post, render_post
 from tests.injections import HARMLESS, INJECTIONS
 from tests.long_tests import each_of
@@ -304,3 +306,28 @@ def test_a_long_sentence_is_cut_where_there_is_no_short_one() -> None:
     [heading] = headings(write(make_window((0, ADA, said))).text)
     assert heading.endswith("…”")
     assert said.startswith(heading.strip("“…”").rstrip())
+
+
+@pytest.mark.parametrize("period", [None, Period("week", "2025-03-03")], ids=["window", "letter"])
+def test_a_title_and_tags_of_a_document_that_are_too_long_for_a_post_do_not_withhold_it(
+    period: Period | None,
+) -> None:
+    title = "How we built the drip irrigation " + "and its long line of narrow pipe " * 10
+    long = replace(DRIP, title=title, tags=("allotment", "w" * 61))
+    draft = clean_draft(write(replace(TWO_TOPICS, period=period), long))
+    assert find_fault(draft, WriterSettings(), None) is None
+    assert len(draft.title) <= MOST_TITLE_CHARACTERS
+    assert draft.title.endswith("…")
+    assert draft.title.rstrip("…").split()[-1] in title.split()
+    assert draft.tags == ("allotment",)
+
+
+def test_a_mark_of_a_transcript_is_no_word_of_a_heading() -> None:
+    said = (
+        (0, ADA, "{vocalsound} We could {disfmarker} paint the remote control yellow {gap}."),
+        (1, BEN, "{disfmarker} {gap}"),
+        (2, ADA, "{gap} and {gap} {vocalsound}"),
+    )
+    [heading] = headings(write(make_window(*said)).text)
+    assert heading == "“We could paint the remote control yellow”"
+    assert headings(write(make_window(*said[1:])).text) == ["In short"]

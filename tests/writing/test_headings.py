@@ -55,3 +55,12 @@ def test_people_and_words_that_say_nothing_are_no_names() -> None:
 def test_chatter_alone_has_a_name_all_the_same() -> None:
     assert name("en", "maybe tomorrow")
     assert name(None, "👍") == []
+
+
+def test_a_mark_of_a_transcript_is_no_word_and_parts_its_neighbours() -> None:
+    sentences = (
+        "The drip {disfmarker} line leaks {gap}",
+        "A drip {disfmarker} line {gap}",
+        "The {gap} drip {disfmarker} line",
+    )
+    assert name("en", *sentences) == ["drip"]

@@ -39,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 10,
         "contexts": 9,
         "window_contexts": 11,
-        "posts": 9,
+        "posts": 10,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
