@@ -148,11 +148,7 @@ def make_conversations_router() -> APIRouter:
         service: Served,
     ) -> GivenFeedback:
         """Say whether an answer is good, in place of what you said before."""
-        feedback = Feedback(said.thumb, said.text, service.clock())
-        store = service.conversations(access.tenant)
-        if not store.give_feedback(id, access.caller.user_id, turn, feedback):
-            raise refuse_conversation()
-        return _describe_feedback(feedback)
+        return _describe_feedback(keep_feedback(service, access, id, turn, said.thumb, said.text))
 
     @router.get(
         "/feedback/export",
@@ -184,6 +180,32 @@ def find_turns(service: Service, access: Access, conversation_id: str) -> tuple[
     if conversation is None or turns is None:
         raise refuse_conversation()
     return conversation, turns
+
+
+def keep_feedback(
+    service: Service, access: Access, conversation_id: str, turn: int, thumb: Thumb, text: str
+) -> Feedback:
+    """Keep what a caller says of an answer, in place of what the caller said before.
+
+    Args:
+        service: The service.
+        access: The caller, in a tenant.
+        conversation_id: One of the caller's conversations.
+        turn: Number of the question in it, from 1.
+        thumb: Whether the answer is good.
+        text: Why.
+
+    Returns:
+        What was kept.
+
+    Raises:
+        RefusedError: The caller has no such conversation, or it has no such question.
+    """
+    feedback = Feedback(thumb, text.strip(), service.clock())
+    store = service.conversations(access.tenant)
+    if not store.give_feedback(conversation_id, access.caller.user_id, turn, feedback):
+        raise refuse_conversation()
+    return feedback
 
 
 def _describe(conversation: Conversation) -> Mapping[str, Any]:

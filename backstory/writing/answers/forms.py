@@ -62,23 +62,29 @@ class Forms:
 def choose_forms(question: str) -> Forms:
     """Choose the forms of the language of a question; those of English where it has none, or is not known."""
     if _is_plainly_english(question):
-        return _make_forms(_ENGLISH)
+        return make_forms(_ENGLISH)
     ranked = rank_languages(question)
     of_forms = {language: share for language, share in ranked if language in _read_forms()}
     known = sum(of_forms.values())
     if known < _LEAST_KNOWN:
         language, share = ranked[0] if ranked else ("", 0.0)
         if share < _LEAST_SURE:
-            return _make_forms(_ENGLISH)
+            return make_forms(_ENGLISH)
         named = name_language(language)
-        return _make_forms(
+        return make_forms(
             _ENGLISH, f"the words around the answer are English, since none are written in {named}"
         )
     best = max(of_forms, key=of_forms.__getitem__)
-    return _make_forms(best if of_forms[best] >= _LEAST_LIKELY * known else _ENGLISH)
+    return make_forms(best if of_forms[best] >= _LEAST_LIKELY * known else _ENGLISH)
 
 
-def _make_forms(language: str, note: str | None = None) -> Forms:
+def make_forms(language: str, note: str | None = None) -> Forms:
+    """Return the forms of a language that has some, as :attr:`Forms.language` names it.
+
+    Args:
+        language: The language, ISO 639-1.
+        note: That the question is in another language; None if it is not.
+    """
     return Forms(language, _read_forms()[language], note)
 
 

@@ -10,6 +10,7 @@ import pytest
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.pages.rendering import HTMX, render_prose
 from backstory.interfaces.service.service import ServiceLimits
+from backstory.writing.answers.forms import make_forms
 from tests.interfaces.service.page_reading import Browser, Page, browsing
 from tests.interfaces.service.running import QUESTION, Running, read_events, running, write_service
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete, run_chat_server
@@ -122,6 +123,18 @@ def test_a_refusal_says_why_and_what_was_not_found_is_named(ben: Browser) -> Non
     [first, *_] = [link for link in page.all("a", class_="title") if "/citations/" in link["href"]]
     assert " ".join(ben.get(first["href"]).one("mark").text.split()) == page.texts("blockquote")[0]
     assert ask(ben, "What is the weather today?").one("div", class_="refusal").text.strip()
+
+
+def test_the_words_around_an_answer_are_those_of_its_language(ben: Browser) -> None:
+    german = make_forms("de")
+    [refusal] = ask(ben, "Was kostet der Nachtzug nach Lissabon für eine Person im Jahr?").all(
+        "div", class_="refusal"
+    )
+    assert refusal["lang"] == "de"
+    assert refusal.text.strip().startswith(german.write("not_in_documents"))
+    english = make_forms("en")
+    [told, *_] = [each for each in ask(ben).all("p", class_="about") if "lang" in each.attributes]
+    assert (told["lang"], told.text) == ("en", english.count("may_answer", 1))
 
 
 def test_a_part_that_is_not_found_is_named_apart_from_what_is_cited(ben: Browser) -> None:

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from backstory.interfaces.pages.report.palette import name_paint
 from backstory.storage.conversations import Feedback, KeptTurn
 from backstory.writing.answers.answer import UNSEARCHED
-
-REFUSALS: Final[Mapping[str, str]] = {
-    "not_in_documents": "The documents do not clearly say this",
-    "outside": "No document can say this",
-    "unsafe": "Not answered",
-    "no_index": "Nothing is indexed yet",
-}
-"""Heading of an answer that was refused, by its reason."""
+from backstory.writing.answers.forms import Forms, make_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,7 @@ class ShownTurn:
         claims: The statements of the answer.
         places: The places that they cite, by number.
         nearest: The places that come nearest to an answer to what has none, which claim nothing; numbered further.
+        forms: What the answer says around its statements and quotes, in its language.
         feedback: What was said of it; None for nothing.
     """
 
@@ -82,13 +76,13 @@ class ShownTurn:
     claims: tuple[ShownClaim, ...]
     places: tuple[ShownPlace, ...]
     nearest: tuple[ShownPlace, ...]
+    forms: Forms
     feedback: Feedback | None
 
     @property
-    def refusal(self) -> str:
-        """Heading of an answer that was refused; empty for any other."""
-        refused = None if self.answer is None else self.answer["refused"]
-        return "" if refused is None else REFUSALS[refused]
+    def is_refused(self) -> bool:
+        """Whether there is no answer, for a reason that is told."""
+        return self.answer is not None and self.answer["refused"] is not None
 
     @property
     def told(self) -> tuple[str, str]:
@@ -133,6 +127,7 @@ def show_turn(turn: KeptTurn) -> ShownTurn:
         for claim in claims
     )
     asked = datetime.fromtimestamp(turn.asked, UTC)
+    forms = make_forms("en" if turn.answer is None else turn.answer["language"])
     return ShownTurn(
         number=turn.number,
         asked=asked,
@@ -141,6 +136,7 @@ def show_turn(turn: KeptTurn) -> ShownTurn:
         claims=shown,
         places=tuple(place for place in places.values() if place.number in numbers),
         nearest=tuple(place for place in places.values() if place.number not in numbers),
+        forms=forms,
         feedback=turn.feedback,
     )
 

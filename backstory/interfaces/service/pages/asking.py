@@ -21,7 +21,12 @@ from backstory.interfaces.service.chat import (
     refuse_conversation,
     stream_answer,
 )
-from backstory.interfaces.service.conversations import REMOVED_QUESTION, export_markdown, find_turns
+from backstory.interfaces.service.conversations import (
+    REMOVED_QUESTION,
+    export_markdown,
+    find_turns,
+    keep_feedback,
+)
 from backstory.interfaces.service.event_streams import DONE, ERROR, Emit, EventStream
 from backstory.interfaces.service.failures import describe_error
 from backstory.interfaces.service.pages.answers import ShownTurn, show_turn
@@ -29,7 +34,7 @@ from backstory.interfaces.service.pages.passages import Mark, read_passage
 from backstory.interfaces.service.pages.rendering import render, show
 from backstory.interfaces.service.pages.visits import PageRoute, ReadingVisitor, is_part, wants_events
 from backstory.interfaces.service.service import Service
-from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
+from backstory.storage.conversations import Conversation, KeptTurn, Thumb
 
 _LISTED: Final = 30
 _STEP: Final = "step"
@@ -148,11 +153,7 @@ def make_asking_router() -> APIRouter:
         thumb: Annotated[Thumb, Form()],
         text: Annotated[str, Form(max_length=4_000)] = "",
     ) -> Response:
-        feedback = Feedback(thumb, text.strip(), service.clock())
-        if not service.conversations(access.tenant).give_feedback(
-            id, access.caller.user_id, number, feedback
-        ):
-            raise refuse_conversation()
+        feedback = keep_feedback(service, access, id, number, thumb, text)
         if is_part(request):
             return show(
                 "feedback.html",
