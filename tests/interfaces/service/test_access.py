@@ -13,7 +13,7 @@ from tests.interfaces.service.running import QUESTION, Running
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
 PLACES = {"{turn}": "1", "{page}": "1"}
-DESCRIBED = Path(__file__).parents[3] / "docs" / "reference" / "service.md"
+DESCRIBED = Path(__file__).parents[3] / "docs" / "reference" / "assistant.md"
 
 
 def list_routes(served: Running) -> list[tuple[str, str]]:
