@@ -163,6 +163,16 @@ class Database(ABC):
         """
 
     @abstractmethod
+    def number_on(self, session: Session, table: str, column: str) -> None:
+        """Let rows that are added without a number go on after those that were written with theirs.
+
+        Args:
+            session: A transaction that writes.
+            table: A table that is not empty.
+            column: The first column of its key; if rows of the table have no numbers, nothing is done.
+        """
+
+    @abstractmethod
     def find_damage(self) -> str | None:
         """Look at all tables, and return what is wrong with them, or None; None before they are made.
 

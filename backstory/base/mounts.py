@@ -51,7 +51,17 @@ def open_database(path: Path, description: Description) -> Database:
         path: The file, which need not exist. On a server, its name without the ending names the tables.
         description: What the owner says of it.
     """
-    address = find_mount(path)
+    return open_database_at(find_mount(path), path, description)
+
+
+def open_database_at(address: str | None, path: Path, description: Description) -> Database:
+    """Return the database of a path as it is on a server, or as a file, whatever is mounted.
+
+    Args:
+        address: Address of a Postgres database; None for the file.
+        path: The file, which need not exist.
+        description: What the owner says of it.
+    """
     if address is None:
         return SqliteDatabase(path, description)
     from backstory.base.postgres import PostgresDatabase

@@ -342,6 +342,12 @@ class PostgresDatabase(Database):
             return time.time() + self.server.measure()[1]
         return float(session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0])
 
+    def number_on(self, session: Session, table: str, column: str) -> None:
+        """Set the counter of a table to its highest number."""
+        counter = session.execute("SELECT pg_get_serial_sequence(?, ?)", (table, column)).fetchone()[0]
+        if counter is not None:
+            session.execute(f"SELECT setval(?::regclass, max({column})) FROM {table}", (counter,)).fetchone()  # noqa: S608 - names of this library
+
     def find_damage(self) -> str | None:
         """Ask every table for a row, and return what is wrong with them, or None."""
         try:

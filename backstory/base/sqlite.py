@@ -63,6 +63,9 @@ class SqliteDatabase(Database):
     def read_clock(self, session: Session) -> None:
         """Return None: whoever uses the file is on this machine."""
 
+    def number_on(self, session: Session, table: str, column: str) -> None:
+        """Do nothing: SQLite counts from the highest number."""
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Read in a transaction. A folder or disk that cannot be written is enough."""

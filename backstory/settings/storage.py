@@ -12,6 +12,9 @@ from backstory.base.addresses import is_local
 from backstory.base.errors import SettingsError
 from backstory.settings.groups import SettingsGroup
 
+DATABASE_SCHEMES: Final = ("postgresql", "postgres")
+"""How the address of a database begins."""
+
 _SECRET: Final = re.compile(r":[^/@?]*@|\bpassword\s*=|_secret_|token\s*=", re.IGNORECASE)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FOLDER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9!_.*'()=-]+")
@@ -28,26 +31,8 @@ class StorageSettings(SettingsGroup):
     @field_validator("database")
     @classmethod
     def _names_a_database(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        _refuse_secrets(value, "PGPASSWORD or PGPASSFILE")
-        try:
-            parts = urlsplit(value)
-            options = parse_qs(parts.query, strict_parsing=bool(parts.query))
-        except ValueError:
-            raise _not_a_database() from None
-        name = parts.path.removeprefix("/")
-        if parts.scheme not in ("postgresql", "postgres") or parts.fragment or not name or "/" in name:
-            raise _not_a_database()
-        named = [parts.netloc.rpartition("@")[2], *options.get("host", []), *options.get("hostaddr", [])]
-        if "sslmode" not in options and not all(
-            _is_here(place) for names in named for place in names.split(",")
-        ):
-            raise SettingsError(
-                "another machine is named without sslmode, so texts could travel unencrypted; add "
-                "?sslmode=verify-full, or ?sslmode=disable if the network between is yours",
-                code="unencrypted",
-            )
+        if value is not None:
+            require_database_address(value)
         return value
 
     @field_validator("files")
@@ -67,6 +52,31 @@ class StorageSettings(SettingsGroup):
                 code="invalid_address",
             )
         return value.rstrip("/")
+
+
+def require_database_address(value: str) -> None:
+    """Raise unless a text is the address of a Postgres database, without a password.
+
+    Raises:
+        SettingsError: It is not (code ``invalid_address``), holds a password (``secret_in_address``), or names another
+            machine without saying whether the connection is encrypted (``unencrypted``).
+    """
+    _refuse_secrets(value, "PGPASSWORD or PGPASSFILE")
+    try:
+        parts = urlsplit(value)
+        options = parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise _not_a_database() from None
+    name = parts.path.removeprefix("/")
+    if parts.scheme not in DATABASE_SCHEMES or parts.fragment or not name or "/" in name:
+        raise _not_a_database()
+    named = [parts.netloc.rpartition("@")[2], *options.get("host", []), *options.get("hostaddr", [])]
+    if "sslmode" not in options and not all(_is_here(place) for names in named for place in names.split(",")):
+        raise SettingsError(
+            "another machine is named without sslmode, so texts could travel unencrypted; add "
+            "?sslmode=verify-full, or ?sslmode=disable if the network between is yours",
+            code="unencrypted",
+        )
 
 
 def _refuse_secrets(value: str, variables: str) -> None:

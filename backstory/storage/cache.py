@@ -63,13 +63,14 @@ class CacheFile:
     Attributes:
         path: The file.
         kind: What it holds.
+        database: What the rows lie in.
     """
 
     def __init__(self, path: Path, kind: CacheKind) -> None:
         """Set the path. The first :meth:`write` creates the file."""
         self.path = path
         self.kind = kind
-        self._database = open_database(
+        self.database = open_database(
             path,
             Description(
                 schema=kind.schema,
@@ -85,7 +86,7 @@ class CacheFile:
 
     def connected(self) -> AbstractContextManager[None]:
         """Keep the file open from now on; see :meth:`backstory.base.database.Database.connected`."""
-        return self._database.connected()
+        return self.database.connected()
 
     def read(self, act: Callable[[Session], Result]) -> Result:
         """Read from the file; if it is damaged or of another format, it is moved aside, and nothing is found.
@@ -96,7 +97,7 @@ class CacheFile:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        return self._database.mend(lambda: self.look(act))
+        return self.database.mend(lambda: self.look(act))
 
     def write(self, act: Callable[[Session], Result]) -> Result:
         """Act on the file in a transaction, after it was made if there is none, or if it is damaged.
@@ -106,10 +107,10 @@ class CacheFile:
         """
 
         def attempt() -> Result:
-            with self._database.writing() as session:
+            with self.database.writing() as session:
                 return act(session)
 
-        return self._database.mend(attempt)
+        return self.database.mend(attempt)
 
     def look(self, act: Callable[[Session], Result]) -> Result:
         """Read from the file, and leave it in its place if it is damaged.
@@ -117,7 +118,7 @@ class CacheFile:
         Raises:
             CacheFileError: The file is damaged, cannot be used, or was made by a later release.
         """
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             return act(session)
 
     def count(self) -> int:
@@ -131,7 +132,7 @@ class CacheFile:
 
     def measure(self) -> int:
         """Return the bytes that the rows take."""
-        return self._database.measure()
+        return self.database.measure()
 
     def find_damage(self) -> str | None:
         """Return what is wrong with the file, or None; every row is read.
@@ -139,7 +140,7 @@ class CacheFile:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        if damage := self._database.find_damage():
+        if damage := self.database.find_damage():
             return damage
         wrong = self.look(self._count_wrong)
         if not wrong:
@@ -195,8 +196,8 @@ class CacheFile:
             session.executemany(f"DELETE FROM {table} WHERE {key} = ?", others)  # noqa: S608 - names of this library
             return len(others)
 
-        deleted = self.write(delete) if self._database.exists() else 0
-        self._database.compact()
+        deleted = self.write(delete) if self.database.exists() else 0
+        self.database.compact()
         return deleted
 
     def _count_wrong(self, session: Session) -> int:
@@ -215,6 +216,7 @@ class KeptAnswers:
 
     Attributes:
         path: The SQLite file.
+        database: What the answers lie in.
     """
 
     def __init__(self, path: Path, kind: CacheKind, *, owner: str) -> None:
@@ -227,6 +229,7 @@ class KeptAnswers:
         """
         self.path = path
         self._file = CacheFile(path, kind)
+        self.database = self._file.database
         self._owner = owner
 
     def find_damage(self) -> str | None:

@@ -104,7 +104,11 @@ class Conversation:
 
 
 class ConversationStore:
-    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it."""
+    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it.
+
+    Attributes:
+        database: What they lie in.
+    """
 
     def __init__(self, path: Path, holding: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """Name the file; the first turn makes it.
@@ -114,7 +118,7 @@ class ConversationStore:
             holding: Keeps the workspace from being removed while something is written, which would make it again.
         """
         self._holding = holding
-        self._database = open_database(
+        self.database = open_database(
             path,
             Description(
                 schema=_SCHEMA,
@@ -186,7 +190,7 @@ class ConversationStore:
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Use one connection within the block; else SQLite flushes the file to the disk after each change."""
-        with self._holding(), self._database.connected():
+        with self._holding(), self.database.connected():
             yield
 
     def list_of(self, user_id: str, *, limit: int, offset: int = 0) -> tuple[list[Conversation], int]:
@@ -201,7 +205,7 @@ class ConversationStore:
             "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
             "FROM conversations WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
         )
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             rows = session.execute(query, (user_id, limit, offset)).fetchall()
             [(total,)] = session.execute(
                 "SELECT count(*) FROM conversations WHERE user_id = ?", (user_id,)
@@ -214,7 +218,7 @@ class ConversationStore:
             "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
             "FROM conversations WHERE id = ? AND user_id = ?"
         )
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             row = session.execute(query, (conversation, user_id)).fetchone()
         return None if row is None else Conversation(*row)
 
@@ -228,7 +232,7 @@ class ConversationStore:
             user_id: The person.
             last: Most turns to return, the last ones; None for all.
         """
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             if not _is_owned(session, conversation, user_id):
                 return None
             return _read_turns(session, conversation, last)
@@ -265,7 +269,7 @@ class ConversationStore:
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
         """Yield each turn of any person that was judged, after the turns before it in its conversation."""
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             query = "SELECT DISTINCT conversation FROM feedback ORDER BY conversation"
             found = [conversation for (conversation,) in session.execute(query).fetchall()]
             conversations = [_read_turns(session, conversation, None) for conversation in found]
@@ -276,11 +280,11 @@ class ConversationStore:
 
     def find_damage(self) -> str | None:
         """Read the whole file, and return what is wrong with it, or None."""
-        return self._database.find_damage()
+        return self.database.find_damage()
 
     def count(self) -> int:
         """Return the number of conversations of all people."""
-        with self._database.reading() as session:
+        with self.database.reading() as session:
             [(total,)] = session.execute("SELECT count(*) FROM conversations").fetchall()
         return int(total)
 
@@ -298,7 +302,7 @@ class ConversationStore:
         Returns:
             The number of turns that held it.
         """
-        if not self._database.exists():
+        if not self.database.exists():
             return 0
         cleared = 0
         with self._writing() as session:
@@ -311,7 +315,7 @@ class ConversationStore:
                     if is_held(turn):
                         _clear(session, conversation, turn, is_held)
                         cleared += 1
-        self._database.compact()
+        self.database.compact()
         return cleared
 
     def admit_again(self, documents: Collection[str]) -> None:
@@ -320,7 +324,7 @@ class ConversationStore:
         Args:
             documents: Their ids.
         """
-        if documents and self._database.exists():
+        if documents and self.database.exists():
             with self._writing() as session:
                 session.executemany(
                     "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
@@ -328,11 +332,11 @@ class ConversationStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Session]:
-        with self._holding(), self._database.writing() as session:
+        with self._holding(), self.database.writing() as session:
             yield session
 
     def _remove(self, query: str, *parameters: str) -> int:
-        if not self._database.exists():
+        if not self.database.exists():
             return 0
         with self._writing() as session:
             found = session.execute(query, parameters).fetchall()
@@ -340,7 +344,7 @@ class ConversationStore:
             session.executemany("DELETE FROM feedback WHERE conversation = ?", found)
             session.executemany("DELETE FROM conversations WHERE id = ?", found)
         if found:
-            self._database.compact()
+            self.database.compact()
         return len(found)
 
 

@@ -1,22 +1,32 @@
-"""A workspace moves into a store and out of it, whole, also if the copy is stopped in the middle."""
+"""A workspace moves onto servers and back, whole, also if the copy is stopped in the middle."""
 
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from backstory import run_pipeline
+from backstory.base.database import Database
 from backstory.base.errors import BackstoryError
-from backstory.operations.backup.moving import copy_workspace
+from backstory.base.mounts import open_database_at
+from backstory.base.sqlite import list_tables
+from backstory.interfaces.service.job_store import JobStore
+from backstory.operations.backup.moving import copy_workspace, list_databases
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.conversations import ConversationStore
 from backstory.storage.store.exchange import fetch_manifest
 from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import ObjectStore, name_content
 from backstory.storage.tables.parquet import hash_partitions
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import Bucket
-from tests.workspaces import SETTINGS
+from tests.postgres import PostgresServer, mounted
+from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
 COPY = "from backstory.interfaces.cli.app import main; main()"
 
@@ -104,3 +114,119 @@ def test_a_store_of_another_workspace_is_not_written(made_workspace: Workspace, 
     (other / ".backstory" / "replica.json").unlink()
     (other / "posts" / "moths.md").write_text("# Moths\n", encoding="utf-8")
     assert code_of_copy(open_workspace(other), address) == "already_there"
+
+
+@pytest.fixture(scope="module")
+def used_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace of one machine with state of every kind, which no test changes."""
+    workspace = write_workspace(tmp_path_factory.mktemp("used") / "workspace", DIGEST)
+    run_pipeline(workspace)
+    keys = [number.to_bytes(16) for number in range(1200)]
+    workspace.embeddings.put("test", keys, np.ones((len(keys), 8), np.float32))
+    ConversationStore(workspace.conversations).begin("ada", "Where is the\0spare elbow?", 1.5)
+    with workspace.drafts.database.writing() as session:
+        session.execute(
+            "INSERT INTO drafts (request, context_hash, draft, checksum) VALUES ('a', 'b', 'c', ?)",
+            (b"\x00d",),
+        )
+    JobStore(workspace.root / ".backstory").request("ada")
+    return workspace.root
+
+
+@pytest.fixture
+def used(used_once: Path, tmp_path: Path, database: str) -> Workspace:
+    assert database
+    return open_workspace(Path(shutil.copytree(used_once, tmp_path / "used")))
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
+    """An empty database, to which no folder of the test leads afterwards."""
+    address = postgres_server.make_address()
+    with mounted(tmp_path / "used", address), mounted(tmp_path / "empty", address):
+        yield address
+
+
+def list_all(workspace: Workspace) -> list[Database]:
+    return [*list_databases(workspace), JobStore(workspace.root / ".backstory").database]
+
+
+def read_rows(workspace: Workspace, address: str | None) -> dict[str, list[tuple[object, ...]]]:
+    """Read all rows of all tables of state, as Postgres stores them."""
+    found = {}
+    for each in list_all(workspace):
+        with open_database_at(address, each.path, each.description).reading() as session:
+            for table in list_tables(each.description.schema):
+                rows = session.execute(f"SELECT * FROM {table}").fetchall()
+                found[f"{each.path.stem}.{table}"] = sorted(
+                    (
+                        tuple(v.replace("\0", "\ufffd") if isinstance(v, str) else v for v in row)
+                        for row in rows
+                    ),
+                    key=repr,
+                )
+    return found
+
+
+def copy_state(workspace: Workspace, target: str) -> tuple[int, int]:
+    done = copy_workspace(workspace, target, [JobStore(workspace.root / ".backstory").database])
+    return done.rows, done.copied_rows
+
+
+def test_state_moves_to_a_database_and_back(used: Workspace, database: str, tmp_path: Path) -> None:
+    rows = read_rows(used, None)
+    assert {name for name, found in rows.items() if found} >= {
+        *("embeddings.vectors", "drafts.drafts", "runs.runs", "conversations.conversations", "jobs.jobs")
+    }
+    total = sum(map(len, rows.values()))
+    assert copy_state(used, database) == (total, total)
+    assert copy_state(used, database) == (total, 0)
+    assert read_rows(used, database) == read_rows(used, None)
+
+    there = write_workspace(tmp_path / "empty", f"{DIGEST}storage: {{database: '{database}'}}\n")
+    assert not list(there.root.rglob("*.db"))
+    assert copy_state(there, "local") == (total, total)
+    assert read_rows(there, None) == rows
+    # Numbers go on on either side: a row that is added has the key of no other one.
+    there.embeddings.put("another", [b"key"], np.ones((1, 8), np.float32))
+    assert copy_state(there, "local") == (total + 2, 2)
+    assert code_of_copy(used, "local") == "no_store"
+
+
+def test_a_copy_of_state_that_was_killed_goes_on(
+    used: Workspace, database: str, postgres_server: PostgresServer
+) -> None:
+    total = sum(map(len, read_rows(used, None).values()))
+    copy_state(used, database)
+    schema = f"{database.rpartition('%3D')[2]}_embeddings"
+    with postgres_server.connect() as other, postgres_server.connect() as watcher:
+        other.execute(f"DELETE FROM {schema}.vectors")
+        # A row of the second batch that is not yet committed: the copy waits for it, and is killed there.
+        other.autocommit = False
+        other.execute(f"INSERT INTO {schema}.vectors VALUES (%s, 1, '', '')", ((700).to_bytes(16),))
+        command = [sys.executable, "-c", COPY, "storage", "copy", "--to", database, "--workspace"]
+        with subprocess.Popen([*command, str(used.root)], stdout=subprocess.DEVNULL) as process:
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            while process.poll() is None and not watcher.execute(waiting).fetchall()[0][0]:
+                pass
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -9
+        other.rollback()
+        other.autocommit = True
+        [(kept,)] = other.execute(f"SELECT count(*) FROM {schema}.vectors").fetchall()
+    assert kept == 500
+    vectors = len(read_rows(used, None)["embeddings.vectors"])
+    assert copy_state(used, database) == (total, vectors - kept)
+    assert read_rows(used, database) == read_rows(used, None)
+
+
+def test_a_database_that_holds_another_row_is_told(
+    used: Workspace, database: str, postgres_server: PostgresServer
+) -> None:
+    assert code_of_copy(used, "postgresql://ada:word@127.0.0.1/x") == "secret_in_address"
+    copy_state(used, database)
+    with postgres_server.connect() as other:
+        other.execute(f"UPDATE {database.rpartition('%3D')[2]}_embeddings.vectors SET vector = 'x'")
+    before = read_rows(used, database)
+    assert code_of_copy(used, database) == "other_rows"
+    assert read_rows(used, database) == before

@@ -1,4 +1,4 @@
-"""The commands ``storage``: where the files of a workspace are."""
+"""The commands ``storage``: where the files and the state of a workspace are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backstory.interfaces.cli.cache import describe_bytes
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
-storage = typer.Typer(no_args_is_help=True, help="Move the files of a workspace into a store, or out of it.")
+storage = typer.Typer(no_args_is_help=True, help="Move a workspace onto servers, or back.")
 
 
 @storage.callback()
@@ -25,29 +25,35 @@ def copy(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="s3://bucket/prefix or file:///folder; or local, for the folder of the workspace.",
+            help="s3://bucket/prefix or file:///folder, for files; postgresql://user@host/name, for state; or local, "
+            "for the folder of the workspace.",
         ),
     ],
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the files of the workspace, and read each one back to compare its hash. Go on where a copy was stopped.
+    """Copy files or state of the workspace, and read all of it back to compare it. Go on where a copy was stopped.
 
-    The settings stay as they are: change storage.files afterwards.
+    The settings stay as they are: change storage.files and storage.database afterwards.
     """
     from dataclasses import asdict
 
+    from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore
     from backstory.operations.backup.moving import copy_workspace
     from backstory.pipeline.workspace import open_workspace
 
-    done = copy_workspace(open_workspace(workspace), to)
+    opened = open_workspace(workspace)
+    done = copy_workspace(opened, to, [JobStore(opened.root / JOBS_FOLDER).database])
     if as_json:
         print_json(asdict(done))
         return
-    held = f"{count(done.files, 'file')}, {describe_bytes(done.size)}, are in {to}"
-    open_console().print(
-        plain(
-            f"{held}, and every one has its hash; {count(done.copied, 'content was', 'contents were')} copied"
-        ),
-        soft_wrap=True,
-    )
+    said = []
+    if done.files:
+        copied = count(done.copied, "content was", "contents were")
+        held = f"{count(done.files, 'file')}, {describe_bytes(done.size)}, are in {to}"
+        said.append(f"{held}, and every one has its hash; {copied} copied")
+    if done.rows or not done.files:
+        copied = count(done.copied_rows, "row was", "rows were")
+        said.append(f"{count(done.rows, 'row')} of state are in {to}, each as it was; {copied} copied")
+    for line in said:
+        open_console().print(plain(line), soft_wrap=True)

@@ -122,7 +122,11 @@ class JobProgress(NamedTuple):
 
 
 class JobStore:
-    """The jobs of one tenant. At most one of them is pending or under way; threads may share an object."""
+    """The jobs of one tenant. At most one of them is pending or under way; threads may share an object.
+
+    Attributes:
+        database: What they lie in.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Name the file; nothing is read or written yet.
@@ -130,7 +134,7 @@ class JobStore:
         Args:
             folder: Folder ``.backstory`` of the workspace.
         """
-        self._file = open_database(
+        self.database = open_database(
             folder / JOBS_FILE,
             Description(
                 schema=_SCHEMA,
@@ -153,7 +157,7 @@ class JobStore:
         """
 
         def act() -> Job:
-            with self._file.writing() as session:
+            with self.database.writing() as session:
                 active = _find_active(session)
                 if active is None:
                     return self._begin(session, user_id, accepts_removals=accepts_removals)
@@ -165,11 +169,11 @@ class JobStore:
                 )
                 return active
 
-        return self._file.mend(act)
+        return self.database.mend(act)
 
     def current(self) -> Job | None:
         """Return the job that is pending or under way; None without one."""
-        with self._file.reading() as session:
+        with self.database.reading() as session:
             return _find_active(session)
 
     def read(self, job_id: str) -> Job:
@@ -178,7 +182,7 @@ class JobStore:
         Raises:
             InputError: There is no such job.
         """
-        with self._file.reading() as session:
+        with self.database.reading() as session:
             return _find(session, job_id)
 
     def list_jobs(self, limit: int, offset: int = 0) -> tuple[list[Job], int]:
@@ -191,7 +195,7 @@ class JobStore:
         Returns:
             The jobs, and the number of all.
         """
-        with self._file.reading() as session:
+        with self.database.reading() as session:
             rows = session.execute(f"{_SELECT} ORDER BY number DESC LIMIT ? OFFSET ?", (limit, offset))
             jobs = [_read(row) for row in rows]
             return jobs, session.execute("SELECT count(*) FROM jobs").fetchone()[0]
@@ -202,7 +206,7 @@ class JobStore:
         Raises:
             InputError: There is no such job, or it has ended.
         """
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             job = _find(session, job_id)
             if job.state not in ("PENDING", "PROCESSING"):
                 raise InputError(
@@ -222,7 +226,7 @@ class JobStore:
         """
 
         def act() -> Job | None:
-            with self._file.writing() as session:
+            with self.database.writing() as session:
                 active = _find_active(session)
                 if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
                     _fail(
@@ -235,11 +239,11 @@ class JobStore:
                 session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
                 return _find_active(session)
 
-        return self._file.mend(act) if self._file.exists() else None
+        return self.database.mend(act) if self.database.exists() else None
 
     def take(self) -> JobTurn | None:
         """Begin the pending job; None without one."""
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             row = session.execute(
                 "UPDATE jobs SET state = 'PROCESSING', attempts = attempts + 1, again = 0, "
                 "started_at = coalesce(started_at, ?) WHERE active = 1 AND state = 'PENDING' "
@@ -250,7 +254,7 @@ class JobStore:
 
     def put_back(self, turn: JobTurn) -> None:
         """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             session.execute(
                 f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}",  # noqa: S608
                 turn[:2],
@@ -258,7 +262,7 @@ class JobStore:
 
     def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
         """Record where a job stands, and return whether this attempt at it is still under way."""
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             changed = session.execute(
                 "UPDATE jobs SET percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, "  # noqa: S608
                 f"total = ?, file = ? WHERE {_UNDER_WAY}",
@@ -276,7 +280,7 @@ class JobStore:
         Returns:
             Whether the job is completed.
         """
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             query = f"SELECT counts, again FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
             row = session.execute(query, turn[:2]).fetchone()
             if row is None:  # it was cancelled during its last step
@@ -305,7 +309,7 @@ class JobStore:
             code: Code of the cause.
             failure: Why, and what to do.
         """
-        with self._file.writing() as session:
+        with self.database.writing() as session:
             query = f"SELECT 1 FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
             if session.execute(query, turn[:2]).fetchone():
                 _fail(session, turn.job_id, code, failure)

@@ -81,7 +81,12 @@ class Failure:
 
 
 class BatchJobStore:
-    """Reads and writes the record of one workspace; every call is a transaction."""
+    """Reads and writes the record of one workspace; every call is a transaction.
+
+    Attributes:
+        path: The SQLite file.
+        database: What the record lies in.
+    """
 
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`plan` creates the file.
@@ -90,7 +95,7 @@ class BatchJobStore:
             path: The SQLite file, which need not exist.
         """
         self.path = path
-        self._database = open_database(
+        self.database = open_database(
             path,
             Description(
                 schema=_SCHEMA,
@@ -172,7 +177,7 @@ class BatchJobStore:
 
     def keep_only(self, keys: Collection[bytes]) -> None:
         """Forget all texts but some: their vectors are not stored when their job is done."""
-        if not self._database.exists():
+        if not self.database.exists():
             return
         kept = set(keys)
         dropped = [(key,) for key in self.open_keys() | set(self.failures()) if key not in kept]
@@ -191,7 +196,7 @@ class BatchJobStore:
 
     def remove_waiting(self, partitions: Collection[str]) -> None:
         """Remove partitions that have what they waited for."""
-        if self._database.exists():
+        if self.database.exists():
             self._write(("DELETE FROM waiting WHERE partition = ?", [(key,) for key in partitions]))
 
     def find_damage(self) -> str | None:
@@ -200,24 +205,24 @@ class BatchJobStore:
         Raises:
             CacheFileError: The file cannot be opened, or was made by a later release.
         """
-        return self._database.find_damage()
+        return self.database.find_damage()
 
     def _read(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         def attempt() -> list[tuple[Any, ...]]:
-            with self._database.reading() as session:
+            with self.database.reading() as session:
                 return session.execute(query, values).fetchall()
 
-        return self._database.mend(attempt)
+        return self.database.mend(attempt)
 
     def _write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> None:
         """Run statements in one transaction, each of them once for every row of values."""
 
         def attempt() -> None:
-            with self._database.writing() as session:
+            with self.database.writing() as session:
                 for statement, rows in statements:
                     session.executemany(statement, rows)
 
-        self._database.mend(attempt)
+        self.database.mend(attempt)
 
 
 def describe_jobs(jobs: Sequence[Job]) -> str:

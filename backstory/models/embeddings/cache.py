@@ -80,6 +80,7 @@ class EmbeddingCache:
 
     Attributes:
         path: The SQLite file.
+        database: What the vectors lie in.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,6 +91,7 @@ class EmbeddingCache:
         """
         self.path = path
         self._file = CacheFile(path, VECTORS)
+        self.database = self._file.database
 
     def connected(self) -> AbstractContextManager[None]:
         """Keep the file open from now on, which makes each call shorter; threads then take turns."""

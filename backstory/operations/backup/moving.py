@@ -1,15 +1,22 @@
-"""Moves a workspace into a store of files and out of it; every content is compared with its hash where it arrives."""
+"""Moves a workspace onto servers and back: files, each compared with its hash, and rows, each read where it arrived."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
+from backstory.base.database import Database
 from backstory.base.errors import InputError, StoreError
+from backstory.base.extras import require_extra
+from backstory.base.mounts import open_database_at
+from backstory.base.row_copies import copy_rows
 from backstory.pipeline.sharing import open_replica, open_store
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.storage import DATABASE_SCHEMES, require_database_address
+from backstory.storage.conversations import ConversationStore
 from backstory.storage.tables.locks import running
 
 # The client of a store takes long to load.
@@ -32,42 +39,91 @@ class Copied:
         files: Number of files of the workspace that are in the target now.
         size: Their bytes.
         copied: Number of contents that were not there before, or not whole.
+        rows: Number of rows of its databases that are in the target now.
+        copied_rows: Number of rows that were not there before.
     """
 
-    files: int
-    size: int
-    copied: int
+    files: int = 0
+    size: int = 0
+    copied: int = 0
+    rows: int = 0
+    copied_rows: int = 0
 
 
-def copy_workspace(workspace: Workspace, target: str) -> Copied:
-    """Copy the files of a workspace, and compare every content with its hash where it arrived.
+def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database] = ()) -> Copied:
+    """Copy the files or the databases of a workspace, and compare every content and every row where it arrived.
 
-    The call waits for a run that is under way. One that was stopped goes on where it was.
+    The call waits for a run that is under way. One that was stopped goes on where it was. The limits of calls are not
+    copied: they are grants of the last minute, by the clock of one machine.
 
     Args:
         workspace: An open workspace.
-        target: An address such as ``s3://bucket/prefix`` or ``file:///folder``; or :data:`LOCAL`, for the workspace
-            folder.
+        target: An address such as ``s3://bucket/prefix`` or ``file:///folder``, for the files; that of a Postgres
+            database, for the databases; or :data:`LOCAL`, for the workspace folder, to which both come that the
+            settings keep elsewhere.
+        further: Databases of the workspace that are opened by later wings.
 
     Returns:
         What is in the target.
 
     Raises:
-        InputError: The target is the folder, and the settings name no store to copy from (code ``no_store``).
+        InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
         StoreError: The store holds another workspace (code ``already_there``), cannot be used, or changed what it was
             given (``damaged_object``).
+        SettingsError: The target begins like the address of a database, and is none that may be used.
+        BackstoryError: The target holds another row under the key of one (code ``other_rows``), or a database cannot be
+            used.
     """
+    storage = workspace.settings.storage
+    is_database = urlsplit(target).scheme in DATABASE_SCHEMES
+    if target == LOCAL and storage.files is None and storage.database is None:
+        raise InputError(
+            f"everything is in {workspace.root} already: storage of the settings names nothing to copy from",
+            code="no_store",
+        )
+    if is_database:
+        require_database_address(target)
+        require_extra("postgres", "A database for several machines", "leave out `storage: {database: ...}`")
+    with running(workspace.tables, "backstory storage copy"):
+        done = Copied()
+        if not is_database and (target != LOCAL or storage.files is not None):
+            done = _copy_files(workspace, target)
+        if is_database or (target == LOCAL and storage.database is not None):
+            # As for files, a copy to where the settings say that they are is one from the folder.
+            source = None if storage.database == target else storage.database
+            copies = [
+                copy_rows(_reopen(each, source), _reopen(each, target if is_database else None))
+                for each in (*list_databases(workspace), *further)
+            ]
+            done = replace(
+                done, rows=sum(each.rows for each in copies), copied_rows=sum(each.copied for each in copies)
+            )
+    return done
+
+
+def list_databases(workspace: Workspace) -> list[Database]:
+    """List what runs, searches and answers keep in databases, but for the ledger, which belongs to the files."""
+    return [
+        workspace.embeddings.database,
+        workspace.drafts.database,
+        workspace.judgements.database,
+        workspace.batch_job_store.database,
+        workspace.runs.store,
+        ConversationStore(workspace.conversations).database,
+    ]
+
+
+def _reopen(database: Database, address: str | None) -> Database:
+    return open_database_at(address, database.path, database.description)
+
+
+def _copy_files(workspace: Workspace, target: str) -> Copied:
     from backstory.storage.store.exchange import pull
     from backstory.storage.store.objects import ObjectStore
 
     current = open_store(workspace)
     replica = open_replica(workspace)
-    if target == LOCAL and current is None:
-        raise InputError(
-            f"the files are in {workspace.root} already: storage.files names no store to copy from",
-            code="no_store",
-        )
-    with running(workspace.tables, "backstory storage copy"), replica.held():
+    with replica.held():
         replica.ledger.set_aside_if_damaged()
         if current is not None and current.address != target:
             pull(replica, current, changes=False)
