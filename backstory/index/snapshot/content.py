@@ -19,6 +19,7 @@ from backstory.index.engines.matches import find_stray_vector
 from backstory.index.snapshot.manifest import FORMAT
 from backstory.index.snapshot.shards import ROWS_AT_ONCE
 from backstory.models.embeddings.protocol import Vectors
+from backstory.models.embeddings.vector_file import VectorFile
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
@@ -52,7 +53,7 @@ class Content:
 
     documents: pl.DataFrame
     chunks: pl.DataFrame
-    vectors: Vectors
+    vectors: Vectors | VectorFile
     source: pl.Series
     embedder_id: str
     settings: IndexSettings
@@ -118,9 +119,10 @@ class Content:
         ]  # fmt: skip
         state.update("\n".join([*header, *self.stemmers]).encode())
         for frame in (self.documents, self.chunks):
-            buffer = BytesIO()
-            frame.write_ndjson(buffer)
-            state.update(buffer.getbuffer())
+            for rows in frame.iter_slices(ROWS_AT_ONCE):
+                buffer = BytesIO()
+                rows.write_ndjson(buffer)
+                state.update(buffer.getbuffer())
         for start in range(0, len(self.source), ROWS_AT_ONCE):
             state.update(self.vectors[self.source[start : start + ROWS_AT_ONCE].to_numpy()].tobytes())
         return state.hexdigest()
@@ -129,7 +131,7 @@ class Content:
 def arrange(
     documents: pl.DataFrame,
     document_chunks: pl.DataFrame,
-    vectors: Vectors,
+    vectors: Vectors | VectorFile,
     embedder_id: str,
     settings: IndexSettings,
     languages: Mapping[str, str | None] | None,
@@ -197,7 +199,7 @@ def _written_by_people(documents: pl.DataFrame) -> pl.Series:
     return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
 
 
-def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
+def _check_vectors(vectors: Vectors | VectorFile, chunk_count: int) -> None:
     if vectors.ndim != 2 or vectors.dtype != np.float32 or vectors.shape[1] == 0:
         raise InputError(
             f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "

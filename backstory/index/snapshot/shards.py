@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from backstory.base.ids import digest_each
 from backstory.models.embeddings.protocol import Vectors
+from backstory.models.embeddings.vector_file import VectorFile
 
 VECTORS_FILE = "vectors.npy"
 SHARDS_FOLDER = "vectors"
@@ -97,7 +98,7 @@ StoredVectors = Vectors | ShardedVectors
 
 
 def write_vectors(
-    folder: Path, vectors: Vectors, chunk_ids: pl.Series, source: pl.Series
+    folder: Path, vectors: Vectors | VectorFile, chunk_ids: pl.Series, source: pl.Series
 ) -> list[ShardRecord]:
     """Write the vectors of a snapshot; link the shards that a snapshot beside it holds.
 
@@ -110,8 +111,7 @@ def write_vectors(
     Returns:
         The shards but the last, in the order of the rows.
     """
-    most = max(1, SHARD_BYTES // (4 * vectors.shape[1]))
-    starts = cut_shards(chunk_ids, most)
+    starts = cut_shards(chunk_ids, count_rows_of_shard(vectors.shape[1]))
     records = []
     for start, stop in pairwise(starts):
         rows = source[start:stop]
@@ -151,6 +151,11 @@ def open_vectors(folder: Path, shards: Sequence[ShardRecord], rows: int, dimensi
 def locate_shard(folder: Path, shard: ShardRecord) -> Path:
     """Return the file of a shard but the last."""
     return folder / SHARDS_FOLDER / f"{shard.sha256}.npy"
+
+
+def count_rows_of_shard(dimension: int) -> int:
+    """Return the most rows of a shard of vectors of some width."""
+    return max(1, SHARD_BYTES // (4 * dimension))
 
 
 def cut_shards(chunk_ids: pl.Series, most: int) -> list[int]:
@@ -206,7 +211,7 @@ def _link_known(path: Path, snapshots: Path) -> bool:
     return False
 
 
-def _write_rows(file: BinaryIO | _Sink, vectors: Vectors, source: pl.Series) -> None:
+def _write_rows(file: BinaryIO | _Sink, vectors: Vectors | VectorFile, source: pl.Series) -> None:
     # Written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
     header = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from backstory.base.telemetry.scope import bind, observe
 from backstory.models.embeddings.cache import EmbeddingCache, TextClaims, embedding_key
 from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors
+from backstory.models.embeddings.vector_file import VectorFile
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +158,57 @@ def embed_texts(
         embedder.id,
         task,
     )
-    return EmbeddedTexts(vectors[order], stats)
+    return EmbeddedTexts(vectors if len(unique) == len(texts) else vectors[order], stats)
+
+
+def embed_in_parts(
+    embedder: Embedder,
+    texts: Sequence[str],
+    *,
+    task: Task,
+    cache: EmbeddingCache,
+    most: int,
+    folder: Path,
+    progress: ReportProgress | None = None,
+) -> tuple[Vectors | VectorFile, EmbeddingStats]:
+    """Embed texts as :func:`embed_texts` does, with the vectors of a part of them in memory.
+
+    Args:
+        embedder: Computes the vectors that are not cached.
+        texts: The texts.
+        task: Whether the texts are queries or documents.
+        cache: Read for known vectors and extended by new ones.
+        most: Most texts of a part. If there are no more, the vectors are an array.
+        folder: Where a file holds the vectors of several parts.
+        progress: As for :func:`embed_texts`; repeated texts count if there are several parts.
+
+    Returns:
+        The vectors in the order of the texts, and the figures of all parts. A text counts as one of ``unique`` in
+        each part that it occurs in.
+
+    Raises:
+        EmbeddingInputError: A text is over the model's limit; parts before it are stored.
+        CacheFileError: The cache cannot be used.
+        EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
+        OSError: The file cannot be written.
+    """
+    if len(texts) <= most:
+        embedded = embed_texts(embedder, texts, task=task, cache=cache, progress=progress)
+        return embedded.vectors, embedded.stats
+    report = progress or _ignore_progress
+    vectors = VectorFile(folder, embedder.dimension)
+    parts = []
+    for start in range(0, len(texts), most):
+        stop = min(start + most, len(texts))
+
+        def report_all(done: int, total: int, stop: int = stop) -> None:
+            report(stop - total + done, len(texts))
+
+        part = embed_texts(embedder, texts[start:stop], task=task, cache=cache, progress=report_all)
+        vectors.append(part.vectors)
+        parts.append(astuple(part.stats))
+        del part
+    return vectors, EmbeddingStats(*map(sum, zip(*parts, strict=True)))
 
 
 def _share(
@@ -203,7 +255,8 @@ def _look_up(
         return np.zeros(count, np.bool_), np.empty((count, embedder.dimension), np.float32)
     known, vectors = cache.get(keys, embedder.dimension)
     try:
-        require_unit_rows(vectors[known], int(known.sum()), embedder.dimension, "the embedding cache")
+        found = vectors if known.all() else vectors[known]
+        require_unit_rows(found, len(found), embedder.dimension, "the embedding cache")
     except EmbeddingError as error:
         raise CacheFileError(
             f"{error}; move {cache.path} away, and the next run makes a new one",

@@ -31,9 +31,11 @@ from backstory.index.snapshot.publication import (
     is_served,
     prune_documents,
 )
+from backstory.index.snapshot.shards import count_rows_of_shard
 from backstory.ingest.documents.folder import name_reading
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingStats, embed_in_parts, embed_texts
 from backstory.models.embeddings.protocol import Vectors
+from backstory.models.embeddings.vector_file import VectorFile
 from backstory.models.services.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
@@ -114,44 +116,22 @@ class SearchIndexStage(Stage):
             # A snapshot without a manifest is rebuilt. One with a wrong manifest would pass its own checks.
             (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
         chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
-        texts = embedding_texts(chunks, documents)
-        require_document_vectors(workspace, texts)
         figures = self.counts
+        with workspace.runs.pricing(figures):
+            embedded = self._embed(documents, chunks)
+        if embedded is None:
+            return None
+        vectors, stats = embedded
         languages = list_languages(
             workspace,
             documents,
             name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone),
         )
         ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
-        workspace.runs.advance("search_index", WHOLE, 0, 1)
-        with show_progress("embedding documents") as progress, workspace.runs.pricing(figures):
-            try:
-                embedded = embed_texts(
-                    embedder,
-                    texts,
-                    task="document",
-                    cache=workspace.embeddings,
-                    progress=workspace.runs.follow("chunks embedded", progress),
-                )
-            except EmbeddingInputError as error:
-                if error.text not in texts:
-                    raise
-                document = chunks["document_id"][texts.index(error.text)]
-                [(uri, revision)] = documents.filter(status="ok", document_id=document)[
-                    "uri", "revision"
-                ].rows()
-                # What it quotes of the document is for the output of the run, not for tables and alerts.
-                logger.warning("%s: %s", uri, error)
-                record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
-                return None
-        stats = embedded.stats
-        workspace.runs.count_texts(
-            embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
-        )
         content = arrange(
             documents,
             chunks,
-            embedded.vectors,
+            vectors,
             embedder.id,
             _settings_of_index(workspace, len(chunks), interim=interim),
             {ids[uri]: language for uri, language in languages.items()},
@@ -160,7 +140,7 @@ class SearchIndexStage(Stage):
         is_built = manifest is not None
         if manifest is None:
             calibration = calibrate(
-                embedder, documents, chunks, embedded.vectors, lambda probes: _ask(workspace, probes)
+                embedder, documents, chunks, vectors, lambda probes: _ask(workspace, probes)
             )
             snapshots = self.resources.interim
             if snapshots is None or not snapshots.fits(content):
@@ -186,6 +166,42 @@ class SearchIndexStage(Stage):
         )
         log_report(report)
         return report
+
+    def _embed(
+        self, documents: pl.DataFrame, chunks: pl.DataFrame
+    ) -> tuple[Vectors | VectorFile, EmbeddingStats] | None:
+        """Embed chunks, at most a shard at once; None if the service refuses a document, which is recorded."""
+        workspace = self.workspace
+        embedder = workspace.embedder
+        texts = embedding_texts(chunks, documents)
+        require_document_vectors(workspace, texts)
+        workspace.runs.advance("search_index", WHOLE, 0, 1)
+        with show_progress("embedding documents") as progress:
+            try:
+                vectors, stats = embed_in_parts(
+                    embedder,
+                    texts,
+                    task="document",
+                    cache=workspace.embeddings,
+                    most=count_rows_of_shard(embedder.dimension),
+                    folder=workspace.index,
+                    progress=workspace.runs.follow("chunks embedded", progress),
+                )
+            except EmbeddingInputError as error:
+                if error.text not in texts:
+                    raise
+                document = chunks["document_id"][texts.index(error.text)]
+                [(uri, revision)] = documents.filter(status="ok", document_id=document)[
+                    "uri", "revision"
+                ].rows()
+                # What it quotes of the document is for the output of the run, not for tables and alerts.
+                logger.warning("%s: %s", uri, error)
+                record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
+                return None
+        workspace.runs.count_texts(
+            embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
+        )
+        return vectors, stats
 
     def _extend(self, content: Content, inputs: str) -> Manifest | None:  # noqa: ARG002 - for the subclass
         """Search content without publishing it, and return its manifest; None if it must be published."""
