@@ -30,6 +30,8 @@ less than one cent."""
 
 _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
+_GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
+"""Codes of errors after which a reader goes on with what it has."""
 _FORGOTTEN_KEY: Final = "forgotten.key"
 
 
@@ -217,8 +219,8 @@ class Follower:
                 replica.ledger.set_aside_if_damaged()
                 pull(replica, store, changes=False)
         except StoreError as error:
-            if error.code != "unreachable_store" or not replica.read_in_step(store.address).etag:
+            if error.code not in _GOES_ON or not replica.read_in_step(store.address).etag:
                 raise
             logger.warning("answers are from what was fetched before: %s", error)
-            return f"The store of the workspace cannot be reached, so this may be out of date: {error}"
+            return f"The store of the workspace gives nothing, so this may be out of date: {error}"
         return ""

@@ -12,8 +12,10 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import BackstoryError, StoreError
+from backstory.operations.backup.moving import copy_workspace
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
+from backstory.operations.learning.learn import unlearn
 from backstory.pipeline.run.executor import OnProgress
 from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
 from backstory.pipeline.run.state import RunState
@@ -320,6 +322,39 @@ def test_a_manifest_writes_nowhere_else(first: Workspace, make_worker: MakeWorke
         content = manifest.encode().replace(b'"posts/sourdough.md"', f'"{path}"'.encode())
         etag = store.replace(MANIFEST, content, etag)
         assert code_of(lambda: pull(open_replica(second), store)) == "foreign_file"
+
+
+def test_a_manifest_that_is_gone_removes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    store, tables = store_of(first), hash_tables(first)
+    store.delete([MANIFEST])
+    opened = open_workspace(second.root)
+    assert opened.follower.problem
+    assert code_of(lambda: run_pipeline(second)) == "missing_manifest"
+    (second.documents_dir / "new.md").write_text("# New\n", encoding="utf-8")
+    assert code_of(lambda: publish_changes(open_replica(second), store)) == "missing_manifest"
+    assert hash_tables(second) == tables
+    assert (second.chats_dir / "garden.txt").exists()
+    assert store.find(MANIFEST) is None
+    copy_workspace(open_workspace(first.root), store.address)
+    assert hash_tables(make_worker("third")) == tables
+    run_pipeline(second)
+    assert "posts/new.md" in fetch_manifest(store)[0].files
+
+
+def test_a_damaged_ledger_empties_no_other_worker(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    tables, ledger = hash_tables(first), first.tables / "ledger.sqlite"
+    for repair in (
+        lambda: unlearn(open_workspace(first.root)),
+        lambda: copy_workspace(open_workspace(first.root), store_of(first).address),
+        lambda: copy_workspace(open_workspace(first.root), "local"),
+    ):
+        ledger.write_bytes(b"damaged" * 1000)
+        repair()
+        assert hash_tables(first) == tables
+        follow_now(second)
+        assert hash_tables(second) == tables
 
 
 @pytest.mark.parametrize("object_of", ["data/windows/2025-03-13.parquet", "index/CURRENT"])

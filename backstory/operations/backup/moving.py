@@ -125,7 +125,9 @@ def _copy_files(workspace: Workspace, target: str) -> Copied:
     replica = open_replica(workspace)
     with replica.held():
         replica.ledger.set_aside_if_damaged()
-        if current is not None and current.address != target:
+        if current is not None and (
+            current.address != target or replica.has_lost_tables(replica.read_in_step(target).manifest)
+        ):
             pull(replica, current, changes=False)
         if current is not None and target == LOCAL:
             return _check_folder(replica, current)

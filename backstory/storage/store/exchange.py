@@ -84,9 +84,9 @@ def fetch_manifest(store: ObjectStore) -> tuple[Manifest, str | None]:
 
 
 def is_behind(replica: Replica, store: ObjectStore) -> bool:
-    """Return whether the store holds another manifest than the one that the folder is in step with: one small call."""
-    found = store.find(MANIFEST)
-    return (found and found.etag) != replica.read_in_step(store.address).etag
+    """Return whether there is something to pull: another manifest, or tables that were lost here. One small call."""
+    found, known = store.find(MANIFEST), replica.read_in_step(store.address)
+    return (found and found.etag) != known.etag or replica.has_lost_tables(known.manifest)
 
 
 def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
@@ -105,17 +105,19 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
 
     Raises:
         StoreError: Both changed a file that a person wrote (code ``conflicting_files``); the settings are not those of
-            the last publication (``other_settings``); an object is damaged or gone; or the store cannot be used.
+            the last publication (``other_settings``); the manifest is gone (``missing_manifest``); an object is damaged
+            or gone; or the store cannot be used.
     """
     known = replica.read_in_step(store.address)
     while True:
         found = store.find(MANIFEST)
         is_same = found is not None and found.etag == known.etag
         manifest, etag = (known.manifest, known.etag) if is_same else fetch_manifest(store)
+        _require_manifest(store, known, etag)
         if changes:
             _require_same_settings(replica, store, known.settings, manifest.settings)
         agreed = manifest.settings if changes else known.settings
-        if is_same and agreed == known.settings and (replica.root / "data").is_dir():
+        if is_same and agreed == known.settings and not replica.has_lost_tables(manifest):
             return 0
         try:
             fetched = _take(replica, store, known.manifest, manifest)
@@ -153,7 +155,8 @@ def publish_changes(
 
     Raises:
         StoreError: Another worker changed the same (code ``conflicting_publication``), or has taken the lease over
-            (``stale_lease``); a file was changed while it was uploaded; or the store cannot be used.
+            (``stale_lease``); the manifest is gone (``missing_manifest``); a file was changed while it was uploaded; or
+            the store cannot be used.
     """
     known = replica.read_in_step(store.address)
     base, etag = known.manifest, known.etag
@@ -169,6 +172,7 @@ def publish_changes(
         if put is not None:
             break
         theirs, etag = fetch_manifest(store)
+        _require_manifest(store, known, etag)
         if etag is not None and theirs.has_same_content(target):
             put = etag  # written by this call, whose answer was lost on the way
             break
@@ -267,8 +271,8 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
     """Change the folder by what has changed between two manifests, and return how many files were fetched."""
     before = base.items
     local = replica.scan(manifest)
-    if not (replica.root / "data" / "ledger.sqlite").is_file():
-        # The tables were removed as a whole: they are taken from the store, and not removed there, too.
+    if replica.has_lost_tables(base):
+        # They are taken from the store, and not removed there, too.
         before = {key: item for key, item in before.items() if not replica.is_made(key)}
     target, conflicts = merge(before, local, manifest.items)
     theirs = sorted(key for key in conflicts if not replica.is_made(key))
@@ -279,8 +283,9 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
             code="conflicting_files",
             changed=tuple(path for _, path in theirs),
         )
-    for table, path in target:
-        if table == FILE and not replica.is_shared(path):
+    for table, key in target:
+        path = key if table == FILE else name_partition(table, key)
+        if (table == FILE or table in TABLES) and not replica.is_shared(path):
             raise StoreError(
                 f"the manifest of {store.address} names {path!r}, which no workspace with these settings shares; "
                 "compare conversations.folder, documents.folder and writers.folder with the other workers' settings",
@@ -294,6 +299,9 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
         if table == FILE and isinstance(item, SharedFile) and local.get((FILE, path)) != item
     }
     removed = {key for key in local if key not in target}
+    version = ""
+    if INDEX_POINTER in wanted:
+        version = _read_version(store, wanted[INDEX_POINTER], target)
     _fetch(
         replica,
         store,
@@ -303,13 +311,27 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
     _replace_partitions(replica, store, wanted, target, local, removed)
     if INDEX_POINTER in wanted:
         # Last, so that a reader finds every file of the snapshot that is published.
-        replica.publish_snapshot(store.read_content(wanted[INDEX_POINTER].sha256).decode("ascii").strip())
+        replica.publish_snapshot(version)
         replica.record_hash(INDEX_POINTER, wanted[INDEX_POINTER].sha256)
     for table, path in removed:
         # An earlier snapshot may be open: the next run prunes it.
         if table == FILE and name_table(path) is None and not path.startswith("index/"):
             (replica.root / path).unlink(missing_ok=True)
     return len(wanted)
+
+
+def _read_version(store: ObjectStore, pointer: SharedFile, target: Collection[ItemKey]) -> str:
+    """Read which snapshot is published, and raise if no file of it is shared."""
+    version = store.read_content(pointer.sha256).decode("ascii", "replace").strip()
+    if not any(table == FILE and path.startswith(f"index/{version}/") for table, path in target):
+        raise StoreError(
+            f"{INDEX_POINTER} of {store.address} names the snapshot {version!r}, of which the manifest names no file; "
+            "run `backstory run` on the worker that published it",
+            code="foreign_file",
+            address=store.address,
+            path=INDEX_POINTER,
+        )
+    return version
 
 
 def _replace_partitions(
@@ -391,6 +413,17 @@ def _copy(known: Path, path: Path, sha256: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _require_manifest(store: ObjectStore, known: InStep, etag: str | None) -> None:
+    """Raise if the manifest is gone that the folder was in step with: to follow would be to delete every file here."""
+    if etag is None and known.etag is not None:
+        raise StoreError(
+            f"{store.address}/{MANIFEST} is gone; restore it from a version of the bucket, or run `backstory storage "
+            f"copy --to {store.address}` on a worker that is up to date, which writes it again",
+            code="missing_manifest",
+            address=store.address,
+        )
 
 
 def _require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: str) -> None:

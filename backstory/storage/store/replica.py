@@ -153,34 +153,29 @@ class Replica:
     def scan(self, known: Manifest) -> dict[ItemKey, Item]:
         """List what is in the folder: files of which the size or a time has changed are hashed again.
 
-        A partition counts only if its file is the one that the ledger records.
+        A partition counts only if its file is the one that the ledger records. One that was damaged or deleted since
+        it was in step counts as it was: that is no change, and others are to keep theirs.
 
         Args:
             known: The manifest that the folder was last in step with.
         """
-        entries = self.ledger.read_all() if (self._tables / LEDGER_FILE).is_file() else {}
-        found: dict[ItemKey, Item] = {}
-        for table, recorded in entries.items():
-            if table in LOCAL_MEMORY:
-                continue
-            for key, entry in recorded.items():
-                if table in TABLES and entry.rows:
-                    path = name_partition(table, key)
-                    file = self._describe_partition(path, entry, known)
-                    if file is None:
-                        continue
-                    found[FILE, path] = file
-                found[table, key] = entry
-        for path in self._list_other_files():
-            file = self.describe(path, known)
-            if file is not None:
-                found[FILE, path] = file
-        return found
+        return self._scan(known, counts_lost=True)
 
     def scan_anew(self, known: Manifest) -> dict[ItemKey, Item]:
-        """Do what :meth:`scan` does, and hash every file, since a disk may have changed what no time tells."""
+        """Do what :meth:`scan` does by the hash of every file, since a disk may have changed what no time tells.
+
+        Partitions that were damaged or deleted do not count.
+        """
         self._hashes.clear()
-        return self.scan(known)
+        return self._scan(known, counts_lost=False)
+
+    def has_lost_tables(self, known: Manifest) -> bool:
+        """Return whether there is no ledger, which says which tables are in place, though there was one.
+
+        Args:
+            known: The manifest that the folder was last in step with.
+        """
+        return bool(known.ledger) and not (self._tables / LEDGER_FILE).is_file()
 
     def describe(self, path: str, known: Manifest) -> SharedFile | None:
         """Describe a file; None if there is none.
@@ -229,6 +224,28 @@ class Replica:
         status = (self.root / path).stat(follow_symlinks=False)
         stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         self._hashes[path] = stamp, sha256
+
+    def _scan(self, known: Manifest, *, counts_lost: bool) -> dict[ItemKey, Item]:
+        entries = self.ledger.read_all() if (self._tables / LEDGER_FILE).is_file() else {}
+        found: dict[ItemKey, Item] = {}
+        for table, recorded in entries.items():
+            if table in LOCAL_MEMORY:
+                continue
+            for key, entry in recorded.items():
+                if table in TABLES and entry.rows:
+                    path = name_partition(table, key)
+                    file = self._describe_partition(path, entry, known)
+                    if file is None and counts_lost and known.ledger.get(table, {}).get(key) == entry:
+                        file = known.files.get(path)
+                    if file is None:
+                        continue
+                    found[FILE, path] = file
+                found[table, key] = entry
+        for path in self._list_other_files():
+            file = self.describe(path, known)
+            if file is not None:
+                found[FILE, path] = file
+        return found
 
     def _describe_partition(self, path: str, entry: Entry, known: Manifest) -> SharedFile | None:
         file = self.describe(path, known)
