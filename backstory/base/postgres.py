@@ -41,6 +41,9 @@ _LONGEST_WAIT_SECONDS: Final = 2.0
 _MOST_IDLE: Final = 4
 """Connections that are kept open while nothing uses them."""
 _FORMAT: Final = re.compile(r"backstory (\d+) (\d+)")
+_NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
+"""Names that stand in SQL as they are, and leave room for what follows: Postgres cuts names after 63 bytes, so that
+those of different tables would be one."""
 _ENDED: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
 _PLACE: Final = re.compile(r"'(?:[^']|'')*'|\?")
 _TYPES: Final = (
@@ -206,6 +209,12 @@ class Server:
                 "none of the schemas in its search_path exists; create one, or name another by "
                 "?options=-csearch_path%3DNAME in storage.database",
                 code="absent_schema",
+            )
+        if not _NAMESPACE.fullmatch(str(namespace)):
+            raise ServerError(
+                f"its schema {namespace!r} cannot begin the names of others; name one of at most 30 letters a to z, "
+                "digits and underscores by ?options=-csearch_path%3DNAME in storage.database",
+                code="unusable_schema",
             )
         self._namespace = str(namespace)
 

@@ -92,7 +92,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
     if store is None:
         yield
         return
-    from backstory.storage.store.exchange import publish_changes, pull
+    from backstory.storage.store.exchange import collect_garbage, publish_changes, pull
     from backstory.storage.store.manifest import KEPT
 
     replica = open_replica(workspace)
@@ -100,6 +100,9 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         replica.ledger.set_aside_if_damaged()
         pull(replica, store)
         require_keys(workspace)
+        if deletes_at_once:
+            # What an earlier call published, and was killed before it deleted.
+            collect_garbage(store, replica.read_in_step(store.address).manifest, timedelta(0))
         yield
         publish_changes(
             replica, store, _find_tokens(workspace), keeps=timedelta(0) if deletes_at_once else KEPT

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -113,6 +114,18 @@ def test_workspaces_of_one_database_do_not_see_each_other(
     first, second = (open_at(postgres_server.make_address()) for _ in range(2))
     add(first, 1)
     assert (read(first), read(second)) == ([1], [])
+
+
+@pytest.mark.parametrize("name", ["Garden", "my-team", "it's", "a" * 31])
+def test_a_schema_whose_name_would_be_another_in_sql_is_refused(
+    postgres_server: PostgresServer, open_at: Open, name: str
+) -> None:
+    with postgres_server.connect() as connection:
+        connection.execute(f'CREATE SCHEMA "{name}"')
+    database = open_at(f"{postgres_server.socket_address}&options=-csearch_path%3D%22{quote(name)}%22")
+    for act in (lambda: add(database, 1), lambda: read(database)):
+        with raises(CacheFileError, "unusable_schema", path=database.path):
+            act()
 
 
 def test_a_restart_of_the_server_is_waited_for(postgres_server: PostgresServer, open_at: Open) -> None:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from backstory.pipeline.run.state import RunState
 from backstory.pipeline.sharing import LOOK_SECONDS, Follower, open_replica, open_store, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
-from backstory.storage.store.manifest import MANIFEST
+from backstory.storage.store.manifest import MANIFEST, SharedFile
 from backstory.storage.store.objects import ObjectStore, hash_content, name_content
 from backstory.storage.store.replica import Replica
+from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import BUCKET, Bucket, Fault
@@ -322,6 +324,52 @@ def test_a_manifest_writes_nowhere_else(first: Workspace, make_worker: MakeWorke
         content = manifest.encode().replace(b'"posts/sourdough.md"', f'"{path}"'.encode())
         etag = store.replace(MANIFEST, content, etag)
         assert code_of(lambda: pull(open_replica(second), store)) == "foreign_file"
+    outside = second.root / "outside.parquet"
+    outside.write_bytes(b"of another program")
+    entries = {**manifest.ledger, "windows": {"../../outside": Entry("", "", 0)}}
+    snapshot = SharedFile(hash_content(first.root / "chats" / "garden.txt"), 1)
+    for foreign in (
+        replace(manifest, ledger=entries),
+        replace(manifest, files={**manifest.files, "index/CURRENT": snapshot}),
+    ):
+        etag = store.replace(MANIFEST, foreign.encode(), etag)
+        assert code_of(lambda: pull(open_replica(second), store)) == "foreign_file"
+    assert outside.exists()
+    assert (second.index / "CURRENT").read_bytes() == (first.index / "CURRENT").read_bytes()
+
+
+def test_damage_here_is_no_change_for_others(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    tables, windows = hash_tables(second), first.tables / "windows"
+    (windows / "2025-03-13.parquet").write_bytes(b"damaged")
+    (windows / "2025-03-15.parquet").unlink()
+    (first.documents_dir / "new.md").write_text("# New\n", encoding="utf-8")
+    with sharing(first):
+        pass
+    follow_now(second)
+    assert (second.documents_dir / "new.md").exists()
+    assert hash_tables(second) == tables
+    run_pipeline(first)
+    assert hash_tables(first)["windows"] == tables["windows"]
+
+
+def test_forgetting_that_was_killed_is_made_good_at_once(
+    first: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(first)
+    text = fetch_manifest(store)[0].files["posts/unrelated.md"].sha256
+    (first.documents_dir / "unrelated.md").unlink()
+    with monkeypatch.context() as killed:
+        killed.setattr(ObjectStore, "delete", _die)
+        with pytest.raises(KeyboardInterrupt):
+            forget(first, "document", "unrelated.md")
+    assert store.find(name_content(text)) is not None
+    assert code_of(lambda: forget(first, "document", "unrelated.md")) == "unknown_document"
+    assert store.find(name_content(text)) is None
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_manifest_that_is_gone_removes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
