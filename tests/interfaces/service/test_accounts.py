@@ -1,7 +1,9 @@
 """Users, tokens and roles: who is let in, for how long, and what the file of accounts holds of a token."""
 
+import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.service.accounts import SESSION_HOURS, TOKEN_PREFIX, Accounts
+from backstory.interfaces.service.disk_quotas import DiskQuotas
 from tests.errors import raises
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -222,3 +225,17 @@ def test_a_session_ends_by_time_by_signing_out_and_with_its_token(accounts: Acco
     assert accounts.find_session(other, now=NOW) is None
     with accounts.database.reading() as session:
         assert session.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+
+
+def test_a_file_of_the_version_before_lets_everybody_in_and_gets_its_quotas(accounts: Accounts) -> None:
+    accounts.grant("anna", "garden", "owner")
+    token = accounts.make_token("anna")
+    path = accounts.database.path
+    with closing(sqlite3.connect(path)) as file, file:
+        file.executescript("DROP TABLE quotas; PRAGMA user_version = 1;")
+    for _ in range(2):
+        opened = Accounts(path)
+        caller = opened.authenticate(token)
+        assert caller is not None
+        assert caller.may("garden", "owner")
+        DiskQuotas(opened.database).set("garden", 1)
