@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import anyio.to_thread
 import pydantic_core
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
@@ -50,9 +51,11 @@ class LibraryServer(MCPServer[Any]):
 
     Attributes:
         hidden_root: A folder of this machine whose place results and errors do not show; None to show all places.
+        require_room: Called before a tool that writes, and raises if there is no room for more; None without a limit.
     """
 
     hidden_root: Path | None = None
+    require_room: Callable[[], None] | None = None
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -61,7 +64,10 @@ class LibraryServer(MCPServer[Any]):
         if refusal := self._refuse_unknown(name, arguments):
             return _fail(refusal.to_dict())
         try:
+            await self._require_room(name)
             result = await super().call_tool(name, arguments, context)
+        except BackstoryError as error:
+            return _fail(self._hide_root(describe_failure(error).to_dict()))
         except ToolError as error:
             return _fail(self._hide_root(_describe(name, error).to_dict()))
         if isinstance(result, CallToolResult):
@@ -113,6 +119,14 @@ class LibraryServer(MCPServer[Any]):
         if isinstance(value, dict):
             return {name: self._hide_root(each) for name, each in value.items()}
         return [self._hide_root(each) for each in value] if isinstance(value, list) else value
+
+    async def _require_room(self, name: str) -> None:
+        """Refuse a tool that writes where there is no room for more."""
+        tool = self._tool_manager.get_tool(name)
+        if self.require_room is None or tool is None or tool.annotations is None:
+            return
+        if not tool.annotations.read_only_hint:
+            await anyio.to_thread.run_sync(self.require_room)
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> Failure | None:
         tool = self._tool_manager.get_tool(name)

@@ -84,7 +84,9 @@ def _add_quotas(path: Path) -> None:
     # What cannot be opened or written stays as it is; the first use of the file tells why.
     with (
         suppress(sqlite3.DatabaseError),
-        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None)) as file,
+        closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None)
+        ) as file,
         file,
     ):
         if _read_format(file) == (_APPLICATION_ID, _VERSION - 1):

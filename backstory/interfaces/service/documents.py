@@ -3,6 +3,7 @@
 # Without the future import: FastAPI must see the annotations of functions inside functions as objects.
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -207,9 +208,9 @@ def store_files(
         InputError: See :func:`store_uploads`.
         RefusedError: The tenant has too little room for them on the disk.
     """
-    service.tenants.require_room(access.tenant, sum(upload.size for upload in uploads))
+    require_room = partial(service.tenants.require_room, access.tenant)
     with service.tenants.entering(access.tenant) as library:
-        stored = store_uploads(library.workspace, uploads, replaces=replaces)
+        stored = store_uploads(library.workspace, uploads, replaces=replaces, require_room=require_room)
     return UploadAnswer(files=tuple(stored), job=service.jobs.submit(access.tenant, access.caller.user_id))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
@@ -58,6 +59,8 @@ class TenantServers:
                     library = await anyio.to_thread.run_sync(held.enter_context, lent)
                     server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
                     await _answer(server, scope, _replay(body, receive), send)
+        except ClientDisconnect:  # in the middle of the body; nobody waits for an answer
+            return
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
 
@@ -65,7 +68,7 @@ class TenantServers:
         """Return the tenant of a request, and whether its caller may write.
 
         Raises:
-            RefusedError: See :func:`authenticate` and :func:`enter`; or an editor, whose tools write, has no room left.
+            RefusedError: See :func:`authenticate` and :func:`enter`.
         """
         caller = authenticate(self._service, HTTPConnection(scope))
         name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
@@ -76,10 +79,7 @@ class TenantServers:
             raise RefusedError(
                 "send requests by POST; no session is kept", status=405, code="method_not_allowed"
             )
-        if caller.may(access.tenant, "editor"):
-            self._service.tenants.require_room(access.tenant)
-            return access.tenant, True
-        return access.tenant, False
+        return access.tenant, caller.may(access.tenant, "editor")
 
     def _find_server(self, tenant: str, library: Library, may_write: bool) -> LibraryServer:
         """Find the server of a library, or make it; those that were used last are kept.
@@ -90,6 +90,7 @@ class TenantServers:
             served, server = self._servers.pop((tenant, may_write), (None, None))
             if served is not library or server is None:
                 server = make_server(library, allow_write=may_write, hides_root=True)
+                server.require_room = partial(self._service.tenants.require_room, tenant)
             self._servers[tenant, may_write] = library, server
             if len(self._servers) > _KEPT:
                 self._servers.popitem(last=False)

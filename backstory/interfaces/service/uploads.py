@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,11 @@ class Upload:
 
 
 def store_uploads(
-    workspace: Workspace, uploads: Sequence[Upload], *, replaces: bool = False
+    workspace: Workspace,
+    uploads: Sequence[Upload],
+    *,
+    replaces: bool = False,
+    require_room: Callable[[int], None] | None = None,
 ) -> list[StoredUpload]:
     """Write uploaded files into the folder of the documents. Either all of them are accepted, or none.
 
@@ -69,6 +73,8 @@ def store_uploads(
         workspace: The workspace of the tenant.
         uploads: The files.
         replaces: Whether a file of the same name and another content is replaced.
+        require_room: Takes the bytes that will be written, and raises if there is too little room for them. No other
+            upload of the tenant is written meanwhile.
 
     Returns:
         What became of each.
@@ -92,9 +98,15 @@ def store_uploads(
                     name=name,
                 )
             outcomes.append(_compare(folder / name, upload, replaces=replaces))
-        for name, upload, outcome in zip(names, uploads, outcomes, strict=True):
-            if outcome != "unchanged":
-                _write(workspace, folder / name, upload)
+        wanted = [
+            (folder / name, upload)
+            for name, upload, outcome in zip(names, uploads, outcomes, strict=True)
+            if outcome != "unchanged"
+        ]
+        if wanted and require_room is not None:
+            require_room(sum(upload.size for _, upload in wanted))
+        for path, upload in wanted:
+            _write(workspace, path, upload)
     return [
         StoredUpload(
             name=name,

@@ -1,14 +1,19 @@
 """What a tenant may take on the disk: uploads, index jobs and agents stop there, and removals free it again."""
 
+import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from backstory.base.files.atomic import lock
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import count_bytes
 from backstory.interfaces.service.service import ServiceLimits
-from tests.interfaces.service.running import Running, running, write_service
+from backstory.interfaces.service.uploads import Upload, store_uploads
+from tests.interfaces.service.running import Running, read_events, running, write_service
 
 MEGABYTE = 1 << 20
 
@@ -31,6 +36,18 @@ def upload(served: Running, size: int) -> tuple[int, str]:
         files = {"files": ("lamps.md", b"# Lamps\n\n" + b"A lamp. " * (size // 8), "text/markdown")}
         answer = client.post("/api/documents", files=files)
     return answer.status_code, answer.json().get("error", {}).get("code", "")
+
+
+def call_tool(client: httpx2.Client, name: str, **arguments: str) -> str | None:
+    """Call a tool of an agent, and return the code of its failure; None if it answers."""
+    call = {"name": name, "arguments": arguments}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    accepted = {"Accept": "application/json, text/event-stream"}
+    answer = client.post("/mcp/garden", json=asked, headers=accepted)
+    assert answer.status_code == 200
+    [told] = [values for name, values in read_events(answer) if name == "message"]
+    code: str | None = json.loads(told["result"]["content"][0]["text"]).get("code")
+    return code
 
 
 def test_an_upload_without_room_is_refused_and_nothing_is_written(served: Running) -> None:
@@ -57,8 +74,8 @@ def test_a_job_that_comes_to_the_quota_fails_and_goes_on_with_more_room(served: 
         failed = client.get(f"/api/jobs/{job['job_id']}").json()
         assert (failed["state"], failed["failure_code"]) == ("FAILED", "disk_quota")
         assert str(served.service.root) not in failed["failure"]
-        refused = client.post("/mcp/garden", json={})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (507, "disk_quota")
+        assert call_tool(client, "index_directory", directory_path="posts") == "refused"
+        assert call_tool(client, "query_documents", query="night train") is None
         listed = client.get("/api/documents").json()["documents"]
         moths = next(each for each in listed if each["title"] == "Moths")
         removal = client.delete(f"/api/documents/{moths['document_id']}").json()["job"]
@@ -72,3 +89,19 @@ def test_the_quota_of_a_removed_tenant_is_not_that_of_a_later_one(served: Runnin
     assert tenants.remove("garden").is_complete
     tenants.create("garden")
     assert tenants.read_quota("garden") is None
+
+
+def test_the_room_of_an_upload_is_that_which_no_other_one_takes_meanwhile(served: Running) -> None:
+    asked: list[int] = []
+    with served.service.tenants.entering("garden") as library:
+        workspace = library.workspace
+
+        def require_room(added: int) -> None:
+            with (workspace.secret.parent / "uploads.lock").open("ab") as other:
+                assert not lock(other, wait=False)
+            asked.append(added)
+
+        for content in (b"# Ash", b"# Ash", b"# Ash tree"):
+            upload = Upload("ash.md", io.BytesIO(content), len(content))
+            store_uploads(workspace, [upload], replaces=True, require_room=require_room)
+    assert asked == [5, 10]  # a file that is there already takes nothing
