@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from backstory import run_pipeline
+from backstory.base.database import Description
+from backstory.base.errors import ModelError
+from backstory.base.mounts import open_database
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.history.record import SUCCEEDED
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import hash_partitions
+from tests.models.services import chat_server
+from tests.models.services.chat_server import run_chat_server
 from tests.postgres import PostgresServer, mounted
-from tests.workspaces import DIGEST, write_workspace
+from tests.started_python import run_python
+from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
 STATE = {"embeddings", "drafts", "judgements", "embedding_jobs", "runs", "conversations"}
 TABLES = ("messages", "windows", "documents", "hits", "window_contexts", "posts")
@@ -67,3 +75,49 @@ def test_doctor_measures_the_database(tmp_path: Path, address: str) -> None:
     assert found["database"].passed
     assert " ms" in found["database"].detail
     assert [one for one in found.values() if not one.passed] == []
+
+
+OPENED = """\
+import json, sys
+from typer.testing import CliRunner
+from backstory.interfaces.cli.app import app
+from tests.survival.commands import fill_in
+from pathlib import Path
+opened = []
+sys.addaudithook(lambda event, given: event == "sqlite3.connect" and opened.append(str(given[0])))
+root = Path(sys.argv[1])
+calls = ["run", "ask sourdough", "search sourdough", "summarize sourdough.md", "learn", "status --caches", "doctor"]
+for number, call in enumerate([*calls, "forget --document sourdough.md"]):
+    CliRunner().invoke(app, fill_in(tuple(call.split()), root, root.parent, number))
+print(json.dumps(sorted(set(opened))))
+"""
+
+
+def test_no_command_opens_a_file_of_state_but_the_ledger(tmp_path: Path, address: str) -> None:
+    with run_chat_server() as chat:
+        chat.always = chat_server.post()
+        written = (
+            f"{SETTINGS}services: {{openai: {{base_url: '{chat.url}', max_attempts: 1, requests_per_minute: 10000}}}}\n"
+            "writers: {provider: openai, model: tiny}\ncosts: {day: {calls: 1000}}\n"
+            f"storage: {{database: '{address}'}}\n"
+        )
+        root = write_workspace(tmp_path / "first", written).root
+        homes = {"HOME": str(tmp_path / "home"), "BACKSTORY_CACHE_DIR": str(tmp_path / "cache")}
+        done = run_python(
+            ["-c", OPENED, str(root)], env={**os.environ, **homes, "NO_PROXY": "127.0.0.1"}, check=True
+        )
+        assert chat.requests
+    opened = [name for name in json.loads(done.stdout.splitlines()[-1]) if name != ":memory:"]
+    assert {name.partition("?")[0].rpartition("/")[2] for name in opened} <= {
+        "ledger.sqlite",
+        ".ledger.sqlite.new",
+    }
+    assert {path.name for path in tmp_path.rglob("*") if path.suffix in (".sqlite", ".db")} == {
+        "ledger.sqlite"
+    }
+    with mounted(tmp_path / "cache", address):
+        limits = open_database(
+            tmp_path / "cache" / "rate_limits.sqlite",
+            Description(schema="", name="", remedy="", error=ModelError),
+        )
+        assert limits.exists()
