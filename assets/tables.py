@@ -19,7 +19,7 @@ from backstory.pipeline.checks.checks import CHECKS, CheckResult
 from backstory.pipeline.history.history import BY_DAGSTER
 from backstory.pipeline.run.difference_lines import describe_differences
 from backstory.pipeline.run.executor import OnProgress, RunEvent
-from backstory.pipeline.run.runner import RunRequest, execute_stages
+from backstory.pipeline.run.runner import RunRequest, execute_stages, may_divide_days
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import WHOLE
@@ -52,8 +52,7 @@ def make_assets(
         specs=specs,
         check_specs=specify_checks(workspace),
         can_subset=True,
-        # One run for any number of neighbouring days reads the chats once.
-        backfill_policy=dg.BackfillPolicy.single_run(),
+        backfill_policy=_choose_backfill_policy(workspace.settings.partitions.days_per_run),
         pool=name_pool(workspace),
     )
     def make(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[None]:
@@ -114,8 +113,18 @@ def make_assets(
     return make
 
 
-def name_pool(workspace: Workspace) -> str:
-    """Name the pool of a workspace, by which Dagster's queue starts one of its runs at a time (``dagster.yaml``)."""
+def _choose_backfill_policy(days: int | None) -> dg.BackfillPolicy:
+    # One run for any number of neighbouring days reads the chats once.
+    return dg.BackfillPolicy.single_run() if days is None else dg.BackfillPolicy.multi_run(days)
+
+
+def name_pool(workspace: Workspace) -> str | None:
+    """Name the pool of a workspace, by which Dagster's queue starts one of its runs at a time (``dagster.yaml``).
+
+    None if machines may work on several ranges of days at once; their leases then exclude what must not overlap.
+    """
+    if may_divide_days(workspace):
+        return None
     return f"workspace_{digest([str(workspace.root)], length=12)}"
 
 

@@ -71,7 +71,7 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
 
 
 @contextmanager
-def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iterator[None]:
+def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iterator[Callable[[], None]]:
     """Change a workspace: bring its folder in step with the store, and publish the changes at the end.
 
     Without a store nothing is done. The caller holds the lock of the workspace; where it does not, its publication is
@@ -82,6 +82,9 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         deletes_at_once: Whether objects that no manifest names any more are deleted now and not a day later, since a
             person asked to have something forgotten.
 
+    Yields:
+        A function that publishes what was changed so far.
+
     Raises:
         StoreError: See :func:`~backstory.storage.store.exchange.pull` and
             :func:`~backstory.storage.store.exchange.publish_changes`.
@@ -90,7 +93,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
     """
     store = open_store(workspace)
     if store is None:
-        yield
+        yield lambda: None
         return
     from backstory.storage.store.exchange import collect_garbage, publish_changes, pull
     from backstory.storage.store.manifest import KEPT
@@ -103,10 +106,13 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         if deletes_at_once:
             # What an earlier call published, and was killed before it deleted.
             collect_garbage(store, replica.read_in_step(store.address).manifest, timedelta(0))
-        yield
-        publish_changes(
-            replica, store, _find_tokens(workspace), keeps=timedelta(0) if deletes_at_once else KEPT
-        )
+
+        def publish() -> None:
+            keeps = timedelta(0) if deletes_at_once else KEPT
+            publish_changes(replica, store, _find_tokens(workspace), keeps=keeps)
+
+        yield publish
+        publish()
 
 
 def _find_tokens(workspace: WorkspacePaths) -> dict[str, int]:

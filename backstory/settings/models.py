@@ -37,6 +37,8 @@ class PartitionSettings(SettingsGroup):
     """Calendar unit of one partition, by the clock of each conversation; hours are those of UTC."""
     start: str | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
+    days_per_run: int | None = Field(default=None, ge=1)
+    """Most partitions of one run of a backfill in Dagster, so that several workers share it; null for any number."""
     look_back: int = Field(default=3, ge=0)
     """Partitions that count as recent in addition to the latest: for the schedule, and for `after_posts: recent`."""
     after_posts: Literal["none", "recent", "all"] = "recent"

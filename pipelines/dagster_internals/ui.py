@@ -81,9 +81,9 @@ def start_ui(
         instance.optimize_for_webserver(**_CONNECTIONS)
         if lack := describe_lack_of_pools(instance):
             print(f"warning: {lack}", flush=True)
-        else:
+        elif pool := name_pool(workspace):
             # The queue does not know a pool before it has looked at the first runs, and starts all of them.
-            instance.event_log_storage.initialize_concurrency_limit_to_default(name_pool(workspace))
+            instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
         with _serve_code(instance, locations) as file, _open_daemon(file) as daemon:
             context = WorkspaceProcessContext(instance, WorkspaceFileTarget([file]), version=dagster_version)
             with context:

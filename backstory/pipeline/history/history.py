@@ -35,6 +35,7 @@ from backstory.pipeline.history.record import (
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
 from backstory.pipeline.history.store import STORE_FILE, open_store
 from backstory.settings.models import Settings
+from backstory.storage.leases import EVERYTHING, Span
 from backstory.storage.tables.locks import running
 
 BY_COMMAND: Final = "backstory run"
@@ -117,17 +118,18 @@ class RunHistory:
         ]
 
     @contextmanager
-    def taking_turn(self, by: str, partitions: Sequence[str]) -> Iterator[None]:
+    def taking_turn(self, by: str, partitions: Sequence[str], span: Span = EVERYTHING) -> Iterator[None]:
         """Allow one run of the workspace at a time. :meth:`read` shows a run that waits.
 
         Args:
             by: What runs, such as :data:`BY_COMMAND`.
             partitions: Keys of the wanted partitions, in order.
+            span: The partitions that the run may write. Other machines may write others meanwhile.
 
         Raises:
             RunHistoryError: See :meth:`record`.
         """
-        with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder)):
+        with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder), span=span):
             yield
 
     @contextmanager

@@ -31,6 +31,7 @@ from backstory.pipeline.run.order import execute_in_turn
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, STAGES
 from backstory.pipeline.run.position import RunCourse, RunPosition
 from backstory.pipeline.run.state import RunState
+from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
@@ -57,6 +58,7 @@ def execute_tables(
     *,
     isolates_failures: bool = True,
     checks: bool = True,
+    on_corpus_made: Callable[[], None] | None = None,
 ) -> RunState:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
@@ -76,6 +78,9 @@ def execute_tables(
         isolates_failures: Whether to bisect failing partitions and go on without them; otherwise the first failure is
             raised.
         checks: Whether to run the checks.
+        on_corpus_made: Called when what all partitions share is made, if other machines may make other partitions from
+            then on; None if they may not. The messages of the partition before are then made, too, since windows may
+            overlap them, and the run of that partition may come later.
 
     Returns:
         Reports, failures and findings of all tables.
@@ -97,7 +102,7 @@ def execute_tables(
     if takes_turns:
         executor.execute_in_turn(partitions)
     else:
-        executor.execute_all(partitions)
+        executor.execute_all(partitions, on_corpus_made)
     executor.skip_after_stop()
     executor.drop_unused_answers()
     return executor.state
@@ -190,11 +195,20 @@ class _Executor:
             for check in checks_after(stage.table):
                 self._check(check, self.state.good(stage.table, partitions), self._on_progress)
 
-    def execute_all(self, partitions: Sequence[str]) -> None:
+    def execute_all(
+        self, partitions: Sequence[str], on_corpus_made: Callable[[], None] | None = None
+    ) -> None:
         """Build one stage after another; those that search the index share it."""
+        settings = self._workspace.settings
         for stage in self._stages:
-            if stage not in ANSWERS:
-                self.execute(stage, partitions if stage.partitioned else [WHOLE])
+            if stage in ANSWERS:
+                continue
+            keys = partitions if stage.partitioned else [WHOLE]
+            if on_corpus_made and stage is MessagesStage and settings.windows.overlap:
+                keys = [previous_partition(partitions[0], settings.partitions.grain), *partitions]
+            self.execute(stage, keys)
+        if on_corpus_made:
+            on_corpus_made()
         with self._resources.sharing_index():
             for stage in self._stages:
                 if stage in ANSWERS:

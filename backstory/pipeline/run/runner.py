@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from time import perf_counter
 from typing import TypeAlias
@@ -28,7 +28,9 @@ from backstory.pipeline.run.state import RunState
 from backstory.pipeline.sharing import require_keys, sharing
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.leases import EVERYTHING, Span
 from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.locks import changing_corpus
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import Sources
@@ -57,6 +59,7 @@ class RunRequest:
             result. Otherwise the first failure is raised.
         checks: Whether to run the checks of each table after it.
         holds_lock: Whether the caller holds the lock of the workspace, and shares its files.
+        on_corpus_made: See :func:`~backstory.pipeline.run.executor.execute_tables`; :func:`execute_run` sets it.
     """
 
     partitions: Sequence[str]
@@ -67,6 +70,7 @@ class RunRequest:
     isolates_failures: bool = True
     checks: bool = True
     holds_lock: bool = False
+    on_corpus_made: Callable[[], None] | None = field(default=None, compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -253,6 +257,7 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
             on_progress,
             isolates_failures=request.isolates_failures,
             checks=request.checks,
+            on_corpus_made=request.on_corpus_made,
         )
         after = read_reader_tables(workspace, request.tables, before)
         state.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
@@ -285,7 +290,8 @@ def execute_run(
     """
     started = perf_counter()
     with observe_run(request.partitions, request.run_id) as run_id:
-        with _connected(workspace, request):
+        with _connected(workspace, request) as on_corpus_made:
+            request = replace(request, on_corpus_made=on_corpus_made)
             fresh = request.skips_unchanged and is_fresh(workspace, request.partitions)
             state = RunState() if fresh else execute(workspace, request, on_progress)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
@@ -300,17 +306,44 @@ def execute_run(
 
 
 @contextmanager
-def _connected(workspace: Workspace, request: RunRequest) -> Iterator[None]:
-    """Hold the lock, share the files, and keep the databases open that all stages use; a full disk is named."""
-    turn = nullcontext() if request.holds_lock else workspace.runs.taking_turn(request.by, request.partitions)
-    with (
-        naming_full_disk(workspace.root),
-        turn,
-        nullcontext() if request.holds_lock else sharing(workspace),
-        workspace.ledger.connected(),
-        workspace.embeddings.connected(),
-    ):
-        yield
+def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Callable[[], None] | None]:
+    """Hold the lock, share the files, and keep the databases open that all stages use; a full disk is named.
+
+    Yields:
+        What to call when everything that all partitions share is made; None if others may not make some meanwhile.
+    """
+    span = _find_span(workspace, request.partitions)
+    with naming_full_disk(workspace.root), ExitStack() as held:
+        on_corpus_made = None
+        if not request.holds_lock:
+            held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, span))
+            allow_next = held.enter_context(changing_corpus(workspace.tables, request.by))
+            publish = held.enter_context(sharing(workspace))
+
+            def go_on() -> None:
+                publish()
+                allow_next()
+
+            on_corpus_made = None if span == EVERYTHING else go_on
+        held.enter_context(workspace.ledger.connected())
+        held.enter_context(workspace.embeddings.connected())
+        yield on_corpus_made
+
+
+def may_divide_days(workspace: Workspace) -> bool:
+    """Return whether several machines may make different partitions at the same time.
+
+    They must share both a database and a store of files, and every partition must follow from exports and documents
+    alone: written posts that are documents, and letters over several days, make a chain.
+    """
+    storage, writers = workspace.settings.storage, workspace.settings.writers
+    is_shared = storage.database is not None and storage.files is not None
+    return is_shared and not workspace.feeds_back and not writers.letter_grains
+
+
+def _find_span(workspace: Workspace, partitions: Sequence[str]) -> Span:
+    """Return the partitions that a run may write; those of no other run may overlap."""
+    return Span(partitions[0], partitions[-1]) if partitions and may_divide_days(workspace) else EVERYTHING
 
 
 def log_run(result: RunResult) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final, Literal
@@ -22,6 +22,7 @@ from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_lease
 _RUN = ".run.lock"
 _TABLE = ".lock"
 _LEASE = "run"
+_CORPUS_LEASE = "corpus"
 
 _held: Final[dict[Path, Lease]] = {}
 """The lease under which this process works on the tables of a folder."""
@@ -60,6 +61,34 @@ def running(
             logger.info("the wait for %s has ended", holder)
         with _naming_holder(file, by), _leasing(root, by, while_waiting, span):
             yield
+
+
+@contextmanager
+def changing_corpus(root: Path, by: str) -> Iterator[Callable[[], None]]:
+    """Let one machine at a time change what the partitions of all runs share, such as the index of the documents.
+
+    Args:
+        root: Folder of the tables.
+        by: What runs, for those that wait for it.
+
+    Yields:
+        A function that lets the next one begin; else it begins at the end. Nothing is excluded on one machine.
+
+    Raises:
+        LeaseError: The database that several machines share cannot be used.
+    """
+    leases = find_leases(root)
+    if leases is None:
+        yield lambda: None
+        return
+    with ExitStack() as held:
+        holder = _describe_holder(by)
+        lease = leases.try_to_take(_CORPUS_LEASE, EVERYTHING, holder)
+        if not isinstance(lease, Lease):
+            logger.info("waiting for %s, which reads the files that all days share", lease)
+            lease = leases.take(_CORPUS_LEASE, EVERYTHING, holder)
+        held.callback(leases.release, lease)
+        yield held.close
 
 
 @contextmanager
