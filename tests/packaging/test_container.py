@@ -1,7 +1,6 @@
 """The container of the service: what it copies exists, what it runs is a command, and it opens nothing to others."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ from typer.core import TyperGroup
 
 from backstory.base.extras import MODULES
 from backstory.interfaces.cli.app import app as backstory_app
+from backstory.settings.yaml_file import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
+WORKERS = ROOT / "deploy" / "workers"
 LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
 
 
@@ -40,9 +41,12 @@ def test_every_copied_path_exists_and_is_sent_to_the_build() -> None:
 
 
 def test_the_wheel_is_installed_with_extras_that_exist() -> None:
-    [extras] = re.findall(r'"backstory\[([^]]+)\] @', "\n".join(LINES))
-    assert {"serve", *extras.split(",")} <= set(MODULES)
-    assert "serve" in extras.split(",")
+    assert '"backstory[${EXTRAS}] @' in "\n".join(LINES)
+    [served] = [line.removeprefix("EXTRAS=").split(",") for line in instructions("ARG")]
+    working = read_workers()["services"]["worker"]["build"]["args"]["EXTRAS"].split(",")
+    assert {*served, *working} <= set(MODULES)
+    assert "serve" in served
+    assert {"celery", "dagster", "postgres", "s3"} <= set(working)
 
 
 def test_the_command_exists_and_its_key_lies_outside_of_the_tenants() -> None:
@@ -61,6 +65,40 @@ def test_the_command_exists_and_its_key_lies_outside_of_the_tenants() -> None:
 def test_it_does_not_run_as_root() -> None:
     assert instructions("USER")[-1].isdigit()
     assert int(instructions("USER")[-1]) > 0
+
+
+def read_workers() -> dict[str, Any]:
+    composed: dict[str, Any] = YAML(typ="safe").load((WORKERS / "compose.yaml").read_text(encoding="utf-8"))
+    return composed
+
+
+def test_the_composed_machines_share_servers_and_no_folder_but_their_settings() -> None:
+    composed = read_workers()
+    machines = [composed["services"][name] for name in ("daemon", "webserver", "worker")]
+    for machine in machines:
+        for volume in machine["volumes"]:
+            source, place, mode = volume.split(":")
+            assert (WORKERS / source).is_file()
+            assert place.startswith("/srv/")
+            assert mode == "ro"
+        assert machine["cap_drop"] == ["ALL"]
+        assert machine["environment"] == machines[0]["environment"]
+    for service in composed["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+        assert set(service.get("depends_on", [])) <= set(composed["services"])
+    assert (WORKERS / composed["services"]["worker"]["build"]["context"]).resolve() == ROOT
+
+
+def test_the_settings_of_the_composed_machines_are_right() -> None:
+    environment = read_workers()["services"]["worker"]["environment"]
+    named = YAML(typ="safe").load((WORKERS / "dagster.yaml").read_text(encoding="utf-8"))
+    launcher = named["run_launcher"]["config"]
+    wanted = (named["storage"]["postgres"]["postgres_url"], launcher["broker"], launcher["backend"])
+    assert {variable["env"] for variable in wanted} <= set(environment)
+    assert named["run_launcher"]["module"] == "backstory_pipelines.dagster_internals.celery_launcher"
+    storage = read_settings(WORKERS / "backstory.yaml").storage
+    assert storage.database
+    assert storage.files
 
 
 @pytest.fixture(name="service")

@@ -69,6 +69,7 @@ LIST_USERS: Final = (
 )
 
 USES: Final[dict[Extra, tuple[str, ...]]] = {
+    "celery": ("import pipelines.dagster_internals.celery_launcher",),
     "dagster": ("import backstory.interfaces.dagster_specs",),
     "ibis": (
         "from pathlib import Path; from backstory.storage.tables.views import connect; connect(Path())",

@@ -1,0 +1,2 @@
+-- Dagster's tables have a database of their own.
+CREATE DATABASE dagster;
