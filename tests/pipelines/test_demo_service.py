@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.environment import SETTINGS_FILE
-from backstory.interfaces.cli.service import open_folder
-from backstory.interfaces.service.tenants import TENANTS_FOLDER
-from pipelines.demo import prepare_demo
 from pipelines.demo_service import TENANT, prepare_service, renew_token
-from tests.long_tests import LONG_TESTS
 
 
 def test_the_example_is_served_to_the_last_token_alone(
@@ -17,11 +12,6 @@ def test_the_example_is_served_to_the_last_token_alone(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     root = tmp_path / "served"
-    if not LONG_TESTS:  # with hashed words for vectors, since the model takes longest
-        open_folder(root, makes=True).tenants.close()
-        workspace = prepare_demo(root / TENANTS_FOLDER / TENANT)
-        with (workspace.root / SETTINGS_FILE).open("a", encoding="utf-8") as settings:
-            settings.write("\nembedding: {provider: hashing}\n")
     first = prepare_service(root)
     former = renew_token(first.accounts)
     first.tenants.close()
