@@ -28,7 +28,14 @@ def file(request):
 """,
     "test_a.py": "def test_passes(): pass\ndef test_fails(): assert 0",
     "test_b.py": "import absent",
-    "test_c.py": "from pathlib import Path\nassert Path('notes').exists()\ndef test_passes(): pass",
+    # What was imported before is no longer searched for garbage.
+    "test_c.py": """
+import gc
+from pathlib import Path
+assert Path('notes').exists()
+assert gc.get_freeze_count()
+def test_passes(): pass
+""",
 }
 
 
