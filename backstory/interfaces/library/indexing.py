@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
+from backstory.base.errors import BackstoryError
 from backstory.base.progress import STEP_OF_TABLES, announce
 from backstory.index.snapshot.publication import current_version
+from backstory.ingest.chats.export_files import list_files
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.executor import RunEvent
-from backstory.pipeline.run.plan import CORPUS
-from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run
+from backstory.pipeline.run.plan import CORPUS, STAGES
+from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run, find_wanted
+from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.parquet import list_partitions
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
@@ -38,27 +42,58 @@ class Named:
     outcomes: list[FileOutcome] = field(default_factory=list)
 
 
-def make_corpus(workspace: Workspace) -> tuple[int, list[str]]:
+def make_tables(
+    workspace: Workspace, *, accept_removals: bool = False, chats: bool = False
+) -> tuple[int, list[str]]:
     """Build the tables of the documents and the index, with their checks, as a run does.
 
     The call waits for a run of this workspace, in this process or another.
 
     Args:
         workspace: An open workspace.
+        accept_removals: Whether the index may lose its last documents. Messages are never removed by it.
+        chats: Whether every other table is built after them, where there are chats.
 
     Returns:
         Number of texts that the model embedded, and the failures, one sentence each.
     """
-    tables_made = 0
+    chats = chats and _holds_chats(workspace)
+    total = len(CORPUS) + len(STAGES) * chats
+    documents = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
+    accepting = replace(workspace, accept_removals=True) if accept_removals else workspace
+    embedded, failures = _execute(accepting, documents, 0, len(CORPUS), total)
+    if chats and not failures:
+        try:
+            wanted = find_wanted(workspace, None, None)
+        except BackstoryError as error:  # it may name people, by the names of their exports
+            told = f"the documents were read, and the chats cannot be ({error.code})"
+            return embedded, [f"{told}; `backstory run` in the folder of this workspace says why"]
+        everything = RunRequest(partitions=wanted, by=BY_LIBRARY_FACE, skips_unchanged=True)
+        more, failures = _execute(workspace, everything, len(CORPUS), total, total)
+        embedded += more
+    return embedded, failures
+
+
+def _holds_chats(workspace: Workspace) -> bool:
+    """Return whether a run has chats to read, or messages of earlier ones whose files are gone."""
+    folder = workspace.chats_dir
+    is_there = folder.is_dir() and any(listed.status != "ignored" for listed in list_files(folder))
+    return is_there or bool(list_partitions(workspace.tables, MessagesStage.table))
+
+
+def _execute(
+    workspace: Workspace, request: RunRequest, begin: int, end: int, total: int
+) -> tuple[int, list[str]]:
+    """Execute a run, and announce each table, from one place of all tables to another."""
+    tables_made = begin
 
     def on_progress(event: RunEvent) -> None:
         nonlocal tables_made
         if isinstance(event, StageResult):
             tables_made += 1
-            announce(STEP_OF_TABLES, min(tables_made, len(CORPUS)), len(CORPUS))
+            announce(STEP_OF_TABLES, min(tables_made, end), total)
 
-    announce(STEP_OF_TABLES, 0, len(CORPUS))
-    request = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
+    announce(STEP_OF_TABLES, begin, total)
     result = execute_run(workspace, request, on_progress)
     unfinished = [*filter(None, [result.waiting, result.stopped])]
     return result.total("embedding_computed"), [*result.failures, *unfinished]

@@ -554,6 +554,7 @@ class Library:
         recursive: bool = True,
         *,
         accept_removals: bool = False,
+        chats: bool = False,
     ) -> IndexReport:
         """Read files, and update the index of all files of the library.
 
@@ -565,6 +566,8 @@ class Library:
             recursive: Whether subfolders are read as well.
             accept_removals: Whether the index may lose its last documents. Otherwise the indexing fails where all files
                 are gone, since their disk may only not be mounted.
+            chats: Whether the chats are read after them, and every table is built, as ``backstory run`` does. Their
+                failures are among those of the report; messages that are gone from their files stay.
 
         Returns:
             The outcome of each file. A file that cannot be read fails alone.
@@ -575,7 +578,9 @@ class Library:
         given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
         with self._changing:
             change = self._change()
-            return self._keep(change.index(given, recursive=recursive, accept_removals=accept_removals))
+            return self._keep(
+                change.index(given, recursive=recursive, accept_removals=accept_removals, chats=chats)
+            )
 
     def add(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from backstory.interfaces.library.added_texts import (
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.exclusions import exclude_document, require_excludable
 from backstory.interfaces.library.freshness import is_made
-from backstory.interfaces.library.indexing import Indexing, Named, make_corpus, revisions_of
+from backstory.interfaces.library.indexing import Indexing, Named, make_tables, revisions_of
 from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.workspace import Workspace
@@ -46,7 +46,12 @@ class Change:
     started: float
 
     def index(
-        self, paths: Sequence[str | Path], *, recursive: bool, accept_removals: bool = False
+        self,
+        paths: Sequence[str | Path],
+        *,
+        recursive: bool,
+        accept_removals: bool = False,
+        chats: bool = False,
     ) -> IndexReport:
         """Read files and folders; see :meth:`backstory.interfaces.library.library.Library.index`."""
         places = [resolve_path(path) for path in paths]
@@ -63,7 +68,7 @@ class Change:
                 readmit(self.workspace, source.name, _ONLY_ITS_FILES)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
-        return self._make(Named(places), accept_removals=accept_removals)
+        return self._make(Named(places), accept_removals=accept_removals, chats=chats)
 
     def add(
         self,
@@ -143,10 +148,9 @@ class Change:
         sources = list_sources(self.workspace)
         return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
 
-    def _make(self, named: Named, *, accept_removals: bool = False) -> IndexReport:
+    def _make(self, named: Named, *, accept_removals: bool = False, chats: bool = False) -> IndexReport:
         before = self._list_searched()
-        workspace = replace(self.workspace, accept_removals=True) if accept_removals else self.workspace
-        embedded, failures = make_corpus(workspace)
+        embedded, failures = make_tables(self.workspace, accept_removals=accept_removals, chats=chats)
         if not is_made(self.workspace):
             raise InputError("; ".join(failures), code="failed_steps", failures=tuple(failures))
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())

@@ -98,7 +98,7 @@ class IndexJobs:
             threading.Thread(target=self._serve, name=f"index-jobs-{number}", daemon=True)
             for number in range(threads)
         ]
-        self._schedule = SyncSchedule(tenants.folder)
+        self._schedule = SyncSchedule(tenants.folder, self._find_last_begin)
         if clock is not None:
             self._threads.append(
                 threading.Thread(
@@ -154,7 +154,7 @@ class IndexJobs:
         return job
 
     def request_due(self, now: float) -> list[str]:
-        """Request an indexing of each tenant that has a source elsewhere and did not try to fetch it for an hour.
+        """Request an indexing of each tenant whose sources or chats are due; see :class:`SyncSchedule`.
 
         A job that is pending or under way fetches the sources anyway, and is left alone.
 
@@ -173,6 +173,10 @@ class IndexJobs:
             except BackstoryError as error:  # such as that the tenant was removed meanwhile
                 logger.warning("the indexing of a tenant could not be requested code=%s", error.code)
         return requested
+
+    def _find_last_begin(self, tenant: str) -> float:
+        jobs, _ = self.store(tenant).list_jobs(1)
+        return max((job.started_at.timestamp() for job in jobs if job.started_at is not None), default=0.0)
 
     def cancel(self, tenant: str, job_id: str) -> Job:
         """Cancel a job, which stops at its next file or step.

@@ -29,7 +29,7 @@ _COUNTS: Final = ("indexed", "unchanged", "failed", "skipped", "removed", "docum
 def index_once(
     library: Library, store: JobStore, turn: JobTurn, is_ending: Callable[[], bool], quota: int | None = None
 ) -> None:
-    """Go over the files of a tenant once, and record what became of the job, also at an unexpected error.
+    """Go over the documents and chats of a tenant once, and record what became of the job, also at an unexpected error.
 
     Args:
         library: The library of the tenant.
@@ -48,7 +48,7 @@ def index_once(
     code, failure = "internal", "an unexpected error; the log of the service has its traceback"
     try:
         with listening(listener, draws=True, names=listener.begin):
-            report = library.index(accept_removals=turn.accepts_removals)
+            report = library.index(accept_removals=turn.accepts_removals, chats=True)
         code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder)
         if listener.refusal is not None:  # a run reports it as the failure of a table
             code, failure = listener.refusal.code, str(listener.refusal)

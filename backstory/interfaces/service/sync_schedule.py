@@ -1,8 +1,9 @@
-"""Requests index jobs of tenants whose sources lie elsewhere, every hour."""
+"""Determines which tenants to index without anybody asking for it, every hour: sources elsewhere, and chats."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,17 +23,21 @@ SCHEDULE: Final = "schedule"
 class SyncSchedule:
     """Determines the tenants to index now. It looks at each again only when something may be due."""
 
-    def __init__(self, folder: Callable[[str], Path]) -> None:
+    def __init__(self, folder: Callable[[str], Path], last_begin: Callable[[str], float]) -> None:
         """Begin without a record: every tenant is looked at first.
 
         Args:
             folder: Gives the workspace of a tenant.
+            last_begin: Gives when the latest job of a tenant began, in seconds since 1970; 0 without one.
         """
         self._folder = folder
+        self._last_begin = last_begin
         self._next: dict[str, float] = {}
 
     def list_due(self, tenants: Sequence[str], now: float) -> list[str]:
-        """List the tenants with a source that was not tried for an hour. Each counts as requested for an hour.
+        """List the tenants with a source that was not tried for an hour, or with chats that changed since the last job.
+
+        Each counts as requested for an hour.
 
         Args:
             tenants: All tenants.
@@ -46,7 +51,10 @@ class SyncSchedule:
         self._next[tenant] = now + SYNC_SECONDS
         try:
             folder = self._folder(tenant)
-            moment = find_next_sync(WorkspacePaths(folder, read_settings(folder / SETTINGS_FILE)))
+            paths = WorkspacePaths(folder, read_settings(folder / SETTINGS_FILE))
+            if _has_changed(paths.chats_dir, self._last_begin(tenant)):
+                return True
+            moment = find_next_sync(paths)
         except BackstoryError as error:
             logger.warning("the sources of a tenant could not be looked up code=%s", error.code)
             return False
@@ -54,3 +62,21 @@ class SyncSchedule:
             self._next[tenant] = min(moment, now + SYNC_SECONDS)
             return False
         return moment is not None
+
+
+def _has_changed(folder: Path, since: float) -> bool:
+    """Return whether anything below a folder was written, renamed, copied there or removed, by the clock of the disk.
+
+    Args:
+        folder: The folder.
+        since: Seconds since 1970; 0 for ever, and then an empty folder has not changed.
+    """
+    found = [Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files)]
+    return any(_read_change(path) > since for path in ([folder, *found] if since else found))
+
+
+def _read_change(path: Path) -> float:
+    try:
+        return path.lstat().st_ctime
+    except FileNotFoundError:  # such as a temporary file that was renamed meanwhile
+        return 0.0

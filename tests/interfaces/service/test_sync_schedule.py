@@ -1,7 +1,9 @@
 """The hourly sync of tenants whose sources lie elsewhere; time passes as a value."""
 
+import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import pytest
 from backstory.ingest.sources.mirror import last_update
 from backstory.ingest.sources.syncing import SYNC_SECONDS
 from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.pipeline.workspace import open_workspace
+from backstory.storage.tables.parquet import list_partitions, read_table
 from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
 
 BEFORE = 1e9
@@ -65,6 +69,78 @@ def test_a_source_elsewhere_is_fetched_every_hour(root: Path, jobs: IndexJobs) -
     [job, _], _ = jobs.store("acme").list_jobs(10)
     assert (job.state, job.counts["indexed"], job.counts["unchanged"]) == ("COMPLETED", 1, 6)
     assert jobs.store("beta").list_jobs(10) == ([], 0)
+
+
+def write_day(chats: Path, day: int, *said: str) -> None:
+    """Write a day of a channel, as a folder that Slack exports holds it."""
+    channel = chats / "team" / "general"
+    channel.mkdir(parents=True, exist_ok=True)
+    (chats / "team" / "users.json").write_text('[{"id": "U1", "name": "ada", "real_name": "Ada Lind"}]')
+    (chats / "team" / "channels.json").write_text('[{"id": "C1", "name": "general", "members": ["U1"]}]')
+    sent = 1_741_350_000 + (day - 7) * 86_400
+    messages = [
+        {"type": "message", "user": "U1", "ts": f"{sent + number}.000100", "text": text}
+        for number, text in enumerate(said)
+    ]
+    (channel / f"2025-03-{day:02}.json").write_text(json.dumps(messages), encoding="utf-8")
+
+
+def receive(chats: Path, number: int) -> None:
+    """Put a mail into a mailbox."""
+    with (chats / "inbox.mbox").open("a", encoding="utf-8") as mailbox:
+        mailbox.write(
+            f"From ada@example.org Sat Mar  8 10:00:00 2025\nFrom: Ada <ada@example.org>\nTo: ben@example.org\n"
+            f"Subject: Pump\nMessage-ID: <{number}@example.org>\nDate: Sat, 08 Mar 2025 10:00:00 +0000\n\n"
+            f"The pump {number} came.\n\n"
+        )
+
+
+def count_rows(root: Path, table: str) -> int:
+    tables = open_workspace(root).tables
+    return sum(len(read_table(tables, table, [key])) for key in list_partitions(tables, table))
+
+
+def test_chats_are_read_by_every_job_and_what_comes_to_them_makes_one_within_an_hour(
+    root: Path, jobs: IndexJobs
+) -> None:
+    folder = write_tenant(root, "acme")
+    chats = folder / "chats"
+    jobs.start()
+    now = time.time()
+    assert jobs.request_due(now) == []
+
+    def follow() -> None:
+        """Find the job that the changes make, and none after it."""
+        nonlocal now
+        now += SYNC_SECONDS
+        assert jobs.request_due(now) == ["acme"]
+        jobs.wait("acme")
+        [job], _ = jobs.store("acme").list_jobs(1)
+        assert (job.state, job.percent, job.counts["documents"]) == ("COMPLETED", 100, 6), job.failure
+        now += SYNC_SECONDS
+        assert jobs.request_due(now) == []
+
+    write_day(chats, 7, "The pump is loud.")
+    follow()
+    assert (count_rows(folder, "messages"), count_rows(folder, "windows")) == (1, 1)
+    write_day(chats, 8, "The pump is quiet again.")
+    follow()
+    assert count_rows(folder, "messages") == 2
+    for number in (1, 2):
+        receive(chats, number)
+        follow()
+    assert count_rows(folder, "messages") == 4
+    assert count_rows(folder, "window_contexts") == count_rows(folder, "windows")
+    shutil.rmtree(chats / "team")
+    (chats / "inbox.mbox").unlink()
+    now += SYNC_SECONDS
+    assert jobs.request_due(now) == ["acme"]
+    jobs.wait("acme")
+    # Messages that are gone stay, the documents are indexed, and the job says which command tells more.
+    [job], _ = jobs.store("acme").list_jobs(1)
+    assert (job.state, job.failure_code) == ("FAILED", "failed_steps")
+    assert "Ada" not in str(job.failure)
+    assert count_rows(folder, "messages") == 4
 
 
 def test_a_fetch_by_another_job_puts_the_next_one_off(root: Path, jobs: IndexJobs) -> None:
