@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters
-from backstory.interfaces.library.names import find_document, find_matching
+from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
 from backstory.settings.models import RAGSettings
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.snapshots import OpenSnapshot
 
 _MOST_NEAREST: Final = 3
+_METADATA: Final = "metadata"
 
 
 @dataclass(frozen=True)
@@ -82,26 +83,47 @@ class SearchFilters:
         return bool(self.documents or self.paths or self.metadata)
 
 
+def describe_unknown_settings(snapshot: OpenSnapshot) -> list[str]:
+    """Describe the kinds and tags of the settings that no document has, and that let a search find nothing."""
+    settings = snapshot.workspace.settings.rag
+    if not (settings.kinds or settings.tags):
+        return []
+    return [
+        f"the setting rag.{name}s names {value!r}, but {_tell_nearest(name, value, nearest)}"
+        for name, value, nearest in _list_unknown(settings, snapshot, settings.tenant)
+    ]
+
+
 def _require_known(filters: SearchFilters, snapshot: OpenSnapshot, tenant: str | None) -> None:
     """Require that some document of the tenant has each kind and each tag of filters, if it has documents at all."""
+    for name, value, nearest in _list_unknown(filters, snapshot, tenant):
+        raise _make_error(name, value, nearest)
+
+
+def _list_unknown(
+    wanted: SearchFilters | RAGSettings, snapshot: OpenSnapshot, tenant: str | None
+) -> Iterator[tuple[str, str, list[str]]]:
+    """List the kinds and tags that no document of a tenant has, each with the nearest; none without documents."""
     if not snapshot.name_documents(tenant):
         return
     index = snapshot.index
-    for name, wanted, known in (
-        ("kind", filters.kinds, index.list_labels("kind", tenant)),
-        ("tag", filters.tags, index.list_labels("tags", tenant)),
+    for name, values, known in (
+        ("kind", wanted.kinds, index.list_labels("kind", tenant)),
+        ("tag", wanted.tags, index.list_labels("tags", tenant)),
     ):
-        for value in wanted:
-            if value not in known:
-                nearest = _find_nearest(value, known)
-                told = f"the nearest: {', '.join(nearest)}" if nearest else f"no document has a {name} at all"
-                raise InputError(
-                    f"no document has the {name} {value!r}; {told}; `backstory documents` lists all",
-                    code="unknown_value",
-                    name=name,
-                    value=value,
-                    nearest=nearest,
-                )
+        yield from ((name, value, _find_nearest(value, known)) for value in values if value not in known)
+
+
+def _make_error(name: str, value: str, nearest: list[str]) -> InputError:
+    hint = "" if name == _METADATA else "; `backstory documents` lists all"
+    told = f"{_tell_nearest(name, value, nearest)}{hint}"
+    return InputError(told, code="unknown_value", name=name, value=value, nearest=nearest)
+
+
+def _tell_nearest(name: str, value: str, nearest: Sequence[str]) -> str:
+    none = "no document has metadata at all" if name == _METADATA else f"no document has a {name} at all"
+    told = f"the nearest: {', '.join(nearest)}" if nearest else none
+    return f"no document has the {name} {value!r}; {told}"
 
 
 def _find_nearest(value: str, known: Sequence[str]) -> list[str]:
@@ -125,8 +147,8 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
         The conditions; None if no document can meet them.
 
     Raises:
-        InputError: A name fits no document, or several, a glob matches none, or no document has a kind or a tag (code
-            ``unknown_value`` with ``name``, ``value`` and ``nearest``).
+        InputError: A name fits no document, or several, a glob matches none, or no document has a kind, a tag or
+            metadata of a name (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
     tenant = settings.tenant if filters.tenant is None else filters.tenant
     if filters.kinds or filters.tags:
@@ -140,14 +162,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
         if not (filters.documents or filters.paths):
             named = {document.document_id for document in documents}
         if filters.metadata:
-            from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
-
-            described = [document for document in documents if document.document_id in named]
-            named = {
-                one.document_id
-                for one in described
-                if _has(read_metadata(one.path, one.uri), filters.metadata)
-            }
+            named = _match_metadata(filters.metadata, documents, named)
         ids = named if ids is None else ids & named
     if ids is not None and not ids:
         return None
@@ -160,6 +175,33 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
         undated=settings.undated == "serve",
         pages=filters.pages,
     )
+
+
+def _match_metadata(
+    wanted: Mapping[str, Any], documents: Sequence[NamedDocument], named: Collection[str]
+) -> set[str]:
+    """Find those of some documents whose metadata has the wanted values.
+
+    Args:
+        wanted: The values by their names.
+        documents: All documents of the tenant.
+        named: Ids of those that may be found.
+
+    Raises:
+        InputError: No document has metadata of a wanted name.
+    """
+    from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
+
+    found = {
+        one.document_id: read_metadata(one.path, one.uri) for one in documents if one.document_id in named
+    }
+    known = set[str]().union(*found.values())
+    if documents and not wanted.keys() <= known:
+        known.update(*(read_metadata(one.path, one.uri) for one in documents if one.document_id not in found))
+        for name in wanted:
+            if name not in known:
+                raise _make_error(_METADATA, name, _find_nearest(name, sorted(known)))
+    return {document_id for document_id, metadata in found.items() if _has(metadata, wanted)}
 
 
 def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

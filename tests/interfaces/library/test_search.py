@@ -75,7 +75,6 @@ def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
         (SearchFilters(documents=["unrelated.md", "later"]), {"unrelated", "later"}),
         (SearchFilters(paths=["*-train.md"]), {"night-train"}),
         (SearchFilters(tags=["sourdough"]), {"sourdough", "later"}),
-        (SearchFilters(metadata={"author": "nobody"}), set()),
         (SearchFilters(tenant="other"), set()),
         (SearchFilters(as_of=datetime(2024, 5, 1, tzinfo=UTC)), {"unrelated", "drip-irrigation"}),
         (SearchFilters(tags=["sourdough"], as_of=datetime(2025, 1, 1, tzinfo=UTC)), {"sourdough"}),
