@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -49,8 +50,7 @@ class CountedRows:
         """
         self._words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
         self._others: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
-        split = [self._words[stemmer].split(text) for text, stemmer in zip(texts, stemmers, strict=True)]
-        self._numbers = _number_terms(zip(stemmers, split, strict=True))
+        self._numbers, rows = _number_terms(self._words, texts, stemmers)
         rows_of = Counter(stemmers)
         self.languages: tuple[LanguageTerms, ...] = ()
         self.ranker: bm25s.BM25 | None = None
@@ -62,10 +62,6 @@ class CountedRows:
             LanguageTerms(each, rows_of[each], len(terms)) for each, terms in self._numbers.items()
         )
         self.ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-        rows = [
-            list(map(self._numbers[stemmer].__getitem__, words))
-            for stemmer, words in zip(stemmers, split, strict=True)
-        ]
         self.names = {
             name_term(each, term): number
             for each in self._numbers
@@ -173,13 +169,38 @@ def _weigh_by_language(
     return by_language
 
 
-def _number_terms(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, dict[str, int]]:
-    """Number the terms of all languages, language by language, from the language and the terms of each row."""
-    terms: defaultdict[str, set[str]] = defaultdict(set)
-    for stemmer, row in rows:
-        terms[stemmer].update(row)
+def _number_terms(
+    words: Mapping[str, Words], texts: Sequence[str], stemmers: Sequence[str]
+) -> tuple[dict[str, dict[str, int]], list[array[int]]]:
+    """Split rows into terms, and number those of all languages, language by language, each in alphabetic order.
+
+    Rows are kept as numbers, in whose place their words would take several times the memory.
+
+    Args:
+        words: What splits the texts, by stemmer.
+        texts: The searched text of each row.
+        stemmers: The stemmer of each row.
+
+    Returns:
+        The number of each term by stemmer, and the numbers of each row's terms.
+    """
     count = itertools.count()
-    return {stemmer: dict(zip(sorted(terms[stemmer]), count, strict=False)) for stemmer in sorted(terms)}
+    # Numbers in the order in which terms are first seen, until all are known.
+    seen = {stemmer: defaultdict[str, int](count.__next__) for stemmer in words}
+    rows = [
+        array("i", map(seen[stemmer].__getitem__, words[stemmer].split(text)))
+        for text, stemmer in zip(texts, stemmers, strict=True)
+    ]
+    ordered = [(stemmer, term) for stemmer in sorted(seen) for term in sorted(seen[stemmer])]
+    number_of = np.empty(len(ordered), np.int32)
+    numbers: dict[str, dict[str, int]] = {stemmer: {} for stemmer in sorted(seen)}
+    for number, (stemmer, term) in enumerate(ordered):
+        number_of[seen[stemmer][term]] = number
+        numbers[stemmer][term] = number
+    for row in rows:
+        view = np.frombuffer(row, np.int32)
+        view[:] = number_of[view]
+    return numbers, rows
 
 
 def _score_row(
