@@ -65,7 +65,7 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
         with publishing(workspace.index):
             publish(workspace.index, version, None)
             # What another worker took out of the index does not stay here.
-            prune(workspace.index, keep=1)
+            prune(workspace.index, keep=1, on_server=False)
 
     return Replica(workspace, publish_snapshot, lambda path: rules.explain_secret(path) is not None)
 

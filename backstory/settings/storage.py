@@ -38,20 +38,28 @@ class StorageSettings(SettingsGroup):
     @field_validator("files")
     @classmethod
     def _names_a_store(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        _refuse_secrets(value, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-        scheme, _, rest = value.rstrip("/").partition("://")
-        if scheme == "file" and rest.startswith("/") and ".." not in rest.split("/"):
-            return value.rstrip("/")
-        bucket, *folders = rest.split("/")
-        if scheme != "s3" or not _BUCKET.fullmatch(bucket) or not all(map(_FOLDER.fullmatch, folders)):
-            raise SettingsError(
-                "this must be a bucket and a prefix, such as s3://bucket/prefix; the address of another service than "
-                "AWS is AWS_ENDPOINT_URL in the environment",
-                code="invalid_address",
-            )
+        return None if value is None else clean_store_address(value)
+
+
+def clean_store_address(value: str) -> str:
+    """Return the address of a store of files without a slash at its end.
+
+    Raises:
+        SettingsError: It is none (code ``invalid_address``), or holds a key (``secret_in_address``), which the message
+            does not repeat.
+    """
+    _refuse_secrets(value, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    scheme, _, rest = value.rstrip("/").partition("://")
+    if scheme == "file" and rest.startswith("/") and ".." not in rest.split("/"):
         return value.rstrip("/")
+    bucket, *folders = rest.split("/")
+    if scheme != "s3" or not _BUCKET.fullmatch(bucket) or not all(map(_FOLDER.fullmatch, folders)):
+        raise SettingsError(
+            "this must be a bucket and a prefix, such as s3://bucket/prefix; the address of another service than "
+            "AWS is AWS_ENDPOINT_URL in the environment",
+            code="invalid_address",
+        )
+    return value.rstrip("/")
 
 
 def require_database_address(value: str) -> None:

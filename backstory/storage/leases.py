@@ -26,6 +26,8 @@ LEASE_SECONDS: Final = 30.0
 """How long a lease lasts that is not renewed. A holder renews it three times as often."""
 
 _RENEWALS: Final = 3
+_REMEMBERED_SECONDS: Final = 7 * 86_400.0
+"""How long others see that a holder has died. Most names are used once, so that nobody takes their leases over."""
 _FIRST_POLL_SECONDS: Final = 0.05
 _LONGEST_POLL_SECONDS: Final = 1.0
 _FILE: Final = "leases.sqlite"
@@ -130,6 +132,9 @@ class Leases:
             for _, other, expires in found:
                 if expires > now:
                     return str(other)
+            forgotten = "SELECT token FROM leases WHERE expires < ?"
+            for (token,) in session.execute(forgotten, (now - _REMEMBERED_SECONDS,)).fetchall():
+                _drop(session, token)
             for token, other, _ in found:
                 logger.warning("the lease of %s, which has not been renewed, is taken over", other)
                 _drop(session, token)
@@ -256,8 +261,10 @@ class Leases:
                 continue
             for token in held - kept:
                 logger.warning("the lease with the token %d was taken over by another process", token)
-                with self._changing:
-                    self._held.discard(token)
+            with self._changing:
+                self._held -= held - kept
+                if not self._held:  # the next lease starts a thread of its own
+                    ended.set()
 
     def _renew(self, tokens: Collection[int]) -> set[int]:
         """Renew leases, and return the tokens of those that nobody has taken over."""

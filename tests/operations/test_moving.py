@@ -17,6 +17,7 @@ from backstory.base.mounts import open_database_at
 from backstory.base.sqlite import list_tables
 from backstory.interfaces.service.job_store import JobStore
 from backstory.operations.backup.moving import copy_workspace, list_databases
+from backstory.pipeline.sharing import open_replica
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.store.exchange import fetch_manifest
@@ -106,7 +107,9 @@ def test_a_store_of_another_workspace_is_not_written(made_workspace: Workspace, 
     address = f"file://{tmp_path}/store"
     assert code_of_copy(made_workspace, "local") == "no_store"
     assert code_of_copy(made_workspace, "/mnt/disk") == "invalid_address"
-    copy_workspace(made_workspace, address)
+    assert code_of_copy(made_workspace, "s3://key:hunter2@bucket/prefix") == "secret_in_address"
+    copy_workspace(made_workspace, f"{address}/")
+    assert open_replica(made_workspace).read_in_step(address).etag
     other = tmp_path / "other"
     shutil.copytree(made_workspace.root, other)
     (other / ".backstory" / "replica.json").unlink()

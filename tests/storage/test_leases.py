@@ -80,6 +80,28 @@ def test_a_holder_renews_its_lease_until_it_ends(folder: Path) -> None:
     assert isinstance(rival.try_to_take("run", EVERYTHING, "rival"), Lease)
 
 
+def test_a_holder_that_lost_its_lease_stops_renewing(folder: Path) -> None:
+    before, late = set(threading.enumerate()), Leases(folder, 0.0)
+    take(late, MARCH)
+    [thread] = set(threading.enumerate()) - before
+    rival = Leases(folder, LONG)
+    lease = take(rival, MARCH)
+    thread.join(10)
+    assert not thread.is_alive()
+    rival.release(lease)
+
+
+def test_leases_of_the_dead_are_forgotten_in_time(folder: Path) -> None:
+    dead = Leases(folder, -8 * 86_400.0)
+    old = dead.try_to_take("texts of one call", EVERYTHING, "dead")
+    assert isinstance(old, Lease)
+    dead.claim(old, [b"key"])
+    assert len(dead.find("texts of one call")) == 1
+    living = Leases(folder, LONG)
+    take(living)
+    assert living.find("texts of one call") == []
+
+
 def test_a_key_is_claimed_by_one_until_its_lease_ends(folder: Path) -> None:
     leases = Leases(folder, LONG)
     first, second = (leases.take(name, EVERYTHING, name) for name in ("first", "second"))

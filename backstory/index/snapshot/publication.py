@@ -173,12 +173,14 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
     flush(folder)
 
 
-def prune(folder: Path, keep: int) -> list[str]:
+def prune(folder: Path, keep: int, *, on_server: bool = True) -> list[str]:
     """Delete all but the most recently published snapshots; skip the current one and open ones.
 
     Args:
         folder: The folder of the index.
         keep: Number of snapshots to keep, the current one included.
+        on_server: Whether their vectors on a server are deleted, too. A copy of the folder leaves them to the worker
+            that publishes: others may still search them.
 
     Returns:
         Versions of the deleted snapshots.
@@ -187,7 +189,7 @@ def prune(folder: Path, keep: int) -> list[str]:
     place = {published.version: number for number, published in enumerate(read_history(folder))}
     snapshots = _list_snapshots(folder)
     snapshots.sort(key=lambda path: (path.name == current, place.get(path.name, -1), path.name), reverse=True)
-    return _drop_unused(folder, snapshots[keep:])
+    return _drop_unused(folder, snapshots[keep:], on_server=on_server)
 
 
 def prune_documents(folder: Path, revisions: pl.DataFrame) -> list[str]:
@@ -225,14 +227,15 @@ def _may_hold_others(snapshot: Path, revisions: pl.DataFrame) -> bool:
         return True
 
 
-def _drop_unused(folder: Path, snapshots: Sequence[Path]) -> list[str]:
+def _drop_unused(folder: Path, snapshots: Sequence[Path], *, on_server: bool = True) -> list[str]:
     """Take snapshots out of the history, and delete those that no process has open. Return the deleted ones."""
     drop_publications(folder, {path.name for path in snapshots}, folder / f"{_UNPUBLISHED}{HISTORY_FILE}")
     pruned = []
     for path in snapshots:
         with closed_to_readers(path) as unused:
             if unused:
-                _drop_served(path)
+                if on_server:
+                    _drop_served(path)
                 _discard(folder, path)
                 pruned.append(path.name)
     return pruned

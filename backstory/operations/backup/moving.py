@@ -15,7 +15,7 @@ from backstory.base.mounts import open_database_at
 from backstory.base.row_copies import copy_rows
 from backstory.pipeline.sharing import open_replica, open_store
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.storage import DATABASE_SCHEMES, require_database_address
+from backstory.settings.storage import DATABASE_SCHEMES, clean_store_address, require_database_address
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.tables.locks import running
 
@@ -70,7 +70,7 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
         StoreError: The store holds another workspace (code ``already_there``), cannot be used, or changed what it was
             given (``damaged_object``).
-        SettingsError: The target begins like the address of a database, and is none that may be used.
+        SettingsError: The target is no address that may be used, or holds a password or a key.
         BackstoryError: The target holds another row under the key of one (code ``other_rows``), or a database cannot be
             used.
     """
@@ -84,6 +84,8 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
     if is_database:
         require_database_address(target)
         require_extra("postgres", "A database for several machines", "leave out `storage: {database: ...}`")
+    elif target != LOCAL:
+        target = clean_store_address(target)
     with running(workspace.tables, "backstory storage copy"):
         done = Copied()
         if not is_database and (target != LOCAL or storage.files is not None):

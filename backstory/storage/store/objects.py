@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from backstory.base.environment import may_reach_store_by_http
 from backstory.base.errors import StoreError
 from backstory.base.extras import require_extra
-from backstory.base.files.atomic import flush, lock, temporary_path
+from backstory.base.files.atomic import flush, lock, publish, temporary_path
 
 # The client takes long to load, and a workspace of one machine never needs it.
 if TYPE_CHECKING:
@@ -135,9 +135,11 @@ class ObjectStore:
                 found = self.find(name)
                 if (found and found.etag) != etag:
                     return None
-                put = obstore.put(self._client, name, content)
-                flush(self._folder / name)
-                return put["e_tag"]
+                path = self._folder / name
+                temporary_path(path).write_bytes(content)
+                publish(temporary_path(path), path)
+                written = self.find(name)
+                return None if written is None else written.etag
             try:
                 mode: Any = "create" if etag is None else {"e_tag": etag}
                 return obstore.put(self._client, name, content, mode=mode, use_multipart=False)["e_tag"]
@@ -173,6 +175,11 @@ class ObjectStore:
 
         with self._explaining(path.name):
             obstore.put(self._client, name_content(sha256), path)
+            if self._folder is not None:
+                # The manifest names it next, and must not reach the disk before it.
+                written = self._folder / name_content(sha256)
+                for place in (written, written.parent, written.parent.parent, self._folder):
+                    flush(place)
         if hash_content(path) != sha256:
             self.delete([name_content(sha256)])
             raise StoreError(

@@ -1,5 +1,6 @@
 """The engine behind a server: what the server filters, what it holds, and what is said if it is not as it should be."""
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot.build import IndexBuild
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.opening import open_index
-from backstory.index.snapshot.publication import prune_documents
+from backstory.index.snapshot.publication import prune, prune_documents
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
 from tests.index.conftest import EPOCH, Corpus
@@ -133,6 +134,9 @@ def test_the_server_holds_the_kept_snapshots_alone(small: Corpus, milvus_uri: st
         )
     held = list_collections(milvus_uri)
     assert [f"backstory_{version}" in held for version in versions] == [False, False, True, True]
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    prune(tmp_path / "copy", keep=1, on_server=False)
+    assert list_collections(milvus_uri) == held
     prune_documents(tmp_path, pl.DataFrame({"document_id": ["none"], "revision": ["none"]}))
     assert f"backstory_{versions[2]}" not in list_collections(milvus_uri)
 

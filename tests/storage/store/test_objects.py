@@ -1,6 +1,7 @@
 """The objects of a store: one contract over S3 and a shared folder, and what happens when S3 fails."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -143,3 +144,23 @@ def test_what_is_wrong_is_told_by_its_code(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     gone = ObjectStore(f"s3://{BUCKET}/prefix", patience=timedelta(seconds=0.2))
     assert code_of(lambda: gone.find("name")) == "unreachable_store"
+
+
+def test_what_a_folder_was_given_is_on_the_disk_before_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, flushed = ObjectStore(f"file://{tmp_path}/store"), []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", note)
+    written = tmp_path / "store" / name_content(put(store, tmp_path, b"a table"))
+    assert flushed[0] == written
+    assert set(flushed[1:]) >= {written.parent, written.parent.parent, tmp_path / "store"}
+    flushed.clear()
+    assert store.replace("manifest.json", b"{}", None)
+    assert "manifest.json" not in [path.name for path in flushed]  # flushed before it has this name
+    assert flushed[-1] == tmp_path / "store"
