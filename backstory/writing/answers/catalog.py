@@ -109,8 +109,11 @@ def read_catalog_query(
     extensions, rest = _take_named(rest, words.extensions)
     named_tags, rest = _take_after(rest, words.tags, tags)
     named_folders, rest = _take_after(rest, words.folders, folders)
-    by_kind = {kind: words.name_kind(kind, folded) for kind, folded in kinds.items()}
-    named_kinds, rest = _take_named(rest, by_kind)
+    own = {kind: _words([rf"{re.escape(folded)}(?:s|e|n|en)?"]) for kind, folded in kinds.items()}
+    called, rest = _take_named(rest, own)
+    # A word such as "articles" names posts only where no kind is called so.
+    meant, rest = _take_named(rest, {kind: words.kinds[kind] for kind in kinds if kind in words.kinds})
+    named_kinds = tuple(dict.fromkeys([*called, *meant]))
     if not (names_documents(text) or extensions or named_tags or named_folders or named_kinds):
         return None
     most, newest_first, rest = _take_order(rest, words)
@@ -182,7 +185,7 @@ def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None
 @dataclass(frozen=True)
 class _Words:
     generic: re.Pattern[str]
-    kinds: Mapping[str, Sequence[str]]
+    kinds: Mapping[str, re.Pattern[str]]
     asking: re.Pattern[str]
     counting: re.Pattern[str]
     extensions: Mapping[str, re.Pattern[str]]
@@ -196,10 +199,6 @@ class _Words:
     numbers: Mapping[int, re.Pattern[str]]
     tags: re.Pattern[str]
     folders: re.Pattern[str]
-
-    def name_kind(self, kind: str, folded: str) -> re.Pattern[str]:
-        """Return what names documents of a kind, in any language."""
-        return _words([rf"{re.escape(folded)}(?:s|e|n|en)?", *self.kinds.get(kind, ())])
 
 
 @cache
@@ -216,7 +215,7 @@ def _read_words() -> _Words:
 
     return _Words(
         generic=_words(record["generic"]["words"]),
-        kinds=record["kinds"],
+        kinds={kind: _words(names) for kind, names in record["kinds"].items()},
         asking=_words(record["asking"]["words"]),
         counting=_words(record["counting"]["words"]),
         extensions={f".{name}": _words(names) for name, names in record["extensions"].items()},

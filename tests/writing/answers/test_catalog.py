@@ -124,3 +124,20 @@ def test_the_number_and_the_order_are_understood() -> None:
     query = read_catalog_query("show me the two oldest documents", DOCUMENTS, "english", date(2024, 3, 1))
     assert query is not None
     assert (query.most, query.newest_first) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [
+        ("list all articles", ["e"]),
+        ("which posts do we have?", ["b", "c", "d"]),
+        ("alle Beiträge", ["b", "c", "d"]),
+    ],
+)
+def test_a_word_for_posts_that_is_the_name_of_another_kind_names_that_kind_alone(
+    question: str, ids: list[str]
+) -> None:
+    documents = [*DOCUMENTS, Listed("e", "notes/press.md", "Press", "article", (), date(2024, 3, 1))]
+    query = read_catalog_query(question, documents, "english", date(2024, 3, 2))
+    assert query is not None
+    assert sorted(each.document_id for each in select_documents(query, documents, set(), "english")) == ids
