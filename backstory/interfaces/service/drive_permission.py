@@ -8,7 +8,6 @@ import json
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,23 +30,24 @@ _GIVING: Final = "https://oauth2.googleapis.com/token"
 _SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 _RANDOM_BYTES: Final = 32
 _SECONDS: Final = 600.0
-_KEPT: Final = 1_000
 _ANSWER_SECONDS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What was begun, and by whom."""
+    """What a person has begun for a tenant."""
 
-    tenant: str
-    user_id: str
+    state: bytes
     verifier: str
     redirect: str
     ends: float
 
 
 class DrivePermissions:
-    """The permissions that were begun and not finished, in memory alone: after a restart, a person begins again."""
+    """The permissions that were begun and not finished, in memory alone: after a restart, a person begins again.
+
+    Of each person and tenant there is one, the last: nobody takes the place of another by beginning often.
+    """
 
     def __init__(self, keys: KeyRing, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with none.
@@ -59,7 +59,7 @@ class DrivePermissions:
         self._keys = keys
         self._clock = clock
         self._lock = threading.Lock()
-        self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
+        self._begun: dict[tuple[str, str], _Begun] = {}
 
     def begin(self, caller: Caller, tenant: str, address: str) -> str:
         """Begin to ask a person for their permission.
@@ -70,7 +70,7 @@ class DrivePermissions:
             address: The service as the person's browser names it, such as ``https://docs.example.org``.
 
         Returns:
-            The address of Google to which the person goes. It ends after ten minutes.
+            The address of Google to which the person goes. It ends after ten minutes, and when they begin again.
 
         Raises:
             RefusedError: The tenant has no OAuth client.
@@ -78,11 +78,11 @@ class DrivePermissions:
         require_extra("drive", "Google Drive", "upload the files")
         client = self._read_client(tenant)
         state, verifier = secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES)
-        begun = _Begun(tenant, caller.user_id, verifier, f"{address}{PERMITTED}", self._clock() + _SECONDS)
+        now = self._clock()
+        begun = _Begun(_hash(state), verifier, f"{address}{PERMITTED}", now + _SECONDS)
         with self._lock:
-            self._begun[_hash(state)] = begun
-            if len(self._begun) > _KEPT:
-                self._begun.popitem(last=False)
+            self._begun = {key: each for key, each in self._begun.items() if each.ends >= now}
+            self._begun[caller.user_id, tenant] = begun
         challenge = base64.urlsafe_b64encode(_hash(verifier)).rstrip(b"=").decode()
         asked = {
             "client_id": client["client_id"],
@@ -113,17 +113,23 @@ class DrivePermissions:
             RefusedError: The caller has begun no such permission, it has ended, or they are no owner any more (404 in
                 all cases); or Google refuses the code, or does not answer.
         """
+        hashed = _hash(state)
         with self._lock:
-            begun = self._begun.get(_hash(state))
             # What somebody else has begun stays theirs.
-            if begun is None or begun.user_id != caller.user_id or tenant not in (None, begun.tenant):
+            begun_for = next(
+                (
+                    name
+                    for (user_id, name), each in self._begun.items()
+                    if user_id == caller.user_id and each.state == hashed
+                ),
+                None,
+            )
+            if begun_for is None or tenant not in (None, begun_for) or not caller.may(begun_for, "owner"):
                 raise _refuse_unknown()
-            if not caller.may(begun.tenant, "owner"):
-                raise _refuse_unknown()
-            del self._begun[_hash(state)]
+            begun = self._begun.pop((caller.user_id, begun_for))
         if begun.ends < self._clock():
             raise _refuse_unknown()
-        client = self._read_client(begun.tenant)
+        client = self._read_client(begun_for)
         given = _exchange(client, begun, code)
         credentials = {
             "type": "authorized_user",
@@ -133,10 +139,10 @@ class DrivePermissions:
             **({"token_uri": client["token_uri"]} if "token_uri" in client else {}),
         }
         try:
-            self._keys.seal(begun.tenant, DRIVE_VARIABLE, SecretStr(json.dumps(credentials)))
+            self._keys.seal(begun_for, DRIVE_VARIABLE, SecretStr(json.dumps(credentials)))
         except AuthenticationError as error:
             raise _refuse_answer() from error
-        return begun.tenant
+        return begun_for
 
     def has_client(self, tenant: str) -> bool:
         """Return whether a tenant has an OAuth client, so that a permission can be begun."""

@@ -163,6 +163,16 @@ def test_a_permission_ends_after_ten_minutes_and_with_the_role(served: Running, 
         permissions.begin(owner, "workshop", served.url)
 
 
+def test_nobody_ends_what_others_have_begun_by_beginning_often(served: Running, google: Google) -> None:
+    permissions = DrivePermissions(served.service.tenants.keys)
+    ada, dora = (Caller(f"user-{name}", name, "token", {"garden": "owner"}) for name in ("ada", "dora"))
+    state, code = google.permit(permissions.begin(ada, "garden", served.url))
+    [former, *_, last] = [google.permit(permissions.begin(dora, "garden", served.url)) for _ in range(3)]
+    with raises(RefusedError, "unknown_permission"):
+        permissions.finish(dora, *former)
+    assert permissions.finish(ada, state, code) == permissions.finish(dora, *last) == "garden"
+
+
 @pytest.mark.parametrize(
     "told",
     [
