@@ -15,7 +15,7 @@ from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
-from backstory.interfaces.service.disk_quotas import require_room
+from backstory.interfaces.service.disk_quotas import forecast_growth, require_room
 from backstory.interfaces.service.failures import RefusedError, hide_paths
 from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 
@@ -36,8 +36,9 @@ def index_once(
         store: Its jobs.
         turn: The job.
         is_ending: Whether the service is about to end. The job then stops at its next step, and stays pending.
-        quota: What the tenant may take on the disk, in bytes; None for any number. A job that comes to it fails, and
-            what it has made stays. One that carries out a removal goes on, since it takes text out of the disk.
+        quota: What the tenant may take on the disk, in bytes; None for any number. A job that surely takes more does
+            not begin. One that comes to it fails, and what it has made stays. One that carries out a removal goes on,
+            since it takes text out of the disk.
     """
     folder = library.workspace.root
     most = None if turn.accepts_removals else quota
@@ -47,6 +48,8 @@ def index_once(
     report: IndexReport | None = None
     code, failure = "internal", "an unexpected error; the log of the service has its traceback"
     try:
+        if most is not None:
+            require_room(folder, most, forecast_growth(library.workspace))
         with listening(listener, draws=True, names=listener.begin):
             report = library.index(accept_removals=turn.accepts_removals, chats=True)
         code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder)

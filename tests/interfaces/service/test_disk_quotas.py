@@ -10,10 +10,13 @@ import pytest
 
 from backstory.base.files.atomic import lock
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.disk_quotas import count_bytes
+from backstory.interfaces.service.disk_quotas import count_bytes, forecast_growth
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.interfaces.service.uploads import Upload, store_uploads
+from backstory.pipeline.workspace import open_workspace
+from tests.interfaces.library.conftest import write_documents
 from tests.interfaces.service.running import Running, read_events, running, write_service
+from tests.interfaces.service.tenant_folders import SETTINGS
 
 MEGABYTE = 1 << 20
 
@@ -81,6 +84,36 @@ def test_a_job_that_comes_to_the_quota_fails_and_goes_on_with_more_room(served: 
         removal = client.delete(f"/api/documents/{moths['document_id']}").json()["job"]
         served.service.jobs.wait("garden")
         assert client.get(f"/api/jobs/{removal['job_id']}").json()["state"] == "COMPLETED"
+
+
+def test_a_job_that_surely_would_not_fit_does_not_begin(served: Running) -> None:
+    folder = served.service.tenants.folder("garden")
+    workspace = open_workspace(folder)
+    (folder / "posts" / "lamps.md").write_text("# Lamps\n\n" + "A lamp. " * 250_000)
+    growth = forecast_growth(workspace)
+    assert growth > MEGABYTE // 2
+    made = {path: path.stat().st_mtime_ns for path in workspace.tables.rglob("*") if path.is_file()}
+    leave(served, growth - 1)
+    with served.client("ada") as client:
+        job = client.post("/api/index").json()
+        served.service.jobs.wait("garden")
+        failed = client.get(f"/api/jobs/{job['job_id']}").json()
+    assert (failed["state"], failed["failure_code"], failed["total"]) == ("FAILED", "disk_quota", 0)
+    assert {path: path.stat().st_mtime_ns for path in workspace.tables.rglob("*") if path.is_file()} == made
+
+
+def test_a_forecast_is_never_more_than_what_is_made(tmp_path: Path) -> None:
+    # One sentence over and over gives the least for its size.
+    with Library.open(write_documents(tmp_path / "made", SETTINGS)) as library:
+        workspace = library.workspace
+        (workspace.documents_dir / "lamps.md").write_text("# Lamps\n\n" + "A lamp. " * 60_000)
+        before = count_bytes(workspace.tables) + count_bytes(workspace.index)
+        forecast = forecast_growth(workspace)
+        assert forecast > 400_000
+        library.index()
+        made = count_bytes(workspace.tables) + count_bytes(workspace.index) - before
+        assert forecast < made
+        assert forecast_growth(workspace) == 0
 
 
 def test_the_quota_of_a_removed_tenant_is_not_that_of_a_later_one(served: Running) -> None:
