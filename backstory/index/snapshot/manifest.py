@@ -8,12 +8,10 @@ index. Rows are ordered by the document's date of publication, undated rows firs
 
 from __future__ import annotations
 
-import hashlib
 import os
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +21,7 @@ from backstory.base.errors import SearchIndexError
 from backstory.base.files.atomic import lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.language_terms import LanguageTerms
-from backstory.index.snapshot.shards import ShardRecord, open_vectors
+from backstory.index.snapshot.shards import ShardRecord, hash_file, open_vectors
 from backstory.settings.models import IndexSettings
 
 FORMAT = 3
@@ -97,21 +95,9 @@ def record_files(folder: Path) -> dict[str, FileRecord]:
     """Record size and checksum of every file of a snapshot except its manifest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
     return {
-        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_sha256(path))
+        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=hash_file(path))
         for path in paths
     }
-
-
-def _sha256(path: Path) -> str:
-    found = path.stat()
-    return _hash_once(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-@lru_cache(maxsize=1024)
-def _hash_once(path: Path, *_state: int) -> str:
-    """Hash a file. One that was not touched since this process hashed it is not read again."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_manifest(folder: Path) -> str:
@@ -120,7 +106,7 @@ def hash_manifest(folder: Path) -> str:
     Raises:
         OSError: The manifest is absent or cannot be read.
     """
-    return _sha256(folder / MANIFEST_FILE)
+    return hash_file(folder / MANIFEST_FILE)
 
 
 def find_damage(folder: Path, *, checksums: bool) -> str | None:
@@ -177,7 +163,7 @@ def _find_damaged_file(
             return _damaged(folder, name, "is absent")
         if (size := path.stat().st_size) != expected.size:
             return _damaged(folder, name, f"has {size} bytes and should have {expected.size}")
-        if checksums and _sha256(path) != expected.sha256:
+        if checksums and hash_file(path) != expected.sha256:
             return _damaged(folder, name, "differs from its checksum")
     return None
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,10 @@ SHARDS_FOLDER = "vectors"
 SHARD_BYTES = 512 << 20
 """Most bytes of a shard: 350,000 vectors of 384 numbers."""
 ROWS_AT_ONCE = 8192
+
+_KEPT_HASHES: Final = 1 << 14
+_hashes: dict[tuple[int, ...], str] = {}
+"""The SHA-256 of files by what the system tells of them; all links to a file are one file."""
 
 
 class ShardRecord(BaseModel):
@@ -148,6 +152,28 @@ def open_vectors(folder: Path, shards: Sequence[ShardRecord], rows: int, dimensi
     return ShardedVectors(paths, [*counts, rows - sum(counts)], dimension)
 
 
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file of a snapshot. One that was not touched since this process hashed it is not read.
+
+    A shard counts as untouched when snapshots link it or let go of it, which changes the time of its status alone.
+
+    Raises:
+        OSError: The file is absent or cannot be read.
+    """
+    found = path.stat()
+    state: tuple[int, ...] = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if path.parent.name != SHARDS_FOLDER:
+        state = (*state, found.st_ctime_ns)
+    known = _hashes.get(state)
+    if known is None:
+        with path.open("rb") as file:
+            known = hashlib.file_digest(file, "sha256").hexdigest()
+        if len(_hashes) >= _KEPT_HASHES:
+            _hashes.clear()
+        _hashes[state] = known
+    return known
+
+
 def locate_shard(folder: Path, shard: ShardRecord) -> Path:
     """Return the file of a shard but the last."""
     return folder / SHARDS_FOLDER / f"{shard.sha256}.npy"
@@ -204,10 +230,9 @@ def list_blocks(
 def _link_known(path: Path, snapshots: Path) -> bool:
     """Link the same shard of another snapshot, unless it is damaged. Return whether there is one."""
     for known in snapshots.glob(f"*/{SHARDS_FOLDER}/{path.name}"):
-        with known.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() == path.stem:
-                os.link(known, path)
-                return True
+        if hash_file(known) == path.stem:
+            os.link(known, path)
+            return True
     return False
 
 

@@ -1,5 +1,6 @@
 """Snapshots whose vectors are in several files: what a search finds, reads and maps, and what a build writes."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -122,6 +123,34 @@ def test_an_append_writes_the_last_shard_alone(
     written = sum(path.stat().st_size for path in second if path.stat().st_nlink == 1)
     assert written <= 2 * 100 * ROW
     assert second[-1].stat().st_nlink == 1
+
+
+def test_an_append_reads_each_linked_shard_once(
+    new_corpus: Any, tmp_path: Path, cut_at: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_at(50)
+    corpus = new_corpus(300)
+    titles = ("First", "Second", "Third")
+    corpus.documents[0, "title"] = titles[0]
+    first = list_shards(corpus.build(tmp_path, keep_snapshots=2))
+    # Another process has hashed nothing.
+    monkeypatch.setattr(shards, "_hashes", {})
+    read: list[str] = []
+    digest_file = hashlib.file_digest
+
+    def note(file: Any, name: Any) -> Any:
+        read.append(Path(file.name).name)
+        return digest_file(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", note)
+    for title in titles[1:]:
+        corpus.documents[0, "title"] = title
+        build = corpus.build(tmp_path, keep_snapshots=2)
+        open_index(tmp_path).close()
+    assert len(list((tmp_path).glob("[0-9a-f]*"))) == 2
+    names = [path.name for path in list_shards(build)[:-1]]
+    assert names == [path.name for path in first[:-1]]
+    assert [read.count(name) for name in names] == [1] * len(names)
 
 
 def late_ids(corpus: Corpus) -> list[str]:
