@@ -39,8 +39,9 @@ class ServiceLimits:
         requests_at_once: Requests that it may send at once after a pause.
         failures_per_minute: Requests without a valid token that an address may send per minute for long.
         failures_at_once: Requests without one that it may send at once after a pause.
-        body_seconds: Longest time for which a body may keep the service waiting, beside that of its bytes.
-        body_bytes_per_second: Bytes of a body that must come in each further second of waiting.
+        body_seconds: Longest time for which a body, or the taking of an agent's answer, may keep the service waiting,
+            beside that of its bytes.
+        body_bytes_per_second: Bytes that must come, or be taken, in each further second of waiting.
         body_bytes: Most bytes of a body that is no upload.
         upload_bytes: Most bytes of the body of an upload.
         answers: Questions that are answered at a time, and calls of agents; one tenant may have all but one of them.

@@ -6,12 +6,14 @@ ends at once.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
+import anyio
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -23,6 +25,8 @@ from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.interfaces.service.authentication import authenticate, enter, refuse_tenant
 from backstory.interfaces.service.failures import RefusedError, describe_error
 from backstory.interfaces.service.service import Service
+
+logger = logging.getLogger(__name__)
 
 _PATH: Final = "/mcp"
 _KEPT: Final = 16
@@ -58,11 +62,31 @@ class TenantServers:
                     lent = self._service.tenants.entering(tenant)
                     library = await anyio.to_thread.run_sync(held.enter_context, lent)
                     server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
-                    await _answer(server, scope, _replay(body, receive), send)
+                    with anyio.CancelScope() as answering:
+                        timed = self._limit_waiting(send, answering)
+                        await _answer(server, scope, _replay(body, receive), timed)
         except ClientDisconnect:  # in the middle of the body; nobody waits for an answer
             return
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
+
+    def _limit_waiting(self, send: Send, answering: anyio.CancelScope) -> Send:
+        """End an answer whose client takes it so slowly that others wait for the turn that it holds."""
+        limits, waited, taken = self._service.limits, 0.0, 0
+
+        async def pass_on(message: Message) -> None:
+            nonlocal waited, taken
+            taken += len(message.get("body", b""))
+            most = limits.body_seconds + taken / limits.body_bytes_per_second
+            began = anyio.current_time()
+            with anyio.move_on_after(most - waited) as limit:
+                await send(message)
+            waited += anyio.current_time() - began
+            if limit.cancelled_caught:
+                logger.warning("a client took its answer too slowly, and its connection is ended")
+                answering.cancel()
+
+        return pass_on
 
     def _let_in(self, scope: Scope) -> tuple[str, bool]:
         """Return the tenant of a request, and whether its caller may write.

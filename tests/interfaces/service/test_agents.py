@@ -5,15 +5,18 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.types import Message
 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
+from backstory.interfaces.service.tenant_servers import TenantServers
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 
 WRITING = {"index_document", "index_directory", "dump_document"}
@@ -137,3 +140,43 @@ def test_a_client_that_goes_in_the_middle_of_a_body_is_no_fault(
             assert client.recv(100).startswith(b"HTTP/1.1 100")  # its body is waited for
             client.sendall(b"{")
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_client_that_does_not_take_its_answer_gives_back_its_turn(
+    indexed_once: Library, service_root: Path
+) -> None:
+    limits = ServiceLimits(answers=1, waiting=0, body_seconds=0.2)
+    service, tokens = write_service(service_root, indexed_once.workspace.root, limits)
+    body = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
+    headers = {
+        "authorization": f"Bearer {tokens['ben']}",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/garden",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "app": SimpleNamespace(state=SimpleNamespace(service=service)),
+    }
+    held: list[bool] = []
+
+    async def run() -> None:
+        parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return parts.pop() if parts else await anyio.sleep_forever()
+
+        async def send(message: Message) -> None:
+            assert message["status"] == 200
+            held.append(service.threads["answers"].has_place("garden"))
+            await anyio.sleep_forever()
+
+        with anyio.fail_after(60):
+            await TenantServers(service)(scope, receive, send)
+        assert (held, service.threads["answers"].has_place("garden")) == ([False], True)
+
+    anyio.run(run)
+    service.close()
