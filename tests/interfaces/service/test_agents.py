@@ -167,7 +167,9 @@ def test_a_client_that_does_not_take_its_answer_gives_back_its_turn(
         parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
-            return parts.pop() if parts else await anyio.sleep_forever()
+            if not parts:
+                await anyio.sleep_forever()
+            return parts.pop()
 
         async def send(message: Message) -> None:
             assert message["status"] == 200
