@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Seconds between two looks at the store by one reader. To make a publication takes longer, and 17,280 looks a day cost
 less than one cent."""
+
+AWAY_SECONDS: Final = 60.0
+"""Seconds from a look that failed to the next one, since each lasts as long as the patience of a reader."""
 
 _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
@@ -186,11 +190,11 @@ class Follower:
         self.problem = ""
         self._workspace = workspace
         self._clock = clock
-        self._looked_at: float | None = None
+        self._next_look = -math.inf
         self._lock = threading.Lock()
 
     def follow(self, *, at_once: bool = False) -> None:
-        """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old.
+        """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old, or :data:`AWAY_SECONDS` if it failed.
 
         While a run of this machine changes the folder, nothing is fetched: the run has done so.
 
@@ -204,10 +208,9 @@ class Follower:
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
-            now = self._clock()
-            if at_once or self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
-                self._looked_at = now
+            if at_once or self._clock() >= self._next_look:
                 self.problem = self._look()
+                self._next_look = self._clock() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
         finally:
             self._lock.release()
 

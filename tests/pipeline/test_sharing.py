@@ -20,7 +20,7 @@ from backstory.operations.learning.learn import unlearn
 from backstory.pipeline.run.executor import OnProgress
 from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
 from backstory.pipeline.run.state import RunState
-from backstory.pipeline.sharing import LOOK_SECONDS, Follower, open_replica, open_store, sharing
+from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower, open_replica, open_store, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
 from backstory.storage.store.manifest import MANIFEST, SharedFile
@@ -509,9 +509,26 @@ def test_a_reader_goes_on_with_what_it_has(
     monkeypatch.setattr("backstory.pipeline.sharing._READER_PATIENCE", timedelta(seconds=0.2))
     bucket.fault = lambda _method, _path: "busy"
     assert open_workspace(first.root).follower.problem
+    now = [0.0]
+    follower = Follower(first, lambda: now[0])
+    follower.follow()
+    calls = len(bucket.calls)
+    now[0] += LOOK_SECONDS
+    follower.follow()
+    assert len(bucket.calls) == calls
+    now[0] += AWAY_SECONDS
+    follower.follow()
+    assert len(bucket.calls) > calls
     empty = tmp_path / "empty"
     empty.mkdir()
     shutil.copy(first.root / "backstory.yaml", empty)
     with pytest.raises(StoreError) as error:
         open_workspace(empty)
     assert error.value.code == "unreachable_store"
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_bucket_that_is_absent_is_said_at_once(tmp_path: Path) -> None:
+    written = f"{SETTINGS}storage: {{files: 's3://absent/prefix'}}\n"
+    (tmp_path / "backstory.yaml").write_text(written, encoding="utf-8")
+    assert code_of(lambda: open_workspace(tmp_path)) == "no_bucket"

@@ -86,6 +86,8 @@ def fetch_manifest(store: ObjectStore) -> tuple[Manifest, str | None]:
 def is_behind(replica: Replica, store: ObjectStore) -> bool:
     """Return whether there is something to pull: another manifest, or tables that were lost here. One small call."""
     found, known = store.find(MANIFEST), replica.read_in_step(store.address)
+    if found is None:
+        store.read(MANIFEST)  # tells an absent bucket from an absent object
     return (found and found.etag) != known.etag or replica.has_lost_tables(known.manifest)
 
 
