@@ -311,7 +311,7 @@ class PostgresDatabase(Database):
             with self.server.connected(begin) as (connection, format_row):
                 is_there = self._require_format(format_row)
                 if is_there:
-                    yield _Session(connection)
+                    yield _Session(connection, self._stem)
                 connection.execute("ROLLBACK")
             if not is_there:
                 with closing(connect_to_nothing(self.description.schema)) as nothing:
@@ -325,7 +325,7 @@ class PostgresDatabase(Database):
             with self.server.connected(begin) as (connection, format_row):
                 if not self._require_format(format_row):
                     self._make(connection)
-                yield _Session(connection)
+                yield _Session(connection, self._stem)
                 connection.execute("COMMIT")
 
     @contextmanager
@@ -490,24 +490,29 @@ class PostgresDatabase(Database):
 class _Session:
     """A transaction on a server, in the SQL of the owners."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], name: str) -> None:
         self._connection = connection
+        self._name = name
 
     def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run a statement with a value for each ``?``."""
-        return self._connection.execute(_translate(statement), _convert(parameters), binary=True)
+        return self._connection.execute(_translate(self._name, statement), _convert(parameters), binary=True)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> None:
         """Run a statement once for each row of values."""
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translate(statement), map(_convert, rows))
+            cursor.executemany(_translate(self._name, statement), map(_convert, rows))
 
 
 @lru_cache(maxsize=512)
-def _translate(statement: str) -> str:
-    """Number the places of parameters, outside of texts."""
+def _translate(name: str, statement: str) -> str:
+    """Number the places of parameters, outside of texts.
+
+    The plan that a connection keeps for a statement is for the columns of one table, so that the statement names whose.
+    """
     places = count(1)
-    return _PLACE.sub(lambda found: found[0] if found[0] != "?" else f"${next(places)}", statement)
+    numbered = _PLACE.sub(lambda found: found[0] if found[0] != "?" else f"${next(places)}", statement)
+    return f"/* {name} */ {numbered}"
 
 
 def _convert(values: Sequence[Any]) -> list[Any]:

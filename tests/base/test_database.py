@@ -74,6 +74,22 @@ def test_before_the_first_writing_the_tables_are_empty_and_none_is_made(database
     assert not database.exists()
 
 
+def test_tables_of_one_name_in_two_databases_do_not_mix(
+    database: Database, tmp_path: Path, reopen: Callable[..., Database]
+) -> None:
+    other = open_database(
+        tmp_path / "data" / "others.sqlite",
+        replace(NUMBERS, schema="CREATE TABLE numbers (name REAL, kind TEXT, number INTEGER);"),
+    )
+    add(reopen(), 1)
+    with other.writing() as session:
+        session.execute("INSERT INTO numbers VALUES (?, ?, ?)", (0.5, "half", 2))
+    for _ in range(8):  # a connection keeps the plan of what it was asked several times
+        for each, expected in ((database, (1, "of the test")), (other, (0.5, "half", 2))):
+            with each.reading() as session:
+                assert session.execute("SELECT * FROM numbers").fetchall() == [expected]
+
+
 def test_what_is_written_is_read_by_another_object(
     database: Database, reopen: Callable[..., Database]
 ) -> None:
