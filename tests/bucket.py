@@ -14,9 +14,11 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
-Fault: TypeAlias = Literal["busy", "refused", "cut", "cut body", "answer lost", "kill before", "kill after"]
-"""What happens to one call: 503, 403, no answer, half of an answer, an answer that is lost after the work is done; or
-the process that calls is killed before or after the work is done."""
+Fault: TypeAlias = Literal[
+    "busy", "refused", "cut", "cut body", "answer lost", "answer late", "kill before", "kill after"
+]
+"""What happens to one call: 503, 403, no answer, half of an answer, an answer that is lost after the work is done or
+that does not come before the test is over; or the process that calls is killed before or after the work is done."""
 BUCKET = "shared"
 
 
@@ -34,6 +36,7 @@ class Bucket:
         last_list: The last list of objects that it gave.
         stale_list: The list that it gives, as a store does that is consistent later; None for the true one.
         clock_ahead: How far its clock is ahead.
+        is_over: Set when the test is over.
     """
 
     app: Any
@@ -45,6 +48,7 @@ class Bucket:
     last_list: bytes = b""
     stale_list: bytes | None = None
     clock_ahead: timedelta = timedelta(0)
+    is_over: threading.Event = field(default_factory=threading.Event)
 
     root = f"s3://{BUCKET}"
 
@@ -62,6 +66,10 @@ class Bucket:
                 return _cut(environ)
             case "answer lost":
                 list(self.app(environ, lambda *_: None))
+                return _cut(environ)
+            case "answer late":
+                list(self.app(environ, lambda *_: None))
+                self.is_over.wait()
                 return _cut(environ)
             case "cut body":
                 body = b"".join(self.app(environ, start_response))
@@ -162,7 +170,9 @@ def bucket(running_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     made = urllib.request.Request(f"{running_bucket.address}/{BUCKET}", method="PUT")
     urllib.request.urlopen(made).close()
     running_bucket.calls.clear()
+    running_bucket.is_over.clear()
     yield running_bucket
+    running_bucket.is_over.set()
     running_bucket.fault = lambda _method, _path: None
     running_bucket.ignores_conditions = False
     running_bucket.stale_list = None

@@ -30,6 +30,7 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import BUCKET, Bucket, Fault
+from tests.long_tests import each_of
 from tests.workspaces import SETTINGS
 
 LATER = "16/03/2025, 08:00 - Ada Lind: The night train to Lisbon was late\n"
@@ -450,15 +451,14 @@ PUBLISH = (
 )
 
 
-@pytest.mark.parametrize(
-    ("fault", "holding", "passed"),
-    [
-        ("kill before", "objects/", 0),
-        ("kill after", "objects/", 2),
-        ("kill before", MANIFEST, 0),
-        ("kill after", MANIFEST, 0),
-    ],
+PUTS: tuple[tuple[str, int], ...] = (*(("objects/", number) for number in range(4)), (MANIFEST, 0))
+"""The calls that write, of a publication of four files: what the path holds, and how many such calls come before."""
+KILLS: tuple[tuple[Fault, str, int], ...] = tuple(
+    (fault, *put) for put in PUTS for fault in ("kill before", "kill after")
 )
+
+
+@pytest.mark.parametrize(("fault", "holding", "passed"), [*each_of(KILLS[:-2], 5), *KILLS[-2:]])
 def test_a_power_cut_leaves_the_state_before_or_after(
     made_once: Path, tmp_path: Path, bucket: Bucket, fault: Fault, holding: str, passed: int
 ) -> None:
@@ -476,6 +476,7 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     assert worker.stdout is not None
     assert worker.stdout.readline() == "ready\n"
     bucket.victim = worker.pid
+    bucket.calls.clear()
     bucket.fail_first(fault, "PUT", holding, passed=passed)
     worker.communicate("go\n")
     assert worker.returncode == -9
@@ -485,6 +486,7 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     assert is_done.files.keys() - before.files.keys() == (
         new if (fault, holding) == ("kill after", MANIFEST) else set()
     )
+    assert bucket.count("PUT") == len(PUTS) or holding != MANIFEST
     # What was on its way when the process died may still arrive.
     assert publish_changes(open_replica(first), store).uploaded <= 4 - passed
     after = fetch_manifest(store)[0]

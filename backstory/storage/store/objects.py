@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,14 +123,16 @@ class ObjectStore:
             etag: Etag of what was read; None if there was no object.
 
         Returns:
-            The etag of what was written; None if another writer was first, and nothing was written.
+            The etag of what was written; None if the object was not the one that was read, because another writer was
+            first or because an earlier answer to this call was lost.
 
         Raises:
             StoreError: The store cannot be reached, or refuses.
         """
         import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
 
+        until = time.monotonic() + self._patience.total_seconds()
         with self._explaining(name), self._replacing(name):
             if self._folder is not None:
                 found = self.find(name)
@@ -140,15 +143,22 @@ class ObjectStore:
                 publish(temporary_path(path), path)
                 written = self.find(name)
                 return None if written is None else written.etag
-            try:
-                mode: Any = "create" if etag is None else {"e_tag": etag}
-                return obstore.put(self._client, name, content, mode=mode, use_multipart=False)["e_tag"]
-            except (AlreadyExistsError, PreconditionError):
-                return None
-            except FileNotFoundError as error:
-                # S3 says that there is nothing to replace, if what was read was deleted meanwhile.
-                self._require_bucket(error)
-                return None
+            mode: Any = "create" if etag is None else {"e_tag": etag}
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    return obstore.put(self._client, name, content, mode=mode, use_multipart=False)["e_tag"]
+                except (AlreadyExistsError, PreconditionError):
+                    return None
+                except FileNotFoundError as error:
+                    # S3 says that there is nothing to replace, if what was read was deleted meanwhile.
+                    self._require_bucket(error)
+                    return None
+                except GenericError:
+                    # The client does not repeat a conditional call that was not answered. If it was carried out, the
+                    # next one finds another etag, and the caller what it wrote.
+                    if not left or time.monotonic() > until:
+                        raise
+            return None
 
     def has_content(self, sha256: str, size: int, *, since: datetime | None = None) -> bool:
         """Return whether the store holds a content.

@@ -1,0 +1,172 @@
+"""Workers that share a database and a bucket: two at once, and what fails between them, end in the tables of one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.errors import BackstoryError
+from backstory.pipeline.run.executor import RunEvent
+from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.position import RunPosition
+from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.store import objects
+from backstory.storage.store.manifest import MANIFEST
+from backstory.storage.tables.parquet import hash_partitions
+from backstory.storage.tables.schemas import TABLES
+from tests.bucket import Bucket, Fault
+from tests.long_tests import each_of
+from tests.models.services.chat_server import run_chat_server
+from tests.models.services.embedding_answers import embed
+from tests.postgres import PostgresServer, mounted
+from tests.started_python import StartedPython
+from tests.workspaces import SETTINGS, write_workspace
+
+RUN = "from backstory.interfaces.cli.app import main; main()"
+MakeWorker = Callable[..., Path]
+
+
+@pytest.fixture
+def make_worker(postgres_server: PostgresServer, bucket: Bucket, tmp_path: Path) -> Iterator[MakeWorker]:
+    """Give a function that makes a worker with the inputs of the small workspace, alone or beside others."""
+    database = postgres_server.make_address()
+    shared = f"storage: {{database: '{database}', files: '{bucket.root}/{tmp_path.name}'}}\n"
+    with mounted(tmp_path / "first", database), mounted(tmp_path / "second", database):
+
+        def make(name: str, settings: str = SETTINGS) -> Path:
+            root = write_workspace(tmp_path / name, settings).root
+            secret = root / ".backstory" / "secret.key"
+            secret.parent.mkdir(exist_ok=True)
+            secret.write_text("0" * 64, encoding="utf-8")
+            secret.chmod(0o600)
+            if name != "alone":
+                (root / "backstory.yaml").write_text(settings + shared, encoding="utf-8")
+            return root
+
+        yield make
+
+
+def hash_tables(workspace: Workspace) -> dict[str, object]:
+    return {table: hash_partitions(workspace.tables, table) for table in TABLES}
+
+
+@pytest.fixture
+def expected(make_worker: MakeWorker) -> dict[str, object]:
+    """The tables of one machine."""
+    workspace = open_workspace(make_worker("alone"))
+    run_pipeline(workspace)
+    return hash_tables(workspace)
+
+
+def run_disturbed(workspace: Workspace, table: str, disturb: Callable[[], object]) -> None:
+    """Run, and do something when the run begins to make a table."""
+    left = [table]
+
+    def notice(event: RunEvent) -> None:
+        if isinstance(event, RunPosition) and event.table in left:
+            left.remove(event.table)
+            disturb()
+
+    result = execute_run(workspace, RunRequest(partitions=find_wanted(workspace, None, None)), notice)
+    assert left == []
+    assert result.state.describe_failures() == []
+
+
+def test_two_runs_at_the_same_time_make_the_tables_of_one(make_worker: MakeWorker) -> None:
+    with run_chat_server() as vectors:
+        vectors.always = embed
+        settings = SETTINGS.replace("hashing", "openai, model: tiny, dimension: 16") + (
+            f"services: {{openai: {{base_url: '{vectors.url}', requests_per_minute: 10000}}}}\n"
+        )
+        roots = [make_worker(name, settings) for name in ("first", "second")]
+        # Each has something that the other one lacks.
+        (roots[0] / "posts" / "moth-lamp.md").write_text("# A lamp\n\nMoths fly to it.\n", encoding="utf-8")
+        (roots[1] / "posts" / "bread.md").write_text("# Bread\n\nIt came out flat.\n", encoding="utf-8")
+        runs = []
+        for root in roots:
+            homes = {
+                "HOME": f"{root}-home",
+                "BACKSTORY_CACHE_DIR": f"{root}-cache",
+                "BACKSTORY_WORKSPACE": str(root),
+            }
+            (folder := Path(f"{root}-folder")).mkdir()
+            runs.append(StartedPython(["-c", RUN, "run"], cwd=folder, env={**os.environ, **homes}))
+        assert [process.wait() for process in runs] == [0, 0]
+        sent = Counter(text for request in vectors.requests for text in request.body["input"])
+        workspaces = [open_workspace(root) for root in roots]
+        assert set(sent.values()) == {1}
+        assert sum(workspaces[0].embeddings.count().values()) == len(sent)
+
+        alone = open_workspace(make_worker("alone", settings))
+        for root, name in zip(roots, ("moth-lamp.md", "bread.md"), strict=True):
+            (alone.documents_dir / name).write_bytes((root / "posts" / name).read_bytes())
+        run_pipeline(alone)
+    for workspace in workspaces:
+        assert hash_tables(workspace) == hash_tables(alone)
+
+
+@pytest.mark.parametrize("table", each_of(sorted(stage.table for stage in STAGES), len(STAGES)))
+def test_a_database_that_starts_again_is_waited_for(
+    make_worker: MakeWorker, expected: dict[str, object], postgres_server: PostgresServer, table: str
+) -> None:
+    workspace = open_workspace(make_worker("first"))
+    starting = threading.Thread(target=postgres_server.start)
+
+    def restart() -> None:
+        postgres_server.stop()
+        starting.start()
+
+    run_disturbed(workspace, table, restart)
+    starting.join()
+    assert hash_tables(workspace) == expected
+    assert hash_tables(open_workspace(make_worker("second"))) == expected
+
+
+@pytest.mark.parametrize("fault", each_of(["cut", "busy", "answer lost"], 3))
+def test_a_store_that_is_away_for_a_while_is_waited_for(
+    make_worker: MakeWorker, expected: dict[str, object], bucket: Bucket, fault: Fault
+) -> None:
+    workspace = open_workspace(make_worker("first"))
+    calls = iter([fault] * 12)
+    lock = threading.Lock()
+
+    def be_away(_method: str, _path: str) -> Fault | None:
+        with lock:
+            return next(calls, None)
+
+    run_disturbed(workspace, "windows", lambda: setattr(bucket, "fault", be_away))
+    assert next(calls, None) is None
+    assert hash_tables(open_workspace(make_worker("second"))) == expected
+
+
+def test_a_run_whose_store_stays_away_is_published_by_the_next_one(
+    make_worker: MakeWorker, expected: dict[str, object], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(make_worker("first"))
+    with monkeypatch.context() as short:
+        short.setattr(objects, "PATIENCE", timedelta(seconds=1))
+        with pytest.raises(BackstoryError) as error:
+            run_disturbed(workspace, "contexts", lambda: setattr(bucket, "fault", lambda *_: "cut"))
+    assert error.value.code == "unreachable_store"
+    bucket.fault = lambda *_: None
+    assert sum(report.computed for report in run_pipeline(workspace)) == 0
+    assert hash_tables(open_workspace(make_worker("second"))) == expected
+
+
+def test_a_call_that_is_not_answered_is_made_again(
+    make_worker: MakeWorker, expected: dict[str, object], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(make_worker("first"))
+    with monkeypatch.context() as short:
+        short.setattr(objects, "_CALL_SECONDS", 2)
+        run_disturbed(workspace, "windows", lambda: bucket.fail_first("answer late", "PUT", MANIFEST))
+    assert bucket.count("PUT", MANIFEST) >= 2
+    assert hash_tables(open_workspace(make_worker("second"))) == expected
