@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from backstory import run_pipeline
 from backstory.index.engines.milvus import NO_VECTORS, MilvusEngine
 from backstory.index.engines.vss import VssEngine
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.publication import current_version, note_upload
+from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
@@ -123,6 +125,13 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
             assert again.computed == 1
             assert engine.holds(again.rows)
+        unpublished = MilvusEngine(workspace.settings.index, "0123456789abcdef", np.eye(4, dtype=np.float32))
+        with closing(unpublished):
+            note_upload(workspace.index, "0123456789abcdef", uri)
+            unpublished.upload(pl.Series([None] * 4, dtype=pl.String))
+            assert unpublished.holds(4)
+            forget(workspace, "document", read_table(workspace.tables, "documents")["document_id"][0])
+            assert not unpublished.holds(4)
 
 
 def test_nprobe_is_taken_as_ef_search_with_a_warning(

@@ -168,6 +168,7 @@ def _write_snapshot(
     languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched, rows=rows)
     hnsw = _check_database(folder / DATABASE_FILE, content, vectors)
     if content.is_in_milvus:
+        publication.note_upload(folder.parent, version, content.settings.uri or "")
         hnsw = _upload(content, version, vectors)
     manifest = Manifest(
         format=FORMAT,

@@ -6,6 +6,7 @@ to find the current snapshot.
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.base.errors import NoIndexError, SearchIndexError
+from backstory.base.errors import MissingExtraError, NoIndexError, SearchIndexError
 from backstory.base.files.atomic import flush, lock
 from backstory.index.snapshot.history import (
     HISTORY_FILE,
@@ -30,19 +31,25 @@ from backstory.index.snapshot.manifest import (
     read_documents,
     read_manifest,
 )
+from backstory.settings.models import IndexSettings
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
 _VERSION = re.compile(rb"([0-9a-f]{16})\n")
 _UNPUBLISHED = ".building-"
 _DISCARDED = ".discarded-"
+_UPLOADING = ".uploading-"
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def publishing(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, and wait for it while another process publishes.
 
-    Leftovers of a killed publication are removed, and at the end those of one that failed.
+    Leftovers of a killed publication are removed, and at the end those of one that failed. What either left on a
+    server is deleted at the next publication; a server that cannot be reached is warned of, and asked again at the one
+    after it.
 
     Args:
         folder: The folder of the index; made if absent.
@@ -51,8 +58,10 @@ def publishing(folder: Path) -> Iterator[None]:
     with (folder / _LOCK_FILE).open("ab") as lock_file:
         lock(lock_file)
         _remove_leftovers(folder)
+        _try_to_drop_unpublished(folder)
         try:
             yield
+            _list_unpublished(folder)
         finally:
             _remove_leftovers(folder)
 
@@ -144,6 +153,37 @@ def start_snapshot(folder: Path, version: str) -> Path:
     path = folder / f"{_UNPUBLISHED}{version}"
     path.mkdir()
     return path
+
+
+def note_upload(folder: Path, version: str, uri: str) -> None:
+    """Write down that a server is about to get the vectors of a snapshot, in case this process is killed.
+
+    Args:
+        folder: The folder of the index.
+        version: The snapshot's version.
+        uri: Address of the server.
+    """
+    note = folder / f"{_UNPUBLISHED}note"
+    note.write_text(uri, encoding="utf-8")
+    flush(note)
+    note.replace(folder / f"{_UPLOADING}{version}")
+    flush(folder)
+
+
+def drop_unpublished(folder: Path) -> None:
+    """Delete from servers the vectors of snapshots that were never published. The caller holds :func:`publishing`.
+
+    Raises:
+        SearchIndexError: A server cannot be reached, or refuses; its vectors are dropped by a later call.
+        MissingExtraError: The client of the server is not installed any more.
+    """
+    for note in _list_unpublished(folder):
+        # Imported late, since no other engine needs it.
+        from backstory.index.engines.milvus import drop_from_milvus
+
+        settings = IndexSettings(engine="milvus", uri=note.read_text(encoding="utf-8"), allow_http=True)
+        drop_from_milvus(settings, note.name.removeprefix(_UPLOADING))
+        note.unlink()
 
 
 def publish(folder: Path, version: str, built: Path | None) -> None:
@@ -252,6 +292,24 @@ def _drop_served(snapshot: Path) -> None:
         from backstory.index.engines.milvus import drop_from_milvus
 
         drop_from_milvus(manifest.settings, manifest.version)
+
+
+def _list_unpublished(folder: Path) -> list[Path]:
+    """List the notes of uploads without a publication, and delete the others."""
+    left = []
+    for note in sorted(folder.glob(f"{_UPLOADING}*")):
+        if (folder / note.name.removeprefix(_UPLOADING)).is_dir():
+            note.unlink()
+        else:
+            left.append(note)
+    return left
+
+
+def _try_to_drop_unpublished(folder: Path) -> None:
+    try:
+        drop_unpublished(folder)
+    except (SearchIndexError, MissingExtraError) as error:
+        logger.warning("vectors of an unfinished build are still on a server: %s", error)
 
 
 def _remove_leftovers(folder: Path) -> None:

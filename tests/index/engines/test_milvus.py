@@ -13,10 +13,11 @@ from pymilvus import MilvusClient
 from backstory.base.errors import SearchIndexError
 from backstory.index.engines.milvus import MilvusEngine
 from backstory.index.request import Filters, SearchRequest
+from backstory.index.snapshot import publication
 from backstory.index.snapshot.build import IndexBuild
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.opening import open_index
-from backstory.index.snapshot.publication import prune, prune_documents
+from backstory.index.snapshot.publication import drop_unpublished, prune, prune_documents, publishing
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
 from tests.index.conftest import EPOCH, Corpus
@@ -139,6 +140,61 @@ def test_the_server_holds_the_kept_snapshots_alone(small: Corpus, milvus_uri: st
     assert list_collections(milvus_uri) == held
     prune_documents(tmp_path, pl.DataFrame({"document_id": ["none"], "revision": ["none"]}))
     assert f"backstory_{versions[2]}" not in list_collections(milvus_uri)
+
+
+class Killed(BaseException):
+    """Ends a build as a signal does."""
+
+
+def leave_unpublished(uri: str, corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """End a build after its upload, and return the collection."""
+
+    def end(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publication, "publish", end)
+        with pytest.raises(Killed):
+            build_at(uri, corpus, folder)
+    [note] = folder.glob(".uploading-*")
+    return f"backstory_{note.name.removeprefix('.uploading-')}"
+
+
+def test_what_a_killed_build_left_on_the_server_is_dropped(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = build_at(milvus_uri, small, tmp_path / "other", hnsw_m=20)
+    left = leave_unpublished(milvus_uri, small, tmp_path / "index", monkeypatch)
+    assert left in list_collections(milvus_uri)
+    build = build_at(milvus_uri, small, tmp_path / "index", hnsw_m=12)
+    held = list_collections(milvus_uri)
+    assert left not in held
+    assert {f"backstory_{build.version}", f"backstory_{other.version}"} <= held
+    assert not list((tmp_path / "index").glob(".*ing-*"))
+
+
+def test_a_killed_build_is_done_again(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = leave_unpublished(milvus_uri, small, tmp_path, monkeypatch)
+    build = build_at(milvus_uri, small, tmp_path)
+    assert left == f"backstory_{build.version}"
+    assert left in list_collections(milvus_uri)
+    with publishing(tmp_path):
+        drop_unpublished(tmp_path)
+    assert left in list_collections(milvus_uri)
+
+
+def test_a_server_that_is_gone_stops_no_other_build_and_is_asked_again(
+    small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_milvus(tmp_path / "data") as uri:
+        leave_unpublished(uri, small, tmp_path / "index", monkeypatch)
+    monkeypatch.setattr("backstory.index.engines.milvus.CONNECT_SECONDS", 0.5)
+    assert small.build(tmp_path / "index").built
+    with publishing(tmp_path / "index"), raises(SearchIndexError, "unusable_server", address=uri):
+        drop_unpublished(tmp_path / "index")
+    assert len(list((tmp_path / "index").glob(".uploading-*"))) == 1
 
 
 def test_rows_that_the_server_lost_are_written_again(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
