@@ -187,3 +187,16 @@ def test_a_history_that_cannot_be_read_is_said_to_be_lost(workspace: Workspace) 
     report = build_table(open_workspace(workspace.root), "documents")
     assert "lacks earlier revisions and deleted documents" in str(report.counts["notice"])
     assert "notice" not in build_table(open_workspace(workspace.root), "documents").counts
+
+
+def test_kinds_and_tags_of_the_settings_that_no_document_has_are_told(
+    made_workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = SETTINGS.replace("rag: {top_k: 3}", "rag: {top_k: 3, kinds: [letter], tags: [moths, wool]}")
+    (made_workspace.root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    [report] = [one for one in run_pipeline(open_workspace(made_workspace.root)) if one.table == "hits"]
+    notice = str(report.counts["notice"])
+    assert "the setting rag.kinds names 'letter'" in notice
+    assert "the setting rag.tags names 'wool'" in notice
+    assert "names 'moths'" not in notice
+    assert notice in caplog.text

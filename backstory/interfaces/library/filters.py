@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import InputError
+from backstory.index.labels import UnknownLabel, find_nearest, list_unknown_labels
 from backstory.index.request import Filters
 from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
 from backstory.settings.models import RAGSettings
@@ -16,7 +16,6 @@ from backstory.settings.models import RAGSettings
 if TYPE_CHECKING:
     from backstory.interfaces.library.snapshots import OpenSnapshot
 
-_MOST_NEAREST: Final = 3
 _METADATA: Final = "metadata"
 
 
@@ -83,55 +82,11 @@ class SearchFilters:
         return bool(self.documents or self.paths or self.metadata)
 
 
-def describe_unknown_settings(snapshot: OpenSnapshot) -> list[str]:
-    """Describe the kinds and tags of the settings that no document has, and that let a search find nothing."""
-    settings = snapshot.workspace.settings.rag
-    if not (settings.kinds or settings.tags):
-        return []
-    return [
-        f"the setting rag.{name}s names {value!r}, but {_tell_nearest(name, value, nearest)}"
-        for name, value, nearest in _list_unknown(settings, snapshot, settings.tenant)
-    ]
-
-
-def _require_known(filters: SearchFilters, snapshot: OpenSnapshot, tenant: str | None) -> None:
-    """Require that some document of the tenant has each kind and each tag of filters, if it has documents at all."""
-    for name, value, nearest in _list_unknown(filters, snapshot, tenant):
-        raise _make_error(name, value, nearest)
-
-
-def _list_unknown(
-    wanted: SearchFilters | RAGSettings, snapshot: OpenSnapshot, tenant: str | None
-) -> Iterator[tuple[str, str, list[str]]]:
-    """List the kinds and tags that no document of a tenant has, each with the nearest; none without documents."""
-    if not snapshot.name_documents(tenant):
-        return
-    index = snapshot.index
-    for name, values, known in (
-        ("kind", wanted.kinds, index.list_labels("kind", tenant)),
-        ("tag", wanted.tags, index.list_labels("tags", tenant)),
-    ):
-        yield from ((name, value, _find_nearest(value, known)) for value in values if value not in known)
-
-
-def _make_error(name: str, value: str, nearest: list[str]) -> InputError:
-    hint = "" if name == _METADATA else "; `backstory documents` lists all"
-    told = f"{_tell_nearest(name, value, nearest)}{hint}"
-    return InputError(told, code="unknown_value", name=name, value=value, nearest=nearest)
-
-
-def _tell_nearest(name: str, value: str, nearest: Sequence[str]) -> str:
-    none = "no document has metadata at all" if name == _METADATA else f"no document has a {name} at all"
-    told = f"the nearest: {', '.join(nearest)}" if nearest else none
-    return f"no document has the {name} {value!r}; {told}"
-
-
-def _find_nearest(value: str, known: Sequence[str]) -> list[str]:
-    """Find the known names that are spelled most alike, whatever their case; all of a few."""
-    if len(known) <= _MOST_NEAREST:
-        return list(known)
-    folded = {name.casefold(): name for name in known}
-    return [folded[each] for each in get_close_matches(value.casefold(), folded, _MOST_NEAREST, 0.0)]
+def _require_known(unknown: Iterable[UnknownLabel]) -> None:
+    """Raise for the first label that no document has."""
+    for each in unknown:
+        hint = "" if each.name == _METADATA else "; `backstory documents` lists all"
+        raise InputError(f"{each.describe()}{hint}", code="unknown_value", **each._asdict())
 
 
 def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
@@ -151,8 +106,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
             metadata of a name (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
     tenant = settings.tenant if filters.tenant is None else filters.tenant
-    if filters.kinds or filters.tags:
-        _require_known(filters, snapshot, tenant)
+    _require_known(list_unknown_labels(snapshot.index, filters.kinds, filters.tags, tenant))
     ids: set[str] | None = set(settings.document_ids) or None
     if filters.names_documents:
         documents = snapshot.name_documents(tenant)
@@ -198,9 +152,11 @@ def _match_metadata(
     known = set[str]().union(*found.values())
     if documents and not wanted.keys() <= known:
         known.update(*(read_metadata(one.path, one.uri) for one in documents if one.document_id not in found))
-        for name in wanted:
-            if name not in known:
-                raise _make_error(_METADATA, name, _find_nearest(name, sorted(known)))
+        _require_known(
+            UnknownLabel(_METADATA, name, find_nearest(name, sorted(known)))
+            for name in wanted
+            if name not in known
+        )
     return {document_id for document_id, metadata in found.items() if _has(metadata, wanted)}
 
 

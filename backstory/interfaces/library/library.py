@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from backstory.base.errors import NoIndexError
 from backstory.base.ids import is_written
+from backstory.index.labels import describe_unknown_settings
 from backstory.interfaces.library.expansion import main_stemmer
-from backstory.interfaces.library.filters import SearchFilters, describe_unknown_settings
+from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     StaleNote,
     describe_indexing,
@@ -683,7 +684,10 @@ class Library:
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
         stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
-        return [*self._list_notes(stale), *describe_unknown_settings(snapshot)]
+        return [
+            *self._list_notes(stale),
+            *describe_unknown_settings(snapshot.index, snapshot.workspace.settings.rag),
+        ]
 
     def _list_notes(self, age: str | None) -> list[str]:
         return list(filter(None, [describe_indexing(self._workspace), age, self._workspace.follower.problem]))

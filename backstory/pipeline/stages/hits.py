@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import polars as pl
 
+from backstory.index.labels import describe_unknown_settings
 from backstory.pipeline.incremental.partitions import find_stale_partitions
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, record_searched
@@ -13,6 +15,8 @@ from backstory.pipeline.stages.batches import require_query_vectors
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import Hits
+
+logger = logging.getLogger(__name__)
 
 
 class HitsStage(RetrievalStage):
@@ -27,6 +31,10 @@ class HitsStage(RetrievalStage):
         windows, chunks = self.read(partitions)
         if not self.workspace.settings.rag.enabled:
             return dict.fromkeys(partitions, empty(Hits))
+        if unknown := "; ".join(describe_unknown_settings(self.open_index(), self.workspace.settings.rag)):
+            if "notice" not in self.counts:
+                logger.warning("%s", unknown)
+            self.counts["notice"] = unknown
         queries, stats = self.embed_queries(windows, chunks)
         found = self.retrieval().find_hits(queries)
         add_counts(self.counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
