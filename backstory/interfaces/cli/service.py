@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +18,9 @@ from backstory.interfaces.cli.terminal import make_table, open_console, plain, p
 if TYPE_CHECKING:
     from backstory.interfaces.service.opening import ServiceFolder
     from backstory.interfaces.service.removal import RemovalProof
+
+_MOST_MEGABYTES: Final = 1 << 40
+"""Its bytes are a number that the file of accounts can hold."""
 
 RootOption = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants.")
@@ -77,6 +80,7 @@ def add_tenant(
         int | None,
         typer.Option(
             min=0,
+            max=_MOST_MEGABYTES,
             metavar="MB",
             help="What its folder may take on the disk; 0 for any number. Of a tenant that is there, it is changed.",
         ),

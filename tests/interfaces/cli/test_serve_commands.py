@@ -124,6 +124,7 @@ def test_an_interrupted_removal_is_told(root: Path) -> None:
     [
         (("tenant", "add", "../garden"), 2),
         (("tenant", "add", "garden"), 2),
+        (("tenant", "add", "kitchen", "--disk", "99999999999999"), 2),
         (("user", "add", "anna"), 2),
         (("grant", "anna", "nowhere", "reader"), 2),
         (("grant", "nobody", "garden", "reader"), 2),
