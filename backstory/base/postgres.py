@@ -412,10 +412,9 @@ class PostgresDatabase(Database):
 
     def _ask_for_format(self) -> str:
         """Give the statement that asks whether the schema is there, and for the format that its comment names."""
-        return (
-            f"SELECT to_regnamespace('{self._schema}') IS NOT NULL, "
-            f"obj_description(to_regnamespace('{self._schema}'), 'pg_namespace')"
-        )
+        # From the table of schemas: what a connection remembers of one may be older than the lock that it waited for.
+        found = "SELECT count(*) > 0, max(obj_description(oid, 'pg_namespace')) FROM pg_namespace"
+        return f"{found} WHERE nspname = '{self._schema}'"
 
     def _enter(self) -> str:
         return f'SET LOCAL search_path TO "{self._schema}"; {self._ask_for_format()}'

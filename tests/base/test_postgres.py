@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -126,6 +127,23 @@ def test_a_schema_whose_name_would_be_another_in_sql_is_refused(
     for act in (lambda: add(database, 1), lambda: read(database)):
         with raises(CacheFileError, "unusable_schema", path=database.path):
             act()
+
+
+def test_two_who_make_the_tables_at_once_share_them(postgres_server: PostgresServer, open_at: Open) -> None:
+    address = postgres_server.make_address()
+    first, second = open_at(address), open_at(f"{address}&application_name=other")
+    assert not second.exists()  # which its connection remembers
+    adding = threading.Thread(target=add, args=(second, 2))
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'other' AND wait_event_type = 'Lock'"
+    )
+    with postgres_server.connect() as watcher, first.writing() as session:
+        adding.start()
+        while adding.is_alive() and not watcher.execute(waiting).fetchall()[0][0]:
+            pass
+        session.execute("INSERT INTO numbers VALUES (1, 'of the test')")
+    adding.join()
+    assert read(first) == [1, 2]
 
 
 def test_a_restart_of_the_server_is_waited_for(postgres_server: PostgresServer, open_at: Open) -> None:
