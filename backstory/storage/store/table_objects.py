@@ -31,8 +31,11 @@ def name_table_objects(connection: duckdb.DuckDBPyConnection, address: str) -> d
     Raises:
         MissingExtraError: The client of S3 is not installed.
         StoreError: The store cannot be used, or nothing is published there (code ``no_publication``); or the extension
-            of DuckDB is not that of its version (``no_httpfs_extension``).
+            of DuckDB is not that of its version (``no_httpfs_extension``), or the environment holds no keys for it
+            (``no_keys_in_environment``).
     """
+    if urlsplit(address).scheme == "s3":
+        _open_network(connection, address.rstrip("/"))
     store = ObjectStore(address.rstrip("/"))
     manifest, etag = fetch_manifest(store)
     if etag is None:
@@ -41,8 +44,6 @@ def name_table_objects(connection: duckdb.DuckDBPyConnection, address: str) -> d
             code="no_publication",
             address=store.address,
         )
-    if urlsplit(address).scheme == "s3":
-        _open_network(connection, store.address)
     named: dict[str, list[str]] = {}
     for path, file in sorted(manifest.files.items()):
         if table := name_table(path):
@@ -66,6 +67,13 @@ def _open_network(connection: duckdb.DuckDBPyConnection, address: str) -> None:
             version=version,
         ) from error
     access = read_store_access()
+    if not {"key_id", "secret"} <= access.keys():
+        raise StoreError(
+            f"the views of {address} need AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, since DuckDB finds no role or "
+            "profile; set both, and AWS_SESSION_TOKEN for a role: `aws configure export-credentials --format env`",
+            code="no_keys_in_environment",
+            address=address,
+        )
     endpoint = urlsplit(access.pop("endpoint", ""))
     options = {"scope": f"s3://{urlsplit(address).netloc}", **access}
     if endpoint.netloc:

@@ -38,3 +38,12 @@ def test_a_prefix_without_a_publication_is_told(tmp_path: Path, bucket: Bucket) 
         with pytest.raises(StoreError) as error:
             connect(address)
         assert error.value.code == "no_publication"
+
+
+def test_the_keys_of_the_views_are_those_of_the_environment(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(StoreError) as error:
+        connect(bucket.root)
+    assert error.value.code == "no_keys_in_environment"
