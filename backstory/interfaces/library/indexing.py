@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from backstory.base.errors import BackstoryError
 from backstory.base.progress import STEP_OF_TABLES, announce
@@ -40,6 +40,16 @@ class Named:
 
     files: Collection[Path] = ()
     outcomes: list[FileOutcome] = field(default_factory=list)
+
+
+class MakeTables(Protocol):
+    """What builds the tables of a workspace: :func:`make_tables`, or what has another process do it."""
+
+    def __call__(
+        self, workspace: Workspace, *, accept_removals: bool = False, chats: bool = False
+    ) -> tuple[int, list[str]]:
+        """Build them; see :func:`make_tables`."""
+        ...
 
 
 def make_tables(

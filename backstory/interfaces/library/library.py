@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
     from backstory.interfaces.library.file_states import FileState
+    from backstory.interfaces.library.indexing import MakeTables
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
     from backstory.writing.answers.answer import Turn
@@ -74,13 +75,15 @@ class Library:
     same library, and one may index while others search.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, make: MakeTables | None = None) -> None:
         """Wrap an open workspace. Nothing is read or written yet.
 
         Args:
             workspace: An open workspace, with chats or without.
+            make: Builds its tables; None to build them in this process.
         """
         self._workspace = workspace
+        self._make = make
         self._snapshots = Snapshots(workspace)
         self._stale = StaleNote(workspace)
         self._old = StaleNote(workspace)
@@ -674,9 +677,10 @@ class Library:
         return self._list_notes(old)
 
     def _change(self) -> Change:
+        from backstory.interfaces.library.indexing import make_tables
         from backstory.interfaces.library.mutations import Change
 
-        return Change(self._workspace, self._corpus, perf_counter())
+        return Change(self._workspace, self._corpus, perf_counter(), self._make or make_tables)
 
     def _keep(self, report: IndexReport) -> IndexReport:
         self._last_failures = report.failures

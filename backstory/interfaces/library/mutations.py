@@ -22,7 +22,7 @@ from backstory.interfaces.library.added_texts import (
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.exclusions import exclude_document, require_excludable
 from backstory.interfaces.library.freshness import is_made
-from backstory.interfaces.library.indexing import Indexing, Named, make_tables, revisions_of
+from backstory.interfaces.library.indexing import Indexing, MakeTables, Named, revisions_of
 from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.workspace import Workspace
@@ -39,11 +39,13 @@ class Change:
         workspace: The workspace.
         reader: Reads its tables.
         started: When the change began, by :func:`time.perf_counter`.
+        make: Builds its tables.
     """
 
     workspace: Workspace
     reader: CorpusReader
     started: float
+    make: MakeTables
 
     def index(
         self,
@@ -150,7 +152,7 @@ class Change:
 
     def _make(self, named: Named, *, accept_removals: bool = False, chats: bool = False) -> IndexReport:
         before = self._list_searched()
-        embedded, failures = make_tables(self.workspace, accept_removals=accept_removals, chats=chats)
+        embedded, failures = self.make(self.workspace, accept_removals=accept_removals, chats=chats)
         if not is_made(self.workspace):
             raise InputError("; ".join(failures), code="failed_steps", failures=tuple(failures))
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from backstory.base.environment import Keys
-from backstory.base.errors import BackstoryError, InputError
+from backstory.base.errors import BackstoryError, InputError, StoppedError
+from backstory.base.progress import announce
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
+from backstory.pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,10 @@ _THREADS: Final = 2
 """Tenants that are indexed at a time, so that the first indexing of a large one holds up no other."""
 
 _SECONDS_BETWEEN_LOOKS: Final = 60.0
+_SECONDS_BETWEEN_READS: Final = 0.5
+
+LIBRARY: Final = "library"
+"""In place of the user who requests a job, where the tool of an agent or a program does."""
 
 
 class TenantLibraries(Protocol):
@@ -89,6 +95,7 @@ class IndexJobs:
         """
         self._tenants = tenants
         self._processes = processes
+        self.are_processes = processes is not None
         self._changed = threading.Condition()
         self._stores: dict[str, JobStore] = {}
         self._waiting: list[str] = []
@@ -177,6 +184,31 @@ class IndexJobs:
     def _find_last_begin(self, tenant: str) -> float:
         jobs, _ = self.store(tenant).list_jobs(1)
         return max((job.started_at.timestamp() for job in jobs if job.started_at is not None), default=0.0)
+
+    def make_tables(
+        self,
+        tenant: str,
+        workspace: Workspace,  # noqa: ARG002 - of the tenant
+        *,
+        accept_removals: bool = False,
+        chats: bool = False,  # noqa: ARG002 - every job reads them
+    ) -> tuple[int, list[str]]:
+        """Have a job build the tables of a tenant, and wait for its end; see :class:`MakeTables`.
+
+        Raises:
+            StoppedError: The service is about to end, and the job stays pending.
+        """
+        job = self.submit(tenant, LIBRARY, accepts_removals=accept_removals)
+        while job.ended_at is None:
+            announce(job.step or "waiting for an index job", job.done, job.total)
+            with self._changed:
+                if not self._is_closing:
+                    self._changed.wait(_SECONDS_BETWEEN_READS)
+                if self._is_closing:
+                    raise StoppedError("the service is about to end; the job goes on at its next start")
+            job = self.store(tenant).read(job.job_id)
+        told = job.failure or job.state.lower()
+        return job.counts.get("embedded", 0), [] if job.state == "COMPLETED" else [told]
 
     def cancel(self, tenant: str, job_id: str) -> Job:
         """Cancel a job, which stops at its next file or step.

@@ -76,7 +76,8 @@ class Job(Result):
         "stops at its next file. What was made stays, and the next job goes on from there."
     )
     requested_by: str = Field(
-        description="Id of the user who has requested it; `schedule` for the hourly sync of sources."
+        description="Id of the user who has requested it; `schedule` for the hourly sync, `library` for the "
+        "tool of an agent."
     )
     requested_at: datetime = Field(description="When that was, UTC.")
     started_at: datetime | None = Field(description="When it began; null if it waits.")

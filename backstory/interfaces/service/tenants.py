@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from backstory.base.environment import SETTINGS_FILE, Keys
 from backstory.base.errors import AccountError, InputError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version
+from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
@@ -76,6 +77,7 @@ class Tenants:
         """
         self.root = root
         self.models = LocalModels()
+        self.maker: Callable[[str], MakeTables] | None = None
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
         self.quotas = DiskQuotas(keys.database)
@@ -265,7 +267,8 @@ class Tenants:
                 return self._use(name, entry)
         # Outside of the lock, since it reads files. A library that is not used holds nothing.
         workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
-        opened = _Open(Library(workspace), stamp, _measure(workspace.index))
+        make = None if self.maker is None else self.maker(name)
+        opened = _Open(Library(workspace, make), stamp, _measure(workspace.index))
         with self._lock:
             entry = self._open.get(name)
             if entry is None or entry.stamp != stamp:

@@ -16,10 +16,11 @@ from pydantic import SecretStr
 from backstory.base.environment import ANSWER_KEY_VARIABLE
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
-from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.index_jobs import LIBRARY, IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.job_store import JobStore
 from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
 from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
 from tests.pipeline.workspace_states import describe
@@ -232,3 +233,26 @@ def test_a_tenant_that_cannot_be_opened_fails_its_job(
     failed = jobs.store("acme").read(job.job_id)
     assert (failed.state, failed.failure_code) == ("FAILED", "unknown_setting")
     assert str(root) not in str(failed.failure)
+
+
+def test_what_indexes_in_a_service_has_a_job_do_it_and_reports_each_file(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path / "service.db")
+    keys = KeyRing(accounts.database, tmp_path / "config" / "service.key")
+    tenants = Tenants(tmp_path, keys, memory_bytes=1 << 30)
+    folder = write_tenant(tmp_path / "tenants", "acme")
+    service = Service(accounts, tenants, IndexJobs(tenants, processes=JobProcesses()))
+    service.jobs.start()
+    with tenants.entering("acme") as library:
+        report = library.index()
+        assert (report.indexed, report.documents, report.failures) == (6, 6, ())
+        (folder / "posts" / "lamp.md").write_text("# Lamp\n\nThe lamp is old.\n")
+        report = library.index()
+        assert (report.indexed, report.unchanged) == (1, 6)
+        assert {file.path for file in report.files} == {"posts/lamp.md"}
+        assert library.search("lamp").hits
+    jobs, _ = service.jobs.store("acme").list_jobs(10)
+    assert [(job.state, job.requested_by) for job in jobs] == [("COMPLETED", LIBRARY)] * 2
+    with tenants.entering("acme") as library:
+        tenants.quotas.set("acme", 1)
+        assert library.index().failures
+    service.close()
