@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -113,7 +114,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
 
         def publish() -> None:
             keeps = timedelta(0) if deletes_at_once else KEPT
-            publish_changes(replica, store, _find_tokens(workspace), keeps=keeps)
+            publish_changes(replica, store, partial(_find_tokens, workspace), keeps=keeps)
 
         yield publish
         publish()

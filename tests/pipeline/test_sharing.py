@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,18 @@ from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stage
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower, open_replica, open_store, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
 from backstory.storage.store.manifest import MANIFEST, SharedFile
 from backstory.storage.store.objects import ObjectStore, hash_content, name_content
 from backstory.storage.store.replica import Replica
 from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.locks import require_token, running
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import BUCKET, Bucket, Fault
 from tests.long_tests import each_of
+from tests.postgres import PostgresServer, mounted
 from tests.workspaces import SETTINGS
 
 LATER = "16/03/2025, 08:00 - Ada Lind: The night train to Lisbon was late\n"
@@ -291,12 +295,34 @@ def test_publications_of_the_same_file_are_refused(first: Workspace, make_worker
 def test_who_lost_the_lease_publishes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
     second = make_worker()
     (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
-    publish_changes(open_replica(first), store_of(first), {"run": 7})
+    publish_changes(open_replica(first), store_of(first), lambda: {"run": 7})
     (second.documents_dir / "second.md").write_text("# Second\n", encoding="utf-8")
-    assert (
-        code_of(lambda: publish_changes(open_replica(second), store_of(second), {"run": 6})) == "stale_lease"
-    )
+    late = partial(publish_changes, open_replica(second), store_of(second), lambda: {"run": 6})
+    assert code_of(late) == "stale_lease"
     assert "posts/second.md" not in fetch_manifest(store_of(first))[0].files
+
+
+def test_who_loses_the_lease_during_the_upload_publishes_nothing(
+    first: Workspace, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_whole = ObjectStore.upload
+
+    def upload_late(store: ObjectStore, path: Path, sha256: str) -> None:
+        upload_whole(store, path, sha256)
+        leases = find_leases(first.tables)
+        assert leases is not None
+        monkeypatch.setattr(leases, "_seconds", 0.0)
+        require_token(first.tables)  # the last renewal before it falls asleep
+        assert isinstance(Leases(first.tables, 60.0).try_to_take("run", EVERYTHING, "rival"), Lease)
+
+    def publish() -> None:
+        with running(first.tables, "a run"), sharing(first):
+            (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
+
+    monkeypatch.setattr(ObjectStore, "upload", upload_late)
+    with mounted(first.root, postgres_server.make_address()):
+        assert code_of(publish) == "stale_lease"
+    assert "posts/first.md" not in fetch_manifest(store_of(first))[0].files
 
 
 def test_other_settings_are_refused_until_both_have_them(first: Workspace, make_worker: MakeWorker) -> None:

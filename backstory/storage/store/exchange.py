@@ -11,12 +11,11 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import StoreError
@@ -51,7 +50,6 @@ _ATTEMPTS: Final = 5
 _YOUNG: Final = KEPT / 2
 """An object that is there already is trusted up to this age: until it may be deleted, half of the time is left."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
-_NO_TOKENS: Final[Mapping[str, int]] = MappingProxyType({})
 _STATE_FOLDER: Final = ".backstory/"
 
 
@@ -137,7 +135,7 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
 def publish_changes(
     replica: Replica,
     store: ObjectStore,
-    tokens: Mapping[str, int] = _NO_TOKENS,
+    find_tokens: Callable[[], Mapping[str, int]] = dict,
     *,
     keeps: timedelta = KEPT,
 ) -> Published:
@@ -149,7 +147,8 @@ def publish_changes(
     Args:
         replica: The folder.
         store: The store.
-        tokens: Fencing token of each lease that the caller holds.
+        find_tokens: Returns the fencing token of each lease that the caller holds, and raises if one was lost. It is
+            called directly before each write of the manifest, since a lease may be lost during an upload.
         keeps: How long objects stay that no manifest names any more; zero deletes them at once.
 
     Returns:
@@ -162,14 +161,15 @@ def publish_changes(
     """
     known = replica.read_in_step(store.address)
     base, etag = known.manifest, known.etag
-    ours = make_manifest(replica.scan(base), replica.settings, tokens)
+    ours = make_manifest(replica.scan(base), replica.settings)
     if etag is not None and ours.has_same_content(base):
         return Published()
     uploaded = upload(replica.root, store, ours, base.objects)
     theirs, target = base, ours
     for _ in range(_ATTEMPTS):
+        tokens = find_tokens()
         _require_current_lease(theirs, tokens)
-        target = target.follow(theirs, utc_now())
+        target = replace(target, tokens=tokens).follow(theirs, utc_now())
         put = store.replace(MANIFEST, target.encode(), etag)
         if put is not None:
             break
@@ -387,7 +387,7 @@ def _fetch(
     def place(path: str) -> None:
         file = wanted[path]
         target = replica.root / path
-        if replica.describe(path, make_manifest({}, "")) == file:
+        if replica.describe(path, Manifest()) == file:
             return  # of an earlier call that was stopped
         known = present.get(file.sha256)
         if known is None or not _copy(replica.root / known, target, file.sha256):

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from backstory.base.errors import StoreError
@@ -25,7 +24,6 @@ _FORMAT: Final = 1
 _PLAIN_BYTES: Final = 65_536
 """Up to this size a manifest is plain JSON, which a person can read in any browser of buckets."""
 _MOST_NAMED: Final = 3
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,7 @@ class Manifest:
         return plain if len(plain) <= _PLAIN_BYTES else gzip.compress(plain, compresslevel=6, mtime=0)
 
 
-def make_manifest(
-    items: Mapping[ItemKey, Item], settings: str, tokens: Mapping[str, int] = _NOTHING
-) -> Manifest:
+def make_manifest(items: Mapping[ItemKey, Item], settings: str) -> Manifest:
     """Make a manifest of files and ledger entries in one map."""
     files: dict[str, SharedFile] = {}
     ledger: dict[str, dict[str, Entry]] = {}
@@ -132,7 +128,7 @@ def make_manifest(
             files[key] = item
         else:
             ledger.setdefault(table, {})[key] = item
-    return Manifest(files, ledger, settings, dict(tokens))
+    return Manifest(files, ledger, settings)
 
 
 def decode_manifest(content: bytes, address: str) -> Manifest:
@@ -232,9 +228,7 @@ def join_publications(base: Manifest, ours: Manifest, theirs: Manifest, address:
             changed=tuple(problems),
         )
     settings = theirs.settings if ours.settings == base.settings else ours.settings
-    return make_manifest(
-        {key: item for key, item in merged.items() if key not in remembered}, settings, ours.tokens
-    )
+    return make_manifest({key: item for key, item in merged.items() if key not in remembered}, settings)
 
 
 def name_items(keys: Iterable[ItemKey]) -> str:
