@@ -17,6 +17,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from backstory.base.errors import (
@@ -48,6 +49,8 @@ NO_TENANT: Final = "there is no such tenant that you may enter"
 
 _SOON_SECONDS: Final = 30
 _LATER_SECONDS: Final = 3600
+_GONE: Final = 499
+"""Status of a request whose client went in the middle of its body, as servers log it."""
 _ID_BYTES: Final = 6
 _INTERNAL: Final = "internal"
 _ASK: Final = "tell whoever runs this service the id"
@@ -203,7 +206,12 @@ def add_failures(app: FastAPI, root: Path) -> None:
     async def tell_fault(_: Request, error: Exception) -> Response:
         return describe_fault(log_fault(error)).to_response()
 
+    async def tell_nobody(_: Request, error: Exception) -> Response:
+        assert isinstance(error, ClientDisconnect)  # noqa: S101 - it is registered for these alone
+        return Response(status_code=_GONE)  # which only the figures of requests see
+
     app.add_exception_handler(BackstoryError, tell_error)
+    app.add_exception_handler(ClientDisconnect, tell_nobody)
     app.add_exception_handler(RequestValidationError, tell_form)
     app.add_exception_handler(HTTPException, tell_status)
     app.add_exception_handler(Exception, tell_fault)

@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import HTTPConnection, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
@@ -65,8 +65,6 @@ class TenantServers:
                     with anyio.CancelScope() as answering:
                         timed = self._limit_waiting(send, answering)
                         await _answer(server, scope, _replay(body, receive), timed)
-        except ClientDisconnect:  # in the middle of the body; nobody waits for an answer
-            return
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
 

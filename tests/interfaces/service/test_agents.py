@@ -1,7 +1,5 @@
 """The tools of agents over HTTP for each tenant, with the client of the SDK."""
 
-import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +15,7 @@ from starlette.types import Message
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.interfaces.service.tenant_servers import TenantServers
-from tests.interfaces.service.running import QUESTION, Running, running, write_service
+from tests.interfaces.service.running import QUESTION, Running, write_service
 
 WRITING = {"index_document", "index_directory", "dump_document"}
 
@@ -121,25 +119,6 @@ def test_only_requests_by_post_are_answered(served_once: Running) -> None:
         for method in ("GET", "DELETE", "PUT"):
             refused = client.request(method, "/mcp/garden")
             assert (refused.status_code, refused.json()["error"]["code"]) == (405, "method_not_allowed")
-
-
-def test_a_client_that_goes_in_the_middle_of_a_body_is_no_fault(
-    indexed_once: Library, service_root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    service, tokens = write_service(service_root, indexed_once.workspace.root, ServiceLimits())
-    with running(service, tokens) as served:
-        lines = [
-            "POST /mcp/garden HTTP/1.1",
-            f"Host: {served.host}",
-            f"Authorization: Bearer {tokens['ben']}",
-            "Content-Length: 100",
-            "Expect: 100-continue",
-        ]
-        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as client:
-            client.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
-            assert client.recv(100).startswith(b"HTTP/1.1 100")  # its body is waited for
-            client.sendall(b"{")
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_client_that_does_not_take_its_answer_gives_back_its_turn(

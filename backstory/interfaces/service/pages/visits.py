@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
 from backstory.base.errors import AnswerError, BackstoryError
@@ -49,6 +50,8 @@ class PageRoute(APIRoute):
                 return await handle(request)
             except (BackstoryError, HTTPException, RequestValidationError) as error:
                 return _show_error(request, error)
+            except ClientDisconnect:  # in the middle of a form; nobody sees a page
+                raise
             except Exception as error:  # noqa: BLE001 - a fault is logged, and shown as a page
                 return _show_told(request, describe_fault(log_fault(error)))
 
