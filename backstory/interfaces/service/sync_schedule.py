@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,9 @@ class SyncSchedule:
         try:
             folder = self._folder(tenant)
             paths = WorkspacePaths(folder, read_settings(folder / SETTINGS_FILE))
-            if _has_changed(paths.chats_dir, self._last_begin(tenant)):
+            # The first job is for a person to request, who knows when all is there.
+            begun = self._last_begin(tenant)
+            if begun and _has_changed(paths.chats_dir, begun):
                 return True
             moment = find_next_sync(paths)
         except BackstoryError as error:
@@ -65,14 +68,14 @@ class SyncSchedule:
 
 
 def _has_changed(folder: Path, since: float) -> bool:
-    """Return whether anything below a folder was written, renamed, copied there or removed, by the clock of the disk.
+    """Return whether anything in a folder was written, renamed, copied there or removed, by the clock of the disk.
 
     Args:
         folder: The folder.
-        since: Seconds since 1970; 0 for ever, and then an empty folder has not changed.
+        since: When it was last read, in seconds since 1970.
     """
-    found = [Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files)]
-    return any(_read_change(path) > since for path in ([folder, *found] if since else found))
+    found = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    return any(_read_change(path) > since for path in chain([folder], found))
 
 
 def _read_change(path: Path) -> float:
