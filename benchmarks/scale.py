@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from backstory.index.snapshot.shards import SHARD_BYTES
 from backstory.models.embeddings.choice import make_embedder
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
@@ -185,7 +186,7 @@ def simulate_chunks(chunks: int, constants: Constants) -> Demand:
             "building": chunks * constants.chunk_cpu_s / 3600,
         },
         chunks * (constants.chunk_bytes + constants.vector_bytes) / 1e9,
-        chunks * (constants.chunk_memory_bytes + constants.vector_bytes) / 1e9,
+        (chunks * constants.chunk_memory_bytes + min(chunks * constants.vector_bytes, SHARD_BYTES)) / 1e9,
         constants.query_cpu_s + chunks * constants.query_chunk_cpu_s,
     )
 

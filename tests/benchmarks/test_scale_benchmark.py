@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory.index.snapshot.shards import SHARD_BYTES
 from benchmarks.scale import (
     CHUNKS,
     GROUPS,
@@ -36,6 +37,8 @@ def test_demands_are_sums_of_units() -> None:
     assert chunks.hours == {"embedding": 2.0, "building": 2.0}
     assert (chunks.workers, chunks.query_seconds) == (1, 7_201)
     assert chunks.dollars_once == pytest.approx(0.16)
+    assert chunks.memory_gb == pytest.approx(2 * 7_200 / 1e9)
+    assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((10**10 + SHARD_BYTES) / 1e9)
 
 
 def test_each_size_names_what_binds_and_what_to_turn() -> None:
