@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +27,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 from backstory.storage.store.exchange import collect_garbage, fetch_manifest, publish_changes, pull, upload
 from backstory.storage.store.manifest import MANIFEST, SharedFile
-from backstory.storage.store.objects import ObjectStore, hash_content, name_content
+from backstory.storage.store.objects import Found, ObjectStore, hash_content, name_content
 from backstory.storage.store.replica import Replica
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.locks import require_token, running
@@ -217,6 +218,32 @@ def test_garbage_goes_by_its_age(first: Workspace) -> None:
     assert collect_garbage(store, manifest) == 0
     assert collect_garbage(store, manifest, timedelta(microseconds=1)) == 1
     assert {sha256 for sha256, _ in store.list_contents()} == manifest.objects
+
+
+def test_garbage_that_is_uploaded_again_meanwhile_stays(
+    first: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, orphans, deleted = store_of(first), [first.root / name for name in "ab"], threading.Event()
+    for orphan in orphans:
+        orphan.write_text(orphan.name, encoding="utf-8")
+        store.upload(orphan, hash_content(orphan))
+    again, late = map(hash_content, orphans)
+    find, delete = ObjectStore.find, ObjectStore.delete
+
+    def find_late(self: ObjectStore, name: str) -> Found | None:
+        if name == name_content(late):
+            deleted.wait(5)
+            store.upload(orphans[0], again)
+        return find(self, name)
+
+    def note(self: ObjectStore, names: list[str]) -> None:
+        delete(self, names)
+        deleted.set()
+
+    monkeypatch.setattr(ObjectStore, "find", find_late)
+    monkeypatch.setattr(ObjectStore, "delete", note)
+    assert collect_garbage(store, fetch_manifest(store)[0], timedelta(microseconds=1)) == 2
+    assert store.find(name_content(again)) is not None
 
 
 def test_a_stale_list_deletes_nothing_that_is_needed(made_once: Path, tmp_path: Path, bucket: Bucket) -> None:

@@ -252,21 +252,24 @@ def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = K
     since = oldest.isoformat()
     kept = named | {sha256 for sha256, dropped in manifest.dropped.items() if dropped > since}
 
-    def is_old(sha256: str) -> bool:
-        # A list may be stale, and the object one that another worker has uploaded again just now.
-        found = store.find(name_content(sha256))
-        return found is not None and found.changed_at < oldest
+    def drop(sha256: str) -> bool:
+        if keeps:
+            # A list may be stale, and the object one that another worker has uploaded again just now. So each is
+            # deleted directly after the look at it.
+            found = store.find(name_content(sha256))
+            if found is None or found.changed_at >= oldest:
+                return False
+        store.delete([name_content(sha256)])
+        return True
 
     # With no time to keep, only what was dropped goes: what lies there else may be an upload of this moment.
     unnamed = [
         sha256
         for sha256, found in store.list_contents()
-        if sha256 not in kept
-        and (found.changed_at < oldest and is_old(sha256) if keeps else sha256 in manifest.dropped)
+        if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
     ]
-    if unnamed:
-        store.delete([name_content(sha256) for sha256 in unnamed])
-    return len(unnamed)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return sum(threads.map(drop, unnamed))
 
 
 def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manifest) -> int:
