@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,10 @@ _MOST_RETRIES: Final = 40
 _ATTEMPTS: Final = 3
 """Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
 _OBJECTS: Final = "objects"
+_ROLE: Final = re.compile(r"/latest/(?:api/token|meta-data/)")
+"""The address of a machine's role, which the client asks for keys only if the environment holds none."""
+_PATIENCE_TOLD: Final = re.compile(r" in \S+, after \d+ retries, max_retries: \d+, retry_timeout: \S+ *- *")
+"""What the client says of its own attempts, in the middle of what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -355,8 +360,18 @@ class ObjectStore:
         if "NoSuchBucket" in str(error):
             bucket = urlsplit(self.address).netloc
             raise StoreError(
-                f"there is no bucket {bucket!r}; make it, or correct storage.files in backstory.yaml",
+                f"there is no bucket {bucket!r}; make it, or correct the address {self.address}",
                 code="no_bucket",
+                address=self.address,
+            ) from error
+
+    def _require_keys(self, error: Exception) -> None:
+        """Raise if the client has found no keys. Only the address that it called tells it from a refusal."""
+        if self._folder is None and _ROLE.search(str(error)):
+            raise StoreError(
+                f"no keys of {self.address} are set; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                "environment (the role of this machine gave none)",
+                code="missing_keys",
                 address=self.address,
             ) from error
 
@@ -368,6 +383,7 @@ class ObjectStore:
         try:
             yield
         except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+            self._require_keys(error)
             raise StoreError(
                 f"{self.address} refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY and the policy of the bucket",
@@ -376,7 +392,8 @@ class ObjectStore:
                 object=name,
             ) from error
         except (BaseError, OSError) as error:
-            first_line = str(error).partition("\n")[0]
+            self._require_keys(error)
+            first_line = _PATIENCE_TOLD.sub(": ", str(error).partition("\n")[0])
             raise StoreError(
                 f"{self.address} cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, "
                 "and run the same command again: finished work is kept",

@@ -11,7 +11,7 @@ import pytest
 from backstory.base.errors import StoreError
 from backstory.storage.store.health import try_store
 from backstory.storage.store.objects import ObjectStore, name_content
-from tests.bucket import BUCKET, Bucket
+from tests.bucket import BUCKET, Bucket, Fault
 
 SHORT = timedelta(seconds=2)
 Open = Callable[[], ObjectStore]
@@ -144,6 +144,29 @@ def test_what_is_wrong_is_told_by_its_code(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     gone = ObjectStore(f"s3://{BUCKET}/prefix", patience=timedelta(seconds=0.2))
     assert code_of(lambda: gone.find("name")) == "unreachable_store"
+
+
+@pytest.mark.parametrize("fault", ["refused", "busy"])
+def test_keys_that_are_not_set_are_named(
+    bucket: Bucket, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", bucket.address)
+    bucket.fault = lambda _method, _path: fault
+    keyless = ObjectStore(s3.address, patience=timedelta(seconds=0.2))
+    assert code_of(lambda: keyless.read("name")) == "missing_keys"
+    assert code_of(lambda: keyless.replace("name", b"", None)) == "missing_keys"
+
+
+@pytest.mark.usefixtures("bucket")
+def test_what_the_client_says_of_its_attempts_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    gone = ObjectStore(f"s3://{BUCKET}/prefix", patience=timedelta(seconds=0.2))
+    with pytest.raises(StoreError) as raised:
+        gone.find("name")
+    assert "http://127.0.0.1:9" in str(raised.value)
+    assert "retries" not in str(raised.value)
 
 
 def test_what_a_folder_was_given_is_on_the_disk_before_it_is_named(
