@@ -36,7 +36,9 @@ AWAY_SECONDS: Final = 60.0
 _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
 _GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
-"""Codes of errors after which a reader goes on with what it has."""
+"""Codes of errors after which a reader goes on with what it has, if it was ever in step."""
+_CONFLICT: Final = "conflicting_files"
+"""Code of the error after which a reader goes on in any case: the files of a person are here."""
 _FORGOTTEN_KEY: Final = "forgotten.key"
 
 
@@ -63,6 +65,7 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
     from backstory.index.snapshot.publication import prune, publish, publishing
     from backstory.ingest.documents.file_rules import FileRules
     from backstory.storage.store.replica import Replica
+    from backstory.writing.post_files import inspect_file
 
     rules = FileRules()
 
@@ -72,7 +75,12 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
             # What another worker took out of the index does not stay here.
             prune(workspace.index, keep=1, on_server=False)
 
-    return Replica(workspace, publish_snapshot, lambda path: rules.explain_secret(path) is not None)
+    return Replica(
+        workspace,
+        publish_snapshot,
+        lambda path: rules.explain_secret(path) is not None,
+        lambda path: inspect_file(path) == "ours",
+    )
 
 
 @contextmanager
@@ -203,8 +211,8 @@ class Follower:
             at_once: Whether to look whenever the last look was.
 
         Raises:
-            StoreError: The folder was never in step, and the store cannot be used; or what it holds cannot be joined
-                with what is here.
+            StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or
+                foreign.
         """
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
@@ -232,8 +240,9 @@ class Follower:
                 replica.ledger.set_aside_if_damaged()
                 pull(replica, store, changes=False)
         except StoreError as error:
-            if error.code not in _GOES_ON or not replica.read_in_step(store.address).etag:
+            has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
+            if not has_answers and error.code != _CONFLICT:
                 raise
-            logger.warning("answers are from what was fetched before: %s", error)
-            return f"The store of the workspace gives nothing, so this may be out of date: {error}"
+            logger.warning("answers are from what was fetched before (%s): %s", error.code, error)
+            return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"
         return ""

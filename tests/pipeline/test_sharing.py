@@ -1,5 +1,6 @@
 """A workspace whose files are in a store: workers that share nothing else make the tables of one machine."""
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.locks import require_token, running
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
+from backstory.writing.post_files import inspect_file
 from tests.bucket import BUCKET, Bucket, Fault
 from tests.long_tests import each_of
 from tests.postgres import PostgresServer, mounted
@@ -313,10 +315,52 @@ def test_publications_of_the_same_file_are_refused(first: Workspace, make_worker
     assert code_of(lambda: publish_without_pulling(second)) == "conflicting_publication"
     assert code_of(lambda: run_pipeline(second)) == "conflicting_files"
     (second.documents_dir / "sourdough.md").rename(second.root / "mine.md")
-    # A file that is gone here and changed there is a conflict, too, until the worker takes the other one.
-    shutil.copy(first.documents_dir / "sourdough.md", second.documents_dir)
     run_pipeline(second)
     assert (second.documents_dir / "sourdough.md").read_text(encoding="utf-8") == "# By first\n"
+
+
+def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    tables = hash_tables(second)
+    for workspace in (first, second):
+        (workspace.documents_dir / "sourdough.md").write_text(
+            f"# By {workspace.root.name}\n", encoding="utf-8"
+        )
+    publish_without_pulling(first)
+    opened = open_workspace(second.root)
+    assert "conflicting_files" in opened.follower.problem
+    assert hash_tables(opened) == tables
+    found = {each.name: each for each in examine(second.root)}
+    assert found["settings"].passed
+    assert not found["store of files"].passed
+    assert "conflicting_files" in found["store of files"].detail
+
+
+def test_a_folder_that_forgot_what_it_was_in_step_with_conflicts_in_edited_files_only(
+    first: Workspace, make_worker: MakeWorker
+) -> None:
+    second = make_worker()
+    post = "written/as-written.md"
+    for workspace in (first, second):
+        head, body = b"---\n", f"---\n\nBy {workspace.root.name}.\n".encode()
+        checksum = hashlib.sha256(head + body).hexdigest().encode()
+        (workspace.root / post).parent.mkdir(exist_ok=True)
+        (workspace.root / post).write_bytes(head + b"checksum: " + checksum + b"\n" + body)
+    assert inspect_file(second.root / post) == "ours"
+    (first.documents_dir / "sourdough.md").write_text("# By first\n", encoding="utf-8")
+    run_pipeline(first)
+    (second.root / ".backstory" / "replica.json").unlink()
+    edited = second.documents_dir / "unrelated.md"
+    edited.write_text("# Mine\n", encoding="utf-8")
+    with pytest.raises(StoreError) as error:
+        run_pipeline(second)
+    assert error.value.code == "conflicting_files"
+    assert error.value.values["changed"] == ("posts/sourdough.md", "posts/unrelated.md")
+    for name in ("unrelated.md", "sourdough.md"):
+        (second.documents_dir / name).unlink()
+    run_pipeline(second)
+    assert hash_tables(second) == hash_tables(first)
+    assert (second.root / post).read_bytes() == (first.root / post).read_bytes()
 
 
 def test_who_lost_the_lease_publishes_nothing(first: Workspace, make_worker: MakeWorker) -> None:

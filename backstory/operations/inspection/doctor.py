@@ -184,6 +184,8 @@ def _try_store(workspace: Workspace) -> str:
     from backstory.storage.store.health import try_store
 
     health = try_store(store)
+    if workspace.follower.problem:
+        raise BackstoryError(workspace.follower.problem)
     require_keys(workspace)
     return (
         f"{store.address}: a call takes {health.call_seconds * 1000:.0f} ms, its clock is "

@@ -92,7 +92,8 @@ def is_behind(replica: Replica, store: ObjectStore) -> bool:
 def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
     """Put in place what others have published since; what was changed in the folder meanwhile stays.
 
-    The caller holds the replica. Of what a run makes, the store's version is taken where both have changed.
+    The caller holds the replica. Where both have changed, the store's version is taken of what a run makes and of a
+    file that is absent here.
 
     Args:
         replica: The folder.
@@ -280,13 +281,13 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
         # They are taken from the store, and not removed there, too.
         before = {key: item for key, item in before.items() if not replica.is_made(key)}
     target, conflicts = merge(before, local, manifest.items)
-    theirs = sorted(key for key in conflicts if not replica.is_made(key))
-    if theirs:
+    kept = sorted(key for key in conflicts if not replica.may_replace(key))
+    if kept:
         raise StoreError(
-            f"{name_items(theirs)} was changed both here and by another worker; move the file of this folder aside, "
-            "run the same command again, which fetches the other one, and join the two by hand",
+            f"{name_items(kept)} was changed both here and by another worker; move the file of this folder aside, "
+            "run `backstory run`, which fetches the other one, and join the two by hand",
             code="conflicting_files",
-            changed=tuple(path for _, path in theirs),
+            changed=tuple(path for _, path in kept),
         )
     for table, key in target:
         path = key if table == FILE else name_partition(table, key)

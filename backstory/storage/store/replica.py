@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
@@ -72,6 +72,7 @@ class Replica:
         paths: The workspace.
         publish_snapshot: Makes a snapshot of the index, by its version, the published one; its files are in place.
         is_secret: Whether the file of an input, by its path in its folder, is never to leave this machine.
+        is_as_written: Whether a written post is as a run wrote it, so that no work of a person is in it.
     """
 
     def __init__(
@@ -79,12 +80,15 @@ class Replica:
         paths: WorkspacePaths,
         publish_snapshot: Callable[[str], None],
         is_secret: Callable[[str], bool],
+        is_as_written: Callable[[Path], bool],
     ) -> None:
         self.root = paths.root
         self.settings = digest_json(paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW))
         self.publish_snapshot = publish_snapshot
         self._tables = paths.tables
         self._is_secret = is_secret
+        self._posts = paths.posts_dir
+        self._is_as_written = is_as_written
         inputs = (paths.chats_dir, paths.documents_dir, paths.posts_dir)
         self._inputs = tuple(
             dict.fromkeys(
@@ -204,6 +208,15 @@ class Replica:
     def is_made(self, key: ItemKey) -> bool:
         """Return whether a run makes a file or entry again from the rest."""
         return key[0] != FILE or key[1].startswith(_MADE)
+
+    def may_replace(self, key: ItemKey) -> bool:
+        """Return whether the store's version may take the place of that of the folder: no work of a person is lost."""
+        path = self.root / key[1]
+        return (
+            self.is_made(key)
+            or not os.path.lexists(path)
+            or (path.is_relative_to(self._posts) and self._is_as_written(path))
+        )
 
     def is_shared(self, path: str) -> bool:
         """Return whether a file may be in a store; a manifest that names any other is not trusted."""
