@@ -39,7 +39,6 @@ _GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
 """Codes of errors after which a reader goes on with what it has, if it was ever in step."""
 _CONFLICT: Final = "conflicting_files"
 """Code of the error after which a reader goes on in any case: the files of a person are here."""
-_FORGOTTEN_KEY: Final = "forgotten.key"
 
 
 def open_store(workspace: WorkspacePaths, *, patience: timedelta | None = None) -> ObjectStore | None:
@@ -102,7 +101,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         StoreError: See :func:`~backstory.storage.store.exchange.pull` and
             :func:`~backstory.storage.store.exchange.publish_changes`.
         StaleLeaseError: Another worker has taken over the work since; nothing was published.
-        WorkspaceError: This worker lacks a key (code ``no_pseudonym_key`` or ``no_forgotten_key``).
+        WorkspaceError: This worker lacks a key, or has a wrong one; see :func:`require_keys`.
     """
     store = open_store(workspace)
     if store is None:
@@ -148,34 +147,73 @@ def require_keys(workspace: WorkspacePaths) -> None:
         workspace: The workspace; for one of one machine nothing is done.
 
     Raises:
-        WorkspaceError: A key is absent (code ``no_pseudonym_key`` or ``no_forgotten_key``).
+        WorkspaceError: A key is absent (code ``no_pseudonym_key`` or ``no_forgotten_key``); a file or variable holds no
+            key (``no_secret``), or not the one that the workspace was made with (``other_secret``); or the two hold
+            different keys (``differing_keys``).
     """
     if workspace.settings.storage.files is None:
         return
-    for is_needed, path, variable, code in (
-        (
-            bool(open_replica(workspace).ledger.read("secret")),
-            workspace.secret,
-            PSEUDONYM_KEY_VARIABLE,
-            "no_pseudonym_key",
-        ),
-        (
-            workspace.forgotten.exists(),
-            workspace.secret.with_name(_FORGOTTEN_KEY),
-            FORGOTTEN_KEY_VARIABLE,
-            "no_forgotten_key",
-        ),
-    ):
-        key = read_worker_key(variable)
-        if key is not None and not path.exists():
-            _write_key(path, key.get_secret_value())
-        if is_needed and not path.exists():
-            raise WorkspaceError(
-                f"this worker lacks {path}, which is never in the bucket; copy it from a worker that has it, or set "
-                f"{variable} to what it holds",
-                code=code,
-                path=path,
-            )
+    from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, read_key_fingerprint
+    from backstory.ingest.privacy.secret_file import read_fingerprint
+
+    made_with = read_fingerprint(open_replica(workspace).ledger)
+    _require_key(workspace.secret, PSEUDONYM_KEY_VARIABLE, made_with)
+    if made_with and not workspace.secret.exists():
+        raise _name_absence(workspace.secret, PSEUDONYM_KEY_VARIABLE, "no_pseudonym_key")
+    key = workspace.forgotten.with_suffix(KEY_SUFFIX)
+    _require_key(key, FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(workspace.forgotten))
+    if workspace.forgotten.exists() and not key.exists():
+        raise _name_absence(key, FORGOTTEN_KEY_VARIABLE, "no_forgotten_key")
+
+
+def _require_key(path: Path, variable: str, made_with: str) -> None:
+    """Check what a file and a variable hold, and write the key of the variable into an absent file.
+
+    Args:
+        path: File of the key.
+        variable: The variable.
+        made_with: Fingerprint of the key that the workspace was made with; empty if it is not known.
+    """
+    from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key
+
+    given = read_worker_key(variable)
+    texts = {} if given is None else {variable: given.get_secret_value()}
+    if path.exists():
+        texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
+    keys = {name: parse_key(text) for name, text in texts.items()}
+    remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
+    named = {"path": path, "variable": variable}
+    fingerprints: dict[str, str] = {}
+    for name, key in keys.items():
+        if key is None:
+            message = f"{name} is not a key of 64 hexadecimal digits; {remedy}"
+            raise WorkspaceError(message, code="no_secret", **named)
+        fingerprints[name] = fingerprint_key(key)
+    wrong = [name for name, known in fingerprints.items() if made_with and known != made_with]
+    if len(set(fingerprints.values())) > 1:
+        told = (
+            f"; {' and '.join(wrong)} {'are' if wrong[1:] else 'is'} not that of the workspace"
+            if wrong
+            else ""
+        )
+        message = (
+            f"{variable} and {path} hold different keys{told}; unset the variable, or correct the wrong one"
+        )
+        raise WorkspaceError(message, code="differing_keys", **named)
+    if wrong:
+        message = f"{' and '.join(wrong)} is not the key that the workspace was made with; {remedy}"
+        raise WorkspaceError(message, code="other_secret", **named)
+    if given is not None and not path.exists():
+        _write_key(path, given.get_secret_value())
+
+
+def _name_absence(path: Path, variable: str, code: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"this worker lacks {path}, which is never in the bucket; copy it from a worker that has it, or set "
+        f"{variable} to what it holds",
+        code=code,
+        path=path,
+    )
 
 
 def _write_key(path: Path, key: str) -> None:
@@ -202,13 +240,13 @@ class Follower:
         self._next_look = -math.inf
         self._lock = threading.Lock()
 
-    def follow(self, *, at_once: bool = False) -> None:
+    def follow(self, *, before_run: bool = False) -> None:
         """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old, or :data:`AWAY_SECONDS` if it failed.
 
         While a run of this machine changes the folder, nothing is fetched: the run has done so.
 
         Args:
-            at_once: Whether to look whenever the last look was.
+            before_run: Whether a run is to begin: look at once, and raise a conflict, which stops it.
 
         Raises:
             StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or
@@ -217,13 +255,13 @@ class Follower:
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
-            if at_once or self._clock() >= self._next_look:
-                self.problem = self._look()
+            if before_run or self._clock() >= self._next_look:
+                self.problem = self._look(before_run)
                 self._next_look = self._clock() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
         finally:
             self._lock.release()
 
-    def _look(self) -> str:
+    def _look(self, before_run: bool) -> str:
         store = open_store(self._workspace, patience=_READER_PATIENCE)
         if store is None:
             return ""
@@ -241,7 +279,7 @@ class Follower:
                 pull(replica, store, changes=False)
         except StoreError as error:
             has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
-            if not has_answers and error.code != _CONFLICT:
+            if not has_answers and (error.code != _CONFLICT or before_run):
                 raise
             logger.warning("answers are from what was fetched before (%s): %s", error.code, error)
             return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"

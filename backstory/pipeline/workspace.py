@@ -129,6 +129,17 @@ class Workspace(WorkspacePaths):
             }
         )
 
+    def load_secret(self) -> bytes:
+        """Read the key of the pseudonyms, and create it in the first run.
+
+        Raises:
+            WorkspaceError: See :func:`~backstory.ingest.privacy.secret_file.load_secret`.
+        """
+        from backstory.ingest.privacy.secret_file import load_secret
+
+        is_shared = self.settings.storage.files is not None
+        return load_secret(self.secret, self.ledger, self.tables, is_shared=is_shared)
+
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
         made = (self.posts_dir, self.tables, self.index, self.secret.parent, self.dagster_home)

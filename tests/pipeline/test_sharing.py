@@ -196,6 +196,34 @@ def test_keys_never_leave_a_worker(
     assert (second.root / SECRET).stat().st_mode & 0o777 == 0o600
 
 
+def test_a_wrong_key_is_told_before_it_is_taken(
+    first: Workspace, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(first, "document", "unrelated.md")
+    kept = first.root / ".backstory" / "forgotten.key"
+    second = make_worker(key=False)
+    files = (second.secret, second.root / ".backstory" / "forgotten.key")
+    right = (first.secret.read_text().strip(), kept.read_text().strip())
+    for number, variable in enumerate(("BACKSTORY_PSEUDONYM_KEY", "BACKSTORY_FORGOTTEN_KEY")):
+        for wrong, code in (("abcde", "no_secret"), ("5e" * 32, "other_secret")):
+            monkeypatch.setenv(variable, wrong)
+            assert code_of(lambda: run_pipeline(second)) == code
+            assert not files[number].exists()
+        monkeypatch.setenv(variable, right[number])
+    run_pipeline(second)
+    for number, variable in enumerate(("BACKSTORY_PSEUDONYM_KEY", "BACKSTORY_FORGOTTEN_KEY")):
+        monkeypatch.setenv(variable, "5e" * 32)
+        assert code_of(lambda: run_pipeline(second)) == "differing_keys"
+        monkeypatch.delenv(variable)
+        files[number].write_text("5e" * 32, encoding="ascii")
+        assert code_of(lambda: run_pipeline(second)) == "other_secret"
+        files[number].write_text(right[number], encoding="ascii")
+    second.secret.write_text("5e" * 32, encoding="ascii")
+    told = [each.detail for each in examine(second.root) if not each.passed]
+    assert any("from another worker" in detail for detail in told)
+    assert not any("embeddings.sqlite" in detail for detail in told)
+
+
 def test_what_is_forgotten_leaves_the_store_at_once(first: Workspace, make_worker: MakeWorker) -> None:
     second = make_worker()
     document = first.documents_dir / "unrelated.md"

@@ -32,6 +32,7 @@ from backstory.ingest.privacy.fingerprints import (
 )
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_pseudonym
+from backstory.ingest.privacy.secret_file import fingerprint_key
 
 KEY_SUFFIX: Final = ".key"
 """End of the name of the file beside the list that holds the key of the fingerprints."""
@@ -42,6 +43,7 @@ _REASON: Final = "`backstory forget` removed it; delete the file"
 _REASON_BY_TEXT: Final = "`backstory forget` removed its text under another name; delete the file"
 _SALT_BYTES = 16
 _KEY_BYTES = 32
+_KEY_FINGERPRINT: Final = "key_fingerprint"
 _TOKEN_DIGITS = 8
 
 
@@ -123,13 +125,31 @@ def read_forgotten(path: Path) -> Forgotten:
     except FileNotFoundError:
         return Forgotten()
     except (ValueError, KeyError, TypeError) as error:
-        raise WorkspaceError(
-            f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
-            "run `backstory forget` again for everything that was forgotten",
-            code="damaged_record",
-            path=path,
-        ) from error
+        raise _name_damage(path) from error
     return replace(known, key=_read_key(path)) if messages or documents else known
+
+
+def read_key_fingerprint(path: Path) -> str:
+    """Return the fingerprint of the key of a list; empty if there is no list, or one of an earlier release.
+
+    Raises:
+        WorkspaceError: The file is not such a list.
+    """
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8")).get(_KEY_FINGERPRINT, ""))
+    except FileNotFoundError:
+        return ""
+    except (ValueError, AttributeError) as error:
+        raise _name_damage(path) from error
+
+
+def _name_damage(path: Path) -> WorkspaceError:
+    return WorkspaceError(
+        f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
+        "run `backstory forget` again for everything that was forgotten",
+        code="damaged_record",
+        path=path,
+    )
 
 
 def _read_key(path: Path) -> bytes:
@@ -150,6 +170,7 @@ def write_forgotten(path: Path, forgotten: Forgotten) -> None:
     record: dict[str, object] = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
     if forgotten.key:
         _write_private(path.with_suffix(KEY_SUFFIX), forgotten.key.hex())
+        record[_KEY_FINGERPRINT] = fingerprint_key(forgotten.key)
         record["messages"] = base64.b64encode(forgotten.messages).decode()
         record["documents"] = base64.b64encode(forgotten.documents).decode()
     _write_private(path, json.dumps(record, indent=1))

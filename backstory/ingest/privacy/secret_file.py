@@ -26,7 +26,7 @@ _LEDGER_KEY: Final = "fingerprint"
 _logger = logging.getLogger(__name__)
 
 
-def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
+def load_secret(path: Path, ledger: Ledger, tables: Path, *, is_shared: bool = False) -> bytes:
     """Read the secret of a workspace, and create it in the first run.
 
     The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
@@ -37,6 +37,7 @@ def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
         path: File of the secret.
         ledger: Stores the fingerprint.
         tables: Folder of the tables.
+        is_shared: Whether other workers have the secret, too, so that nobody is to remove the tables.
 
     Returns:
         32 bytes.
@@ -45,22 +46,22 @@ def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
         WorkspaceError: The file is not a valid secret, or the tables hold pseudonyms of another secret or of a lost
             one.
     """
-    recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
+    recorded = read_fingerprint(ledger)
     try:
         secret = _read_secret(path)
     except FileNotFoundError:
         if recorded or _hold_pseudonyms(tables):
             raise WorkspaceError(
-                f"{path} is lost, but {_remedy(path, tables)}", code="lost_secret", path=path
+                f"{path} is lost, but {_remedy(path, tables, is_shared)}", code="lost_secret", path=path
             ) from None
         _create_secret(path)
         secret = _read_secret(path)
-    fingerprint = hmac.digest(secret, _FINGERPRINT_OF, hashlib.sha256).hex()[:_FINGERPRINT_DIGITS]
-    if recorded is None:
+    fingerprint = fingerprint_key(secret)
+    if not recorded:
         ledger.record(_LEDGER_TABLE, {_LEDGER_KEY: Entry("", fingerprint, 0)})
-    elif not hmac.compare_digest(recorded.content, fingerprint):
+    elif not hmac.compare_digest(recorded, fingerprint):
         raise WorkspaceError(
-            f"{path} is not the secret of the last run, but {_remedy(path, tables)}",
+            f"{path} is not the secret of the last run, but {_remedy(path, tables, is_shared)}",
             code="other_secret",
             path=path,
         )
@@ -69,13 +70,35 @@ def load_secret(path: Path, ledger: Ledger, tables: Path) -> bytes:
 
 def is_unmade(path: Path, ledger: Ledger, tables: Path) -> bool:
     """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
+    return not path.is_file() and not read_fingerprint(ledger) and not _hold_pseudonyms(tables)
+
+
+def read_fingerprint(ledger: Ledger) -> str:
+    """Return the fingerprint of the secret that the tables were made with; empty before the first run."""
     recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
-    return not path.is_file() and recorded is None and not _hold_pseudonyms(tables)
+    return "" if recorded is None else recorded.content
 
 
-def _remedy(path: Path, tables: Path) -> str:
+def fingerprint_key(key: bytes) -> str:
+    """Return a text by which a key is known again, and from which it cannot be computed."""
+    return hmac.digest(key, _FINGERPRINT_OF, hashlib.sha256).hex()[:_FINGERPRINT_DIGITS]
+
+
+def parse_key(text: str) -> bytes | None:
+    """Return the 32 bytes that 64 hexadecimal digits stand for; None for any other text."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        return None
+    return key if len(key) == _SECRET_BYTES else None
+
+
+def _remedy(path: Path, tables: Path, is_shared: bool) -> str:
+    former = "the tables hold pseudonyms of the former secret."
+    if is_shared:
+        return f"{former} Copy {path.name} from another worker, and change nothing else"
     return (
-        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup. To give everyone "
+        f"{former} Restore {path.name} from a backup. To give everyone "
         f"another pseudonym instead, remove everything in {tables} except embeddings.sqlite, and run "
         "`backstory run`: it then rebuilds every table"
     )
@@ -90,12 +113,8 @@ def _hold_pseudonyms(tables: Path) -> bool:
 
 
 def _read_secret(path: Path) -> bytes:
-    text = path.read_text(encoding="ascii", errors="replace").strip()
-    try:
-        secret = bytes.fromhex(text)
-    except ValueError:
-        secret = b""
-    if len(secret) != _SECRET_BYTES:
+    secret = parse_key(path.read_text(encoding="ascii", errors="replace"))
+    if secret is None:
         raise WorkspaceError(
             f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
             code="no_secret",

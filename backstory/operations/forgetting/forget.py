@@ -27,7 +27,6 @@ from backstory.ingest.privacy.erasure_list import (
 )
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import Pseudonyms
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.sources.roots import locate_document
 from backstory.operations.forgetting.traces import Search, Wanted, search_workspace
 from backstory.operations.forgetting.written_posts import find_holding_posts
@@ -341,7 +340,7 @@ def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) 
 def _load_secret(workspace: Workspace) -> bytes | None:
     if not workspace.settings.privacy.pseudonyms:
         return None
-    return load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    return workspace.load_secret()
 
 
 def _list(names: Iterable[str]) -> str:

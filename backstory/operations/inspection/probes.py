@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backstory.base.errors import BackstoryError, CacheFileError, LedgerError, RunHistoryError
-from backstory.ingest.privacy.secret_file import is_unmade, load_secret
+from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace
@@ -135,7 +135,7 @@ def _describe_secret(workspace: Workspace) -> str:
     if is_unmade(path, workspace.ledger, workspace.tables):
         return "not made yet; the first run makes it"
     if workspace.ledger.read("secret") or not path.is_file():  # else loading it would record it
-        load_secret(path, workspace.ledger, workspace.tables)
+        workspace.load_secret()
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
         raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")

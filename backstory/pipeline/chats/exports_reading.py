@@ -31,7 +31,7 @@ from backstory.ingest.privacy.pseudonyms import (
     pseudonymize_messages,
     pseudonymize_sources,
 )
-from backstory.ingest.privacy.secret_file import is_unmade, load_secret
+from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.workspace import Workspace
 
@@ -99,11 +99,7 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
     privacy = workspace.settings.privacy
     has_secret = privacy.pseudonyms and not is_unmade(workspace.secret, workspace.ledger, workspace.tables)
     names_pseudonym = any(name.startswith(PSEUDONYM_PREFIX) for name in privacy.exclude)
-    secret = (
-        load_secret(workspace.secret, workspace.ledger, workspace.tables)
-        if has_secret and names_pseudonym
-        else None
-    )
+    secret = workspace.load_secret() if has_secret and names_pseudonym else None
     folder = workspace.settings.conversations.folder
     return leave_out_people(read, privacy.exclude, read_opt_outs(workspace.opt_outs), secret, folder)
 
@@ -158,7 +154,7 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     secret = None
     if workspace.settings.privacy.pseudonyms:
         messages, quarantine, sources = _pseudonymize(workspace, read)
-        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        secret = workspace.load_secret()
     forgotten = read_forgotten(workspace.forgotten)
     members = list_forgotten_members(read.names, forgotten)
     messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)
@@ -200,7 +196,7 @@ def name_conversations(workspace: Workspace, read: ExportRead) -> dict[str, str]
     if workspace.settings.privacy.pseudonyms:
         if is_unmade(workspace.secret, workspace.ledger, workspace.tables):
             return {}
-        secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        secret = workspace.load_secret()
     named = chats if secret is None else pseudonymize_sources(chats, read.names, secret)
     forgotten = read_forgotten(workspace.forgotten)
     members = list_forgotten_members(read.names, forgotten)
@@ -235,7 +231,7 @@ def _list_excluded(read: ExportRead, entries: Sequence[str], secret: bytes | Non
 
 
 def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    secret = workspace.load_secret()
     names = read.names
     pseudonymous = pseudonymize_messages(
         read.messages, secret, aliases=read.aliases, other_names=read.unread_authors

@@ -11,7 +11,6 @@ from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.possessives import write_possessive
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.privacy.surnames import (
     SurnameFinder,
     find_surname,
@@ -35,7 +34,7 @@ class MemberNames:
         names = workspace.last_reading.read_names(workspace.chats_dir, settings)
         aliases = workspace.last_reading.read_aliases(workspace.chats_dir, settings)
         self.finder = NameFinder(names)
-        self._secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+        self._secret = workspace.load_secret()
         self._people = {
             self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
         }

@@ -15,7 +15,6 @@ from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.pipeline.chats.export_records import (
     are_stored_as_read_now,
     hash_exports,
@@ -153,7 +152,7 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
         return archived
     is_named = pl.col("message_id").is_in(named.implode())
     rows = archived.filter(is_named)
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    secret = workspace.load_secret()
     hidden = pseudonymize_messages(
         rows.with_columns(author=pl.lit(None, pl.String)), secret, other_names=names
     )

@@ -19,7 +19,6 @@ from backstory.base.errors import ContractError, DamagedTableError
 from backstory.base.ids import digest
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import remove_pages
@@ -84,7 +83,7 @@ def find_marked_history(workspace: Workspace) -> pl.DataFrame:
 
 
 def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    secret = workspace.load_secret()
     # Another version of the code may find names in forms that this one left.
     return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in sorted(set(names)))])
 

@@ -22,7 +22,6 @@ from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.group_members import find_members
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms, make_pseudonym
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
@@ -256,7 +255,7 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
     entries = workspace.settings.privacy.names
     if not entries:
         return {}
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    secret = workspace.load_secret()
     pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
     known = {pseudonyms.of(name) for name in read.names}
     agreed: dict[str, str] = {}
@@ -281,7 +280,7 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
 
 
 def _hash_names(workspace: Workspace, read: ExportRead) -> str:
-    secret = load_secret(workspace.secret, workspace.ledger, workspace.tables)
+    secret = workspace.load_secret()
     named = [*read.names, *(f"{alias} of {name}" for alias, name in sorted(read.aliases.items()))]
     return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
 

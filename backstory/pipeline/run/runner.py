@@ -228,7 +228,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
 
 def _get_in_step(workspace: Workspace) -> None:
     """Fetch the exports that other workers have published, since they say which partitions there are."""
-    workspace.follower.follow(at_once=True)
+    workspace.follower.follow(before_run=True)
     require_keys(workspace)
 
 

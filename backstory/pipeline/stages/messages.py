@@ -17,7 +17,6 @@ from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
-from backstory.ingest.privacy.secret_file import load_secret
 from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copies_of_names
 from backstory.pipeline.chats.export_records import forget_changed, record_files
 from backstory.pipeline.chats.exports_reading import (
@@ -210,7 +209,7 @@ class MessagesStage(TableStage):
         """
         workspace = self.workspace
         if workspace.settings.privacy.pseudonyms:
-            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+            workspace.load_secret()
         is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
@@ -343,7 +342,7 @@ def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
 def _is_secret_known(workspace: Workspace) -> bool:
     try:
         if workspace.settings.privacy.pseudonyms:
-            load_secret(workspace.secret, workspace.ledger, workspace.tables)
+            workspace.load_secret()
     except BackstoryError:
         return False  # the stage raises the error with its reason
     return True
