@@ -21,6 +21,7 @@ from backstory.storage.tables.locks import find_lease, require_token
 
 # A workspace of one machine needs none of it, and every command opens a workspace.
 if TYPE_CHECKING:
+    from backstory.storage.store.manifest import Manifest
     from backstory.storage.store.objects import ObjectStore
     from backstory.storage.store.replica import Replica
 
@@ -115,6 +116,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
         replica.ledger.set_aside_if_damaged()
         pull(replica, store)
         require_keys(workspace)
+        _tell_other_settings(replica, replica.read_in_step(store.address).manifest)
         if deletes_at_once:
             # What an earlier call published, and was killed before it deleted.
             collect_garbage(store, replica.read_in_step(store.address).manifest, timedelta(0))
@@ -125,6 +127,17 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
 
         yield publish
         publish()
+
+
+def _tell_other_settings(replica: Replica, published: Manifest) -> None:
+    """Say that this worker is about to change what every other one is held to."""
+    if published.settings in ("", replica.settings):
+        return
+    names = published.change.name_differences(replica.change) if published.change.worker else []
+    logger.warning(
+        "this publishes changed settings (%s): every other worker then needs this backstory.yaml",
+        ", ".join(names) or "which ones is not recorded",
+    )
 
 
 def _find_tokens(workspace: WorkspacePaths) -> dict[str, int]:

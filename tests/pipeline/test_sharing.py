@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -424,16 +424,29 @@ def test_who_loses_the_lease_during_the_upload_publishes_nothing(
     assert "posts/first.md" not in fetch_manifest(store_of(first))[0].files
 
 
-def test_other_settings_are_refused_until_both_have_them(first: Workspace, make_worker: MakeWorker) -> None:
+def test_other_settings_are_refused_until_both_have_them(
+    first: Workspace, make_worker: MakeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
     text = (first.root / "backstory.yaml").read_text(encoding="utf-8")
     second = make_worker()
     other = make_worker("other", text.replace("top_k: 3", "top_k: 2"))
     assert code_of(lambda: run_pipeline(other)) == "other_settings"
     run_pipeline(second)
     (first.root / "backstory.yaml").write_text(text.replace("top_k: 3", "top_k: 2"), encoding="utf-8")
+    assert "rag.top_k" not in caplog.text
     run_pipeline(open_workspace(first.root))
-    assert code_of(lambda: run_pipeline(second)) == "other_settings"
+    assert "rag.top_k" in caplog.text
+    caplog.clear()
+    with pytest.raises(StoreError) as error:
+        run_pipeline(second)
+    told = error.value.values
+    assert (error.value.code, told["settings"]) == ("other_settings", ("rag.top_k",))
+    assert str(told["worker"]).endswith(f":{first.root}")
+    assert datetime.fromisoformat(str(told["at"])) <= datetime.now(UTC)
+    (other.documents_dir / "more.md").write_text("# More\n", encoding="utf-8")
     run_pipeline(other)
+    assert fetch_manifest(store_of(first))[0].change.worker == told["worker"]
+    assert "rag.top_k" not in caplog.text
 
 
 def test_a_manifest_writes_nowhere_else(first: Workspace, make_worker: MakeWorker) -> None:

@@ -150,7 +150,8 @@ def _copy_into(replica: Replica, store: ObjectStore, *, stays: bool) -> Copied:
 
     published, etag = fetch_manifest(store)
     known = replica.read_in_step(store.address)
-    ours = make_manifest(replica.scan(known.manifest), replica.settings)
+    ours = make_manifest(replica.scan(known.manifest), replica.settings, replica.change)
+    ours = ours.follow(published, utc_now())
     is_newer = etag != known.etag
     if etag is not None and is_newer and not published.has_same_content(ours):
         raise StoreError(
@@ -161,7 +162,7 @@ def _copy_into(replica: Replica, store: ObjectStore, *, stays: bool) -> Copied:
         )
     copied = _copy_contents(replica, store, ours)
     if not published.has_same_content(ours) or etag is None:
-        etag = store.replace(MANIFEST, ours.follow(published, utc_now()).encode(), etag)
+        etag = store.replace(MANIFEST, ours.encode(), etag)
         if etag is None:
             raise StoreError(
                 f"another worker published to {store.address} meanwhile; run the same command again",

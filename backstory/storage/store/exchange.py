@@ -116,7 +116,7 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
         manifest, etag = (known.manifest, known.etag) if is_same else fetch_manifest(store)
         _require_manifest(store, known, etag)
         if changes:
-            _require_same_settings(replica, store, known.settings, manifest.settings)
+            _require_same_settings(replica, store, known.settings, manifest)
         agreed = manifest.settings if changes else known.settings
         if is_same and agreed == known.settings and not replica.has_lost_tables(manifest):
             return 0
@@ -162,7 +162,7 @@ def publish_changes(
     """
     known = replica.read_in_step(store.address)
     base, etag = known.manifest, known.etag
-    ours = make_manifest(replica.scan(base), replica.settings)
+    ours = make_manifest(replica.scan(base), replica.settings, replica.change)
     if etag is not None and ours.has_same_content(base):
         return Published()
     uploaded = upload(replica.root, store, ours, base.objects)
@@ -432,14 +432,21 @@ def _require_manifest(store: ObjectStore, known: InStep, etag: str | None) -> No
         )
 
 
-def _require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: str) -> None:
+def _require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: Manifest) -> None:
     """Raise if other workers publish by other settings: each run would make again what the other has made."""
-    if published not in ("", replica.settings, agreed):
+    if published.settings not in ("", replica.settings, agreed):
+        change = published.change
+        names = published.change.name_differences(replica.change) if change.worker else []
+        who = f"{change.worker} published at {change.at}" if change.worker else "another worker published"
+        what = f"of {', '.join(names)}" if names else "or by another version of Backstory"
         raise StoreError(
-            f"another worker published to {store.address} by other settings than {replica.root / 'backstory.yaml'}; "
-            "give both the same file (storage, alerts, agents, orchestration, costs and runs may differ)",
+            f"{who} to {store.address} by other settings {what} than {replica.root / 'backstory.yaml'}; give both the "
+            "same file (storage, alerts, agents, orchestration, costs and runs may differ)",
             code="other_settings",
             address=store.address,
+            settings=tuple(names),
+            worker=change.worker,
+            at=change.at,
         )
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -52,6 +52,26 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
+class SettingsChange:
+    """The publication that changed the settings last.
+
+    Attributes:
+        hashes: Hash of each setting that is not the default, by its name, such as ``partitions.grain``.
+        worker: Machine and folder of who published; empty if it is not known.
+        at: When, UTC.
+    """
+
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    worker: str = ""
+    at: str = ""
+
+    def name_differences(self, other: SettingsChange) -> list[str]:
+        """List the settings that are not the same in another one, by name."""
+        names = {*self.hashes, *other.hashes}
+        return sorted(name for name in names if self.hashes.get(name) != other.hashes.get(name))
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What one publication put in place.
 
@@ -61,6 +81,7 @@ class Manifest:
         settings: Hash of the settings that the tables follow from; empty if nothing is published.
         tokens: The highest fencing token that published, by lease.
         dropped: When an object was last named by a manifest, UTC, for those that are no longer; by hash.
+        change: Which publication the settings are of.
     """
 
     files: Mapping[str, SharedFile] = field(default_factory=dict)
@@ -68,6 +89,7 @@ class Manifest:
     settings: str = ""
     tokens: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
+    change: SettingsChange = field(default_factory=SettingsChange)
 
     @property
     def items(self) -> dict[ItemKey, Item]:
@@ -87,7 +109,7 @@ class Manifest:
         return (self.files, self.ledger, self.settings) == (other.files, other.ledger, other.settings)
 
     def follow(self, earlier: Manifest, now: datetime) -> Manifest:
-        """Take over what the earlier manifest knows besides the content: tokens, and when objects were dropped."""
+        """Take over what the earlier manifest knows besides the content: tokens, and when what was changed."""
         gone = {sha256: now.isoformat() for sha256 in earlier.objects - self.objects}
         oldest = (now - KEPT).isoformat()
         known = {
@@ -96,13 +118,18 @@ class Manifest:
             if since > oldest and sha256 not in self.objects
         }
         tokens = {**earlier.tokens, **self.tokens}
-        return Manifest(self.files, self.ledger, self.settings, tokens, {**known, **gone})
+        is_known = self.settings == earlier.settings and earlier.change.worker
+        change = earlier.change if is_known else self.change
+        if change.worker and not change.at:
+            change = replace(change, at=now.isoformat(timespec="seconds"))
+        return Manifest(self.files, self.ledger, self.settings, tokens, {**known, **gone}, change)
 
     def encode(self) -> bytes:
         """Write it as canonical JSON, compressed if it is large: equal manifests are equal bytes."""
         content = {
             "format": _FORMAT,
             "settings": self.settings,
+            "change": asdict(self.change),
             "tokens": dict(self.tokens),
             "dropped": dict(self.dropped),
             "files": {
@@ -119,7 +146,7 @@ class Manifest:
         return plain if len(plain) <= _PLAIN_BYTES else gzip.compress(plain, compresslevel=6, mtime=0)
 
 
-def make_manifest(items: Mapping[ItemKey, Item], settings: str) -> Manifest:
+def make_manifest(items: Mapping[ItemKey, Item], settings: str, change: SettingsChange) -> Manifest:
     """Make a manifest of files and ledger entries in one map."""
     files: dict[str, SharedFile] = {}
     ledger: dict[str, dict[str, Entry]] = {}
@@ -128,7 +155,7 @@ def make_manifest(items: Mapping[ItemKey, Item], settings: str) -> Manifest:
             files[key] = item
         else:
             ledger.setdefault(table, {})[key] = item
-    return Manifest(files, ledger, settings)
+    return Manifest(files, ledger, settings, change=change)
 
 
 def decode_manifest(content: bytes, address: str) -> Manifest:
@@ -158,6 +185,7 @@ def decode_manifest(content: bytes, address: str) -> Manifest:
             str(found["settings"]),
             {str(name): int(token) for name, token in found["tokens"].items()},
             {str(sha256): str(since) for sha256, since in found["dropped"].items()},
+            _read_change(found.get("change")),
         )
     except (
         OSError,
@@ -175,6 +203,14 @@ def decode_manifest(content: bytes, address: str) -> Manifest:
             code="damaged_manifest",
             address=address,
         ) from error
+
+
+def _read_change(told: Mapping[str, Any] | None) -> SettingsChange:
+    """Read who changed the settings, which manifests of earlier releases do not tell."""
+    if told is None:
+        return SettingsChange()
+    hashes = {str(name): str(value) for name, value in told["hashes"].items()}
+    return SettingsChange(hashes, str(told["worker"]), str(told["at"]))
 
 
 def _read_file(listed: list[Any]) -> SharedFile:
@@ -227,8 +263,9 @@ def join_publications(base: Manifest, ours: Manifest, theirs: Manifest, address:
             address=address,
             changed=tuple(problems),
         )
-    settings = theirs.settings if ours.settings == base.settings else ours.settings
-    return make_manifest({key: item for key, item in merged.items() if key not in remembered}, settings)
+    named = theirs if ours.settings in (base.settings, theirs.settings) else ours
+    items = {key: item for key, item in merged.items() if key not in remembered}
+    return make_manifest(items, named.settings, named.change)
 
 
 def name_items(keys: Iterable[ItemKey]) -> str:

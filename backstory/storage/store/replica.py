@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,15 @@ from backstory.base.files.atomic import exclusive_temporary, lock, publish, temp
 from backstory.base.ids import digest_json
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
-from backstory.storage.store.manifest import FILE, Item, ItemKey, Manifest, SharedFile, decode_manifest
+from backstory.storage.store.manifest import (
+    FILE,
+    Item,
+    ItemKey,
+    Manifest,
+    SettingsChange,
+    SharedFile,
+    decode_manifest,
+)
 from backstory.storage.store.objects import hash_content
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.schemas import TABLES
@@ -43,6 +52,7 @@ _NOT_TABLES_FOLLOW: Final = {"storage", "agents", "alerts", "orchestration", "co
 # What a run makes again from the rest: of two versions, that of the store is taken.
 _MADE: Final = ("data/", "index/", f"{_STATE_FOLDER}/mirrors/")
 _HASH_DIGITS: Final = 32
+_SETTING_DIGITS: Final = 16
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,12 @@ class Replica:
     ) -> None:
         self.root = paths.root
         self.settings = digest_json(paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW))
+        self.change = SettingsChange(
+            _hash_settings(
+                paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW, exclude_defaults=True)
+            ),
+            f"{socket.gethostname()}:{paths.root}",
+        )
         self.publish_snapshot = publish_snapshot
         self._tables = paths.tables
         self._is_secret = is_secret
@@ -302,6 +318,19 @@ class Replica:
                     yield from self._walk(path)
             elif entry.is_file(follow_symlinks=False) and _is_named_openly((entry.name,)):
                 yield path
+
+
+def _hash_settings(groups: Mapping[str, object]) -> dict[str, str]:
+    """Hash each setting, since its value may hold what is not for the store."""
+    return {
+        name: digest_json(value, length=_SETTING_DIGITS)
+        for group, settings in groups.items()
+        for name, value in (
+            {f"{group}.{key}": value for key, value in settings.items()}
+            if isinstance(settings, dict)
+            else {group: settings}
+        ).items()
+    }
 
 
 def name_partition(table: str, key: str) -> str:

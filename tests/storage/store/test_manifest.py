@@ -11,6 +11,7 @@ from backstory.storage.store.manifest import (
     FILE,
     KEPT,
     Manifest,
+    SettingsChange,
     SharedFile,
     decode_manifest,
     join_publications,
@@ -38,6 +39,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         "settings",
         {"run": 3},
         {"c" * 64: NOW.isoformat()},
+        SettingsChange({"rag.top_k": "d"}, "machine:/folder", NOW.isoformat()),
     )
     assert decode_manifest(manifest.encode(), "store") == manifest
     assert (
