@@ -256,10 +256,12 @@ class Follower:
     def follow(self, *, before_run: bool = False) -> None:
         """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old, or :data:`AWAY_SECONDS` if it failed.
 
-        While a run of this machine changes the folder, nothing is fetched: the run has done so.
+        While a run of this machine changes the folder, nothing is fetched: the run has done so. The log tells once that
+        a look failed, until one succeeds.
 
         Args:
-            before_run: Whether a run is to begin: look at once, and raise a conflict, which stops it.
+            before_run: Whether something that changes the folder is to begin: look at once, raise a conflict, which stops
+                it, and leave it to tell that the store is away.
 
         Raises:
             StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or
@@ -269,7 +271,9 @@ class Follower:
             return
         try:
             if before_run or self._clock() >= self._next_look:
-                self.problem = self._look(before_run)
+                before, self.problem = self.problem, self._look(before_run)
+                if self.problem and not before and not before_run:
+                    logger.warning("%s", self.problem)
                 self._next_look = self._clock() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
         finally:
             self._lock.release()
@@ -294,6 +298,5 @@ class Follower:
             has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
             if not has_answers and (error.code != _CONFLICT or before_run):
                 raise
-            logger.warning("answers are from what was fetched before (%s): %s", error.code, error)
             return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"
         return ""

@@ -300,6 +300,7 @@ def open_workspace(
     accept_removals: bool = False,
     keys: Keys | None = None,
     models: LocalModels | None = None,
+    follows: bool = True,
 ) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
@@ -310,6 +311,7 @@ def open_workspace(
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
         keys: Its own keys; None for those of the environment.
         models: The models of this machine that it shares with other workspaces; None for models of its own.
+        follows: Whether the folder is brought in step with the store. A caller that does so itself says no.
 
     Returns:
         The workspace.
@@ -325,7 +327,8 @@ def open_workspace(
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
     _mount_databases(root, workspace.settings.storage.database)
-    workspace.follower.follow()
+    if follows:
+        workspace.follower.follow()
     return workspace
 
 

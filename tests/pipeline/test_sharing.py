@@ -1,6 +1,7 @@
 """A workspace whose files are in a store: workers that share nothing else make the tables of one machine."""
 
 import hashlib
+import logging
 import re
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.writing.post_files import inspect_file
 from tests.bucket import BUCKET, Bucket, Fault
+from tests.interfaces.cli.invocation import run
 from tests.long_tests import each_of
 from tests.postgres import PostgresServer, mounted
 from tests.workspaces import SETTINGS
@@ -643,12 +645,28 @@ def test_a_publication_whose_answer_is_lost_counts_once(
 
 
 def test_a_reader_goes_on_with_what_it_has(
-    made_once: Path, tmp_path: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    made_once: Path,
+    tmp_path: Path,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = publish_copy(made_once, tmp_path / "first", f"s3://{BUCKET}/{tmp_path.name}")
     monkeypatch.setattr("backstory.pipeline.sharing._READER_PATIENCE", timedelta(seconds=0.2))
     bucket.fault = lambda _method, _path: "busy"
-    assert open_workspace(first.root).follower.problem
+    with caplog.at_level(logging.WARNING):
+        problem = open_workspace(first.root).follower.problem
+        shown = run("search", "sourdough", "-w", str(first.root))
+    assert problem
+    assert shown.exit_code == 0
+    assert [record.getMessage() for record in caplog.records] == [problem] * 2
+    assert problem not in shown.stderr
+    caplog.clear()
+    monkeypatch.setattr("backstory.storage.store.objects.PATIENCE", timedelta(seconds=0.2))
+    for command in (["run"], ["storage", "copy", "--to", f"file://{tmp_path}/other"]):
+        failed = run(*command, "-w", str(first.root))
+        assert isinstance(failed.exception, StoreError)
+    assert not [record for record in caplog.records if problem in record.getMessage()]
     now = [0.0]
     follower = Follower(first, lambda: now[0])
     follower.follow()

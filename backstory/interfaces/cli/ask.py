@@ -69,7 +69,7 @@ def ask(
         if question is None:
             _converse(library, filters, as_json=as_json)
         else:
-            _show(_ask(library, question, (), filters), as_json=as_json)
+            _show(library, _ask(library, question, (), filters), as_json=as_json)
 
 
 def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
@@ -91,7 +91,7 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
             print_error(error)
             has_failed = True
             continue
-        _show(answer, as_json=as_json)
+        _show(library, answer, as_json=as_json)
         if answer.kind not in UNSEARCHED:
             history.append(Turn(answer.rewritten or answer.question, answer.markdown))
     if has_failed:
@@ -125,12 +125,12 @@ def _read_line() -> str | None:
         return None
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(library: Library, answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.to_dict())
     else:
         print_question_answer(open_console(), answer)
-    print_notes(answer.notes)
+    print_notes(answer.notes, library.workspace.follower.problem)
 
 
 def print_question_answer(console: Console, answer: Answer) -> None:

@@ -145,7 +145,7 @@ def run_and_print(
         from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
         from backstory.pipeline.workspace import open_workspace
 
-        workspace = open_workspace(root, accept_removals=accept_removals)
+        workspace = open_workspace(root, accept_removals=accept_removals, follows=False)
         with _alerting_of_crashes(console, workspace):
             wanted = find_wanted(workspace, first, last)
             request = RunRequest(partitions=wanted, by=by, skips_unchanged=True)

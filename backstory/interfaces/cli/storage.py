@@ -42,7 +42,7 @@ def copy(
     from backstory.operations.backup.moving import copy_workspace
     from backstory.pipeline.workspace import open_workspace
 
-    opened = open_workspace(workspace)
+    opened = open_workspace(workspace, follows=False)
     done = copy_workspace(opened, to, [JobStore(opened.root / JOBS_FOLDER).database])
     if as_json:
         print_json(asdict(done))

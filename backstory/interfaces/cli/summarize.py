@@ -60,13 +60,13 @@ def summarize(
     if as_json:
         print_json(made.to_dict())
     else:
-        _print_summary(made)
+        _print_summary(made, library.workspace.follower.problem)
     if made.status != "success":
         raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
 
 
-def _print_summary(made: Summary) -> None:
-    """Print a summary. A terminal also gets a line that names the document and the model."""
+def _print_summary(made: Summary, told: str) -> None:
+    """Print a summary, without the warning that was told. A terminal also gets a line of the document and the model."""
     console = open_console()
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
@@ -78,4 +78,4 @@ def _print_summary(made: Summary) -> None:
         console.print(plain(made.summary))
     elif made.summary:
         sys.stdout.write(f"{plain(made.summary).plain}\n")
-    print_notes([*made.notes, *made.reasons])
+    print_notes([*made.notes, *made.reasons], told)

@@ -68,9 +68,11 @@ def link_file(text: str, path: Path | None) -> Text:
     return shown
 
 
-def print_notes(notes: Sequence[str]) -> None:
-    """Print the warnings of an answer on standard error."""
+def print_notes(notes: Sequence[str], told: str = "") -> None:
+    """Print the warnings of an answer on standard error, but for the one that the log has told."""
     for note in notes:
+        if note == told:
+            continue
         open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
 
 

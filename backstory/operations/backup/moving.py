@@ -86,6 +86,7 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         require_extra("postgres", "A database for several machines", "leave out `storage: {database: ...}`")
     elif target != LOCAL:
         target = clean_store_address(target)
+    workspace.follower.follow(before_run=True)
     with running(workspace.tables, "backstory storage copy"):
         done = Copied()
         if not is_database and (target != LOCAL or storage.files is not None):
