@@ -260,8 +260,8 @@ class Follower:
         a look failed, until one succeeds.
 
         Args:
-            before_run: Whether something that changes the folder is to begin: look at once, raise a conflict, which stops
-                it, and leave it to tell that the store is away.
+            before_run: Whether a run or the like is to begin: look at once, raise a conflict, which stops it, and let
+                the caller tell that the store is away.
 
         Raises:
             StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or

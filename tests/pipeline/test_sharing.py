@@ -1,6 +1,7 @@
 """A workspace whose files are in a store: workers that share nothing else make the tables of one machine."""
 
 import hashlib
+import json
 import logging
 import re
 import shutil
@@ -16,9 +17,11 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
+from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError, StoreError
 from backstory.operations.backup.moving import copy_workspace
 from backstory.operations.forgetting.forget import forget
+from backstory.operations.inspection.audit import audit
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.learning.learn import unlearn
 from backstory.pipeline.run.executor import OnProgress
@@ -363,7 +366,7 @@ def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: M
     found = {each.name: each for each in examine(second.root)}
     assert found["settings"].passed
     assert not found["store of files"].passed
-    assert "conflicting_files" in found["store of files"].detail
+    assert "posts/sourdough.md" in found["store of files"].detail
 
 
 def test_a_folder_that_forgot_what_it_was_in_step_with_conflicts_in_edited_files_only(
@@ -573,6 +576,26 @@ def test_the_doctor_tries_the_store(first: Workspace, make_worker: MakeWorker) -
     passed, detail = look(without_key)
     assert not passed
     assert str(without_key.secret) in detail
+
+
+def test_the_doctor_goes_on_without_store_and_database(made_workspace: Workspace, bucket: Bucket) -> None:
+    root = made_workspace.root
+    healthy = {each.name for each in examine(root)}
+    for storage, failed in (
+        ({"files": "s3://absent/prefix"}, "store of files"),
+        ({"database": f"postgresql://nobody@/absent?host={root}"}, "database"),
+    ):
+        (root / "backstory.yaml").write_text(f"{SETTINGS}storage: {json.dumps(storage)}\n", encoding="utf-8")
+        with mounted(root, None), mounted(cache_folder(), None):
+            found = examine(root)
+            audited = [each.name for each in audit(root) if not each.passed]
+        assert audited[0] == {"database": "embedding cache"}.get(failed, failed)
+        assert [each.name for each in found if not each.passed] == [failed]
+        unknown = (
+            {"embedding cache", "history of runs", "batch jobs", "runs"} if failed == "database" else set()
+        )
+        assert healthy - {each.name for each in found} == unknown
+    assert not bucket.count("PUT", "objects/")
 
 
 def test_a_workspace_of_one_machine_is_left_alone(made_workspace: Workspace) -> None:

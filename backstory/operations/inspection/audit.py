@@ -50,11 +50,17 @@ def audit(given: Path | None) -> list[Examination]:
         The examinations: one of the settings, and if these can be read, one of each table and each other part.
     """
     try:
-        workspace = open_workspace(given)
+        workspace = open_workspace(given, follows=False)
     except BackstoryError as error:
         return [Examination("settings", False, str(error))]
-    found = [probe.examine(workspace) for probe in (*SHARED, *_PROBES)]
+    stores = [_STORE] if workspace.settings.storage.files is not None else []
+    found = [probe.examine(workspace) for probe in (*stores, *SHARED, *_PROBES)]
     return [Examination("settings", True, str(workspace.root)), *found]
+
+
+def _follow_store(workspace: Workspace) -> str:
+    workspace.follower.follow(before_run=True)
+    return workspace.follower.problem or "this folder is in step with it"
 
 
 def _describe_files(workspace: Workspace, table: str) -> str:
@@ -143,6 +149,7 @@ def _describe_conversations(workspace: Workspace) -> str:
     return f"{held:,} can be read" if held else "none"
 
 
+_STORE: Final = Probe("store of files", _follow_store)
 _PROBES: Final = (
     *(Probe(f"table {name}", partial(_describe_files, table=name), is_replaced=True) for name in TABLES),
     Probe("document files", _describe_documents, is_replaced=True),

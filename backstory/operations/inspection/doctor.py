@@ -56,6 +56,7 @@ from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
 
 _TABLE: Final = "table "
+_DATABASE: Final = "database"
 _LISTED_LANGUAGES = 10
 _STORE_PATIENCE: Final = timedelta(seconds=10)
 _QUESTIONS: Final = 5
@@ -80,18 +81,19 @@ def examine(given: Path | None) -> list[Examination]:
 
     Returns:
         The examinations. One that depends on a failed one is left out, as is one that failed only since it read a table
-        whose own examination failed.
+        or the database, whose own examination failed.
     """
     installation = [
         examine_one("installation", _describe_installation),
         examine_one("model cache", lambda: _writable(cache_folder())),
     ]
     try:
-        workspace = open_workspace(given)
+        workspace = open_workspace(given, follows=False)
     except BackstoryError as error:
         return [*installation, Examination("settings", False, str(error))]
     found = [
         *_examine_database(workspace.settings.storage.database),
+        _STORE.examine(workspace),
         *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
         *_examine_files(workspace),
         *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
@@ -100,9 +102,16 @@ def examine(given: Path | None) -> list[Examination]:
 
 
 def _leave_out_explained(found: Sequence[Examination]) -> list[Examination]:
-    """Leave out what failed since a table cannot be read; the examination of that table says so."""
+    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
     named = {one.detail for one in found if not one.passed and one.name.startswith(_TABLE)}
-    return [one for one in found if one.detail not in named or one.name.startswith(_TABLE)]
+    away = [one.detail for one in found if not one.passed and one.name == _DATABASE]
+    return [
+        one
+        for one in found
+        if one.name == _DATABASE
+        or one.name.startswith(_TABLE)
+        or not (one.detail in named or (not one.passed and any(cause in one.detail for cause in away)))
+    ]
 
 
 def _list_table_probes(workspace: Workspace) -> list[Probe]:
@@ -123,7 +132,7 @@ def _list_table_probes(workspace: Workspace) -> list[Probe]:
 
 
 def _examine_database(address: str | None) -> list[Examination]:
-    return [] if address is None else [examine_one("database", lambda: _describe_database(address))]
+    return [] if address is None else [examine_one(_DATABASE, lambda: _describe_database(address))]
 
 
 def _describe_database(address: str) -> str:
@@ -184,6 +193,7 @@ def _try_store(workspace: Workspace) -> str:
     from backstory.storage.store.health import try_store
 
     health = try_store(store)
+    workspace.follower.follow(before_run=True)
     if workspace.follower.problem:
         raise BackstoryError(workspace.follower.problem)
     require_keys(workspace)
@@ -368,10 +378,11 @@ def _describe_names(workspace: Workspace) -> str:
     )
 
 
+_STORE: Final = Probe("store of files", _try_store)
+"""The first one, since it fills an empty folder."""
 _PROBES: Final = (
     Probe("workspace writable", lambda workspace: _writable(workspace.tables)),
     Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root)),
-    Probe("store of files", _try_store),
     Probe("embedder", _try_embedder),
     Probe("reranker", _try_reranker),
     Probe("search index", _describe_index, is_replaced=True),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from backstory.base.errors import BackstoryError, CacheFileError, LedgerError, RunHistoryError
+from backstory.base.errors import BackstoryError, CacheFileError, LeaseError, LedgerError, RunHistoryError
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -40,7 +40,7 @@ class Probe:
         for _ in range(2 if self.is_replaced else 0):
             if found.passed:
                 return found
-            if is_running(workspace.tables):
+            if _is_changing(workspace):
                 detail = "not compared, since a run is changing it; check again when the run has ended"
                 return Examination(self.name, True, detail)
             found = self._look(workspace)
@@ -48,6 +48,14 @@ class Probe:
 
     def _look(self, workspace: Workspace) -> Examination:
         return examine_one(self.name, lambda: self.look(workspace))
+
+
+def _is_changing(workspace: Workspace) -> bool:
+    """Return whether a run is under way; not known, and taken for no, while the database is away."""
+    try:
+        return is_running(workspace.tables)
+    except LeaseError:
+        return False  # the examination of the database says why
 
 
 def examine_one(name: str, look: Callable[[], str]) -> Examination:
