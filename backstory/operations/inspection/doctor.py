@@ -41,7 +41,7 @@ from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages, describe_languages
-from backstory.pipeline.history.describe import describe_status, find_trouble
+from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.sharing import open_store, require_keys
@@ -323,7 +323,7 @@ def _describe_jobs(workspace: Workspace) -> str:
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
     if trouble := find_trouble(records):
-        raise RunHistoryError("; ".join(map(describe_status, trouble)))
+        raise RunHistoryError("; ".join(map(describe_trouble, trouble)))
     return describe_status(records[0]) if records else "none is recorded yet"
 
 

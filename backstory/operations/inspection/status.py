@@ -10,7 +10,7 @@ from backstory.base.errors import CacheFileError, SearchIndexError
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.chats.copies import find_stale_copies
-from backstory.pipeline.history.describe import describe_status, find_trouble
+from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.run.cache_use import measure_caches
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions, scan_table
@@ -81,4 +81,4 @@ def _describe_runs(workspace: Workspace) -> list[str]:
     records = workspace.runs.read(_LATEST_RUNS)
     under_way = [record for record in records if record.ended_at is None]
     ended = [record for record in find_trouble(records) if record.ended_at is not None]
-    return [describe_status(record) for record in (*under_way, *ended)]
+    return [*map(describe_status, under_way), *map(describe_trouble, ended)]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from backstory.pipeline.history.record import FAILED, LOST, RUNNING, STOPPED, RunRecord
+from backstory.pipeline.history.record import FAILED, RUNNING, STOPPED, UNSUCCESSFUL, RunRecord
 
 STALLED_SECONDS: Final = 600.0
 """Time without progress after which a run may hang."""
@@ -61,7 +61,15 @@ def find_trouble(records: Sequence[RunRecord], now: float | None = None) -> list
     """
     ended = next((record for record in records if record.ended_at is not None), None)
     stalled = [record for record in records if is_stalled(record, now)]
-    return stalled + ([ended] if ended is not None and ended.status in (FAILED, LOST, STOPPED) else [])
+    return stalled + ([ended] if ended is not None and ended.status in UNSUCCESSFUL else [])
+
+
+def describe_trouble(record: RunRecord, now: float | None = None) -> str:
+    """Describe a run that :func:`find_trouble` has chosen, and how this trouble ends."""
+    told = describe_status(record, now)
+    if record.status not in (FAILED, STOPPED):
+        return told
+    return f"{told}. `backstory run` tries again; the next success clears this, also one with nothing to do"
 
 
 def describe_duration(seconds: float) -> str:

@@ -26,6 +26,7 @@ from backstory.pipeline.history.record import (
     LOST,
     RUNNING,
     SUCCEEDED,
+    UNSUCCESSFUL,
     WAITING,
     RunRecord,
     insert_record,
@@ -147,7 +148,7 @@ class RunHistory:
 
         Yields:
             A function to call with the end of the run. A run that changed nothing, did not fail and called no service
-            is not kept.
+            is not kept, unless it succeeded after one that did not.
 
         Raises:
             RunHistoryError: The history cannot be written, or is damaged and holds the spending of a budgeted day.
@@ -165,6 +166,22 @@ class RunHistory:
                 self._end(sign, ends[-1])
         finally:
             self._current = None
+
+    def clear_trouble(self, by: str, partitions: Sequence[str]) -> None:
+        """Record a run that found nothing to do, if the one that ended before it did not succeed.
+
+        Args:
+            by: What runs, such as :data:`BY_COMMAND`.
+            partitions: Keys of the wanted partitions, in order.
+
+        Raises:
+            RunHistoryError: See :meth:`record`.
+        """
+        self._set_aside_if_damaged()
+        ended = next((record for record in self.read() if record.ended_at is not None), None)
+        if ended is not None and ended.status in UNSUCCESSFUL:
+            with self.record(by, partitions):
+                pass
 
     def enter(self, stage: str) -> None:
         """Report that a stage begins."""
@@ -356,7 +373,8 @@ class RunHistory:
             with self.store.writing() as session:
                 insert_record(session, ended)
                 [stored] = read_records(session, "run_id = ?", (ended.run_id,))
-                if not (end.changed or end.failures or end.stopped or stored.calls):
+                is_kept = end.changed or end.failures or end.stopped or stored.calls
+                if not is_kept and not (ended.status == SUCCEEDED and _follows_trouble(session, ended)):
                     _delete(session, ended.run_id)
             publish_runs(self._tables, self.store, {month_of(record.started_at)})
         finally:
@@ -417,6 +435,12 @@ class RunHistory:
 def _mark_if_lost(record: RunRecord) -> RunRecord | None:
     """Mark a run as lost whose process is gone; one that never got its turn left nothing to tell."""
     return None if record.waits_its_turn else replace(record, status=LOST, ended_at=record.heartbeat_at)
+
+
+def _follows_trouble(session: Session, run: RunRecord) -> bool:
+    """Return whether the run that ended before this one did not succeed."""
+    earlier = read_records(session, "ended_at IS NOT NULL AND run_id != ?", (run.run_id,), limit=1)
+    return any(record.status in UNSUCCESSFUL for record in earlier)
 
 
 def _delete(session: Session, run_id: str) -> None:

@@ -20,6 +20,8 @@ FAILED: Final = "failed"
 STOPPED: Final = "stopped"
 WAITING: Final = "waiting"
 LOST: Final = "lost"
+UNSUCCESSFUL: Final = (FAILED, LOST, STOPPED)
+"""How runs end that a person should look at."""
 
 EMBEDDING: Final = "embedding"
 RERANKING: Final = "rerank"

@@ -294,6 +294,8 @@ def execute_run(
             request = replace(request, on_corpus_made=on_corpus_made)
             fresh = request.skips_unchanged and is_fresh(workspace, request.partitions)
             state = RunState() if fresh else execute(workspace, request, on_progress)
+            if fresh:
+                workspace.runs.clear_trouble(request.by, request.partitions)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
             write_views(workspace.tables)
             workspace.runs.repair_table()

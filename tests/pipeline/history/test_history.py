@@ -14,10 +14,15 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import ExportError, RunHistoryError, RunLimitError
-from backstory.pipeline.history.describe import STALLED_SECONDS, describe_status, find_trouble
+from backstory.pipeline.history.describe import (
+    STALLED_SECONDS,
+    describe_status,
+    describe_trouble,
+    find_trouble,
+)
 from backstory.pipeline.history.ends import RunEnd
 from backstory.pipeline.history.history import BY_COMMAND, RunHistory
-from backstory.pipeline.run.runner import execute_stages
+from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import Settings
 from backstory.storage.tables.contracts import validate
@@ -90,6 +95,36 @@ def test_the_end_of_a_run_is_kept(tmp_path: Path, end: RunEnd, status: str) -> N
     assert (record.status, record.failures, record.failure) == (status, end.failures, end.failure)
     assert bool(find_trouble([record])) == (status != "succeeded")
     assert not list((tmp_path / ".backstory" / "running").iterdir())
+
+
+def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> None:
+    history = open_history(tmp_path)
+    clears: tuple[Callable[[], None], ...] = (
+        lambda: run_once(history, RunEnd()),
+        lambda: history.clear_trouble(BY_COMMAND, DAYS),
+    )
+    for clear in clears:
+        clear()
+        kept = len(history.read())
+        run_once(history, RunEnd(failures=1, failure="hits: EmbeddingError"))
+        [failed] = find_trouble(history.read())
+        assert "`backstory run`" in describe_trouble(failed)
+        run_once(history, RunEnd(waiting=True, failure="batch jobs"))
+        assert find_trouble(history.read()) == [failed]
+        clear()
+        assert find_trouble(history.read()) == []
+        clear()
+        assert len(history.read()) == kept + 2
+
+
+def test_a_run_that_finds_nothing_to_do_clears_a_failure(workspace: Workspace) -> None:
+    request = RunRequest(partitions=find_wanted(workspace, None, None), skips_unchanged=True)
+    execute_run(workspace, request)
+    with pytest.raises(ExportError), workspace.runs.record(BY_COMMAND, DAYS):
+        raise ExportError("a chat cannot be read")
+    assert find_trouble(workspace.runs.read())
+    assert execute_run(workspace, request).fresh
+    assert find_trouble(workspace.runs.read()) == []
 
 
 def test_an_error_is_kept_without_its_text_which_may_name_people(tmp_path: Path) -> None:
