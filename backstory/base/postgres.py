@@ -44,6 +44,8 @@ _FORMAT: Final = re.compile(r"backstory (\d+) (\d+)")
 _NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
 """Names that stand in SQL as they are, and leave room for what follows: Postgres cuts names after 63 bytes, so that
 those of different tables would be one."""
+_ABSENT: Final = re.compile(r'database "[^"]*" does not exist')
+"""How a server says so: before there is a connection, it gives no code."""
 _ENDED: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
 _PLACE: Final = re.compile(r"'(?:[^']|'')*'|\?")
 _TYPES: Final = (
@@ -207,13 +209,13 @@ class Server:
         if namespace is None:
             raise ServerError(
                 "none of the schemas in its search_path exists; create one, or name another by "
-                "?options=-csearch_path%3DNAME in storage.database",
+                "?options=-csearch_path%3DNAME in the address",
                 code="absent_schema",
             )
         if not _NAMESPACE.fullmatch(str(namespace)):
             raise ServerError(
                 f"its schema {namespace!r} cannot begin the names of others; name one of at most 30 letters a to z, "
-                "digits and underscores by ?options=-csearch_path%3DNAME in storage.database",
+                "digits and underscores by ?options=-csearch_path%3DNAME in the address",
                 code="unusable_schema",
             )
         self._namespace = str(namespace)
@@ -228,10 +230,17 @@ class Server:
             )
         if connection is not None and connection.used_password and "password" in said:
             return ServerError(
-                f"it refuses the password ({said}); correct PGPASSWORD or PGPASSFILE", code="refused_password"
+                f"it refuses the password, or does not know the user ({said}); correct PGPASSWORD or PGPASSFILE, or "
+                "the user of the address",
+                code="refused_password",
+            )
+        if _ABSENT.search(said):
+            return ServerError(
+                f"there is no such database ({said}); make it, or correct its name in the address",
+                code="absent_database",
             )
         return ServerError(
-            f"it cannot be reached ({said}); start it, or correct storage.database",
+            f"it cannot be reached ({said}); start it, or correct the address",
             code="unreachable_database",
         )
 

@@ -73,7 +73,7 @@ def test_the_password_is_taken_from_the_environment(
     ("end", "code"),
     [
         ("/postgres?host=/nowhere", "unreachable_database"),
-        ("/absent?host={folder}&port={port}", "unreachable_database"),
+        ("/absent?host={folder}&port={port}", "absent_database"),
         ("/postgres?host={folder}&port={port}&options=-csearch_path%3Dabsent", "absent_schema"),
     ],
 )

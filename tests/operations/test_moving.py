@@ -12,7 +12,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.database import Database
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, ServerError, SettingsError
 from backstory.base.mounts import open_database_at
 from backstory.base.sqlite import list_tables
 from backstory.interfaces.service.job_store import JobStore
@@ -26,6 +26,7 @@ from backstory.storage.store.objects import ObjectStore, name_content
 from backstory.storage.tables.parquet import hash_partitions
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import Bucket
+from tests.interfaces.cli.invocation import run
 from tests.postgres import PostgresServer, mounted
 from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
@@ -108,7 +109,14 @@ def test_a_store_of_another_workspace_is_not_written(made_workspace: Workspace, 
     assert code_of_copy(made_workspace, "local") == "no_store"
     assert code_of_copy(made_workspace, "/mnt/disk") == "invalid_address"
     assert code_of_copy(made_workspace, "s3://key:hunter2@bucket/prefix") == "secret_in_address"
-    copy_workspace(made_workspace, f"{address}/")
+    with pytest.raises(SettingsError, match="--to") as wrong:
+        copy_workspace(made_workspace, "s4://key:hunter2@bucket/prefix")
+    assert "hunter2" not in str(wrong.value)
+    with pytest.raises(ServerError, match="--to") as away:
+        copy_workspace(made_workspace, f"postgresql://nobody@/absent?host={tmp_path}")
+    assert away.value.code == "unreachable_database"
+    copied = run("storage", "copy", "--to", f"{address}/", "-w", str(made_workspace.root))
+    assert f"storage.files to {address}/ in" in copied.stdout
     assert open_replica(made_workspace).read_in_step(address).etag
     other = tmp_path / "other"
     shutil.copytree(made_workspace.root, other)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
+from backstory.base.environment import SETTINGS_FILE
 from backstory.base.wording import count
 from backstory.interfaces.cli.cache import describe_bytes
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.settings.storage import DATABASE_SCHEMES
+
+if TYPE_CHECKING:
+    from backstory.pipeline.workspace import Workspace
 
 storage = typer.Typer(no_args_is_help=True, help="Move a workspace onto servers, or back.")
 
@@ -34,12 +40,12 @@ def copy(
 ) -> None:
     """Copy files or state of the workspace, and read all of it back to compare it. Go on where a copy was stopped.
 
-    The settings stay as they are: change storage.files and storage.database afterwards.
+    The settings stay as they are; the last line says what to change in them.
     """
     from dataclasses import asdict
 
     from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore
-    from backstory.operations.backup.moving import copy_workspace
+    from backstory.operations.backup.moving import LOCAL, copy_workspace
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace, follows=False)
@@ -47,13 +53,29 @@ def copy(
     if as_json:
         print_json(asdict(done))
         return
+    place = f"the folder {opened.root}" if to == LOCAL else to
     said = []
     if done.files:
         copied = count(done.copied, "content was", "contents were")
-        held = f"{count(done.files, 'file')}, {describe_bytes(done.size)}, are in {to}"
+        held = f"{count(done.files, 'file')}, {describe_bytes(done.size)}, are in {place}"
         said.append(f"{held}, and every one has its hash; {copied} copied")
     if done.rows or not done.files:
         copied = count(done.copied_rows, "row was", "rows were")
-        said.append(f"{count(done.rows, 'row')} of state are in {to}, each as it was; {copied} copied")
-    for line in said:
+        said.append(f"{count(done.rows, 'row')} of state are in {place}, each as it was; {copied} copied")
+    said.append(_describe_next_step(opened, to))
+    for line in filter(None, said):
         open_console().print(plain(line), soft_wrap=True)
+
+
+def _describe_next_step(workspace: Workspace, to: str) -> str:
+    """Say what to change in the settings so that the copy is used; nothing if they name it already."""
+    from backstory.operations.backup.moving import LOCAL
+
+    storage, path = workspace.settings.storage, workspace.root / SETTINGS_FILE
+    if to == LOCAL:
+        return f"To use the folder alone, remove storage from {path}"
+    is_database = urlsplit(to).scheme in DATABASE_SCHEMES
+    name, used = ("database", storage.database) if is_database else ("files", storage.files)
+    if used == to.rstrip("/"):
+        return ""
+    return f"To use it, set storage.{name} to {to} in {path}"

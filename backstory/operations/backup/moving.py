@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from backstory.base.database import Database
-from backstory.base.errors import InputError, StoreError
+from backstory.base.errors import InputError, ServerError, SettingsError, StoreError
 from backstory.base.extras import require_extra
-from backstory.base.mounts import open_database_at
+from backstory.base.mounts import measure_server, open_database_at
 from backstory.base.row_copies import copy_rows
 from backstory.pipeline.sharing import open_replica, open_store
 from backstory.pipeline.workspace import Workspace
@@ -81,11 +82,15 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
             f"everything is in {workspace.root} already: storage of the settings names nothing to copy from",
             code="no_store",
         )
-    if is_database:
-        require_database_address(target)
-        require_extra("postgres", "A database for several machines", "leave out `storage: {database: ...}`")
-    elif target != LOCAL:
-        target = clean_store_address(target)
+    with _naming_target(target):
+        if is_database:
+            require_database_address(target)
+            require_extra(
+                "postgres", "A database for several machines", "leave out `storage: {database: ...}`"
+            )
+            measure_server(target)
+        elif target != LOCAL:
+            target = clean_store_address(target)
     workspace.follower.follow(before_run=True)
     with running(workspace.tables, "backstory storage copy"):
         done = Copied()
@@ -114,6 +119,17 @@ def list_databases(workspace: Workspace) -> list[Database]:
         workspace.runs.store,
         ConversationStore(workspace.conversations).database,
     ]
+
+
+@contextmanager
+def _naming_target(target: str) -> Iterator[None]:
+    """Say in errors that the address of the target is wrong; it is not repeated where it may hold a secret."""
+    try:
+        yield
+    except SettingsError as error:
+        raise SettingsError(f"--to, the address of the copy: {error}", code=error.code) from error
+    except ServerError as error:
+        raise ServerError(f"--to {target} cannot be used: {error}", code=error.code) from error
 
 
 def _reopen(database: Database, address: str | None) -> Database:

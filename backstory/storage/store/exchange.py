@@ -20,6 +20,7 @@ from typing import Final
 
 from backstory.base.errors import StoreError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.wording import inflect
 from backstory.storage.store.manifest import (
     FILE,
     KEPT,
@@ -284,7 +285,8 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
     kept = sorted(key for key in conflicts if not replica.may_replace(key))
     if kept:
         raise StoreError(
-            f"{name_items(kept)} was changed both here and by another worker; move the file of this folder aside, "
+            f"{name_items(kept)} {inflect(len(kept), 'was', 'were')} changed both here and by another worker; move the "
+            "file of this folder aside, "
             "run `backstory run`, which fetches the other one, and join the two by hand",
             code="conflicting_files",
             changed=tuple(path for _, path in kept),
