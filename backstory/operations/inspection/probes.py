@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from backstory.base.errors import BackstoryError, CacheFileError, LeaseError, LedgerError, RunHistoryError
+from backstory.base.mounts import measure_server
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -16,6 +17,11 @@ from backstory.storage.tables.locks import is_running
 from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
+
+TABLE: Final = "table "
+"""How the names of examinations of tables begin."""
+_DATABASE: Final = "database"
+_QUESTIONS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,34 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, True, look())
     except (BackstoryError, OSError, ImportError) as error:
         return Examination(name, False, str(error))
+
+
+def leave_out_explained(found: Sequence[Examination]) -> list[Examination]:
+    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
+    named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
+    away = [one.detail for one in found if not one.passed and one.name == _DATABASE]
+    return [
+        one
+        for one in found
+        if one.name == _DATABASE
+        or one.name.startswith(TABLE)
+        or not (one.detail in named or (not one.passed and any(cause in one.detail for cause in away)))
+    ]
+
+
+def examine_database(address: str | None) -> list[Examination]:
+    """Try the database of the settings; nothing without one."""
+    return [] if address is None else [examine_one(_DATABASE, lambda: _describe_database(address))]
+
+
+def _describe_database(address: str) -> str:
+    """Describe how fast the server answers, and how far its clock is from this machine's."""
+    first, _ = measure_server(address)  # which may connect
+    seconds, ahead = min(measure_server(address) for _ in range(_QUESTIONS))
+    return (
+        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock is "
+        f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
+    )
 
 
 def _describe_ledger(workspace: Workspace) -> str:

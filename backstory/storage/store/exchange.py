@@ -286,8 +286,7 @@ def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manife
     if kept:
         raise StoreError(
             f"{name_items(kept)} {inflect(len(kept), 'was', 'were')} changed both here and by another worker; move the "
-            "file of this folder aside, "
-            "run `backstory run`, which fetches the other one, and join the two by hand",
+            "file of this folder aside, run `backstory run`, which fetches the other one, and join the two by hand",
             code="conflicting_files",
             changed=tuple(path for _, path in kept),
         )
