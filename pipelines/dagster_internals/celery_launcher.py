@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-
 from backstory.base.extras import require_extra
 
 require_extra("celery", "A run as a task of Celery", "use the launcher of `dagster.yaml`")
 
+import dagster as dg  # noqa: E402
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus  # noqa: E402
 from dagster_celery.launcher import CeleryRunLauncher  # noqa: E402
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG  # noqa: E402
 

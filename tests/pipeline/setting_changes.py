@@ -90,6 +90,7 @@ CHANGES = (
     Change("privacy.documents", "reject", "contexts posts", {"writers.provider": "digest"}, read_by="contexts posts"),
     Change("partitions.grain", "week", f"messages {CUT} posts"),
     Change("partitions.start", "2020-01-01", NOTHING),
+    Change("partitions.days_per_run", 7, NOTHING),
     Change("partitions.look_back", 9, NOTHING),
     Change("partitions.after_posts", "all", NOTHING),
     Change("partitions.allow_timestamp_outliers", True, NOTHING),

@@ -111,9 +111,8 @@ def test_what_covers_is_restricted_by_number_time_and_filters(server: LibrarySer
     assert "absent/*" in unmatched["message"]
     unknown = fail(server, "cover_conversation", text=TEXT, filters={"kinds": ["absent"]})
     assert (unknown["code"], "'absent'" in unknown["message"]) == ("input", True)
-    none = call(server, "cover_conversation", text=TEXT, filters={"metadata": {"absent": 1}})
-    assert none["documents"] == []
-    assert len(none["uncovered"]) == none["part_count"]
+    unknown = fail(server, "cover_conversation", text=TEXT, filters={"metadata": {"absent": 1}})
+    assert (unknown["code"], "'absent'" in unknown["message"]) == ("input", True)
     assert fail(server, "cover_conversation", text=TEXT, window_id="latest")["code"] == "input"
     assert fail(server, "cover_conversation", text=TEXT, as_of="2024-07-15T00:00:00")["code"] == "input"
     assert fail(server, "cover_conversation", window_id="absent")["code"] == "input"
