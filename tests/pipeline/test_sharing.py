@@ -685,7 +685,7 @@ def test_a_reader_goes_on_with_what_it_has(
     assert shown.exit_code == 0
     warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warned == [problem] * 2
-    assert problem not in shown.stderr
+    assert shown.stderr.count(problem) <= 1  # by the log, where a command has set it up
     caplog.clear()
     monkeypatch.setattr("backstory.storage.store.objects.PATIENCE", timedelta(seconds=0.2))
     for command in (["run"], ["storage", "copy", "--to", f"file://{tmp_path}/other"]):
