@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from backstory.base.mounts import mount
-from backstory.base.postgres import find_server
+from backstory.base.postgres_server import find_server
 from tests.privileges import NOBODY
 
 _DEBIAN = Path("/usr/lib/postgresql")

@@ -81,6 +81,6 @@ def measure_server(address: str) -> tuple[float, float]:
     Raises:
         ServerError: It cannot be used.
     """
-    from backstory.base.postgres import find_server
+    from backstory.base.postgres_server import find_server
 
     return find_server(address).measure()

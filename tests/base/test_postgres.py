@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import pytest
 
-from backstory.base import postgres
+from backstory.base import postgres_server
 from backstory.base.database import Database
 from backstory.base.errors import CacheFileError
 from backstory.base.mounts import mount, open_database
-from backstory.base.postgres import Server
+from backstory.base.postgres_server import Server
 from tests.base.test_database import NUMBERS, add, read
 from tests.errors import raises
 from tests.postgres import PostgresServer
@@ -32,7 +32,7 @@ Open = Callable[[str], Database]
 def open_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Opens the tables at an address, to which nothing has connected yet."""
     servers: dict[str, Server] = {}
-    monkeypatch.setattr(postgres, "_servers", servers)
+    monkeypatch.setattr(postgres_server, "_servers", servers)
 
     def open_numbers(address: str) -> Database:
         mount(tmp_path, address)

@@ -8,8 +8,6 @@ a power cut between any two steps leaves at most objects that nothing names.
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,39 +17,26 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import StoreError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
-from backstory.base.wording import inflect
+from backstory.storage.store.arrivals import take_changes
 from backstory.storage.store.manifest import (
-    FILE,
     KEPT,
     MANIFEST,
-    Item,
-    ItemKey,
     Manifest,
-    SharedFile,
     decode_manifest,
     join_publications,
     make_manifest,
-    merge,
-    name_items,
     utc_now,
 )
-from backstory.storage.store.objects import ObjectStore, hash_content, name_content
-from backstory.storage.store.replica import INDEX_POINTER, InStep, Replica, name_partition, name_table
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.locks import writing_table
-from backstory.storage.tables.schemas import TABLES
+from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, name_content
+from backstory.storage.store.replica import InStep, Replica
 
 logger = logging.getLogger(__name__)
 
-_THREADS: Final = 8
-"""Objects that travel at once: a store answers many calls in the time of one."""
 _ATTEMPTS: Final = 5
 """Publications of others that one publication may lose against before it gives up."""
 _YOUNG: Final = KEPT / 2
 """An object that is there already is trusted up to this age: until it may be deleted, half of the time is left."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
-_STATE_FOLDER: Final = ".backstory/"
 
 
 @dataclass(frozen=True)
@@ -122,7 +107,7 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
         if is_same and agreed == known.settings and not replica.has_lost_tables(manifest):
             return 0
         try:
-            fetched = _take(replica, store, known.manifest, manifest)
+            fetched = take_changes(replica, store, known.manifest, manifest)
         except StoreError as error:
             # A reader that was slow finds that what its manifest names was replaced and deleted.
             if error.code == "missing_object" and fetch_manifest(store)[1] != etag:
@@ -189,7 +174,7 @@ def publish_changes(
             address=store.address,
         )
     if not target.has_same_content(ours):
-        _take(replica, store, ours, target)
+        take_changes(replica, store, ours, target)
     collected = known.collected
     if keeps < KEPT or time.time() - collected > _BETWEEN_COLLECTIONS:
         collect_garbage(store, target, keeps)
@@ -232,7 +217,7 @@ def upload(
         store.upload(root / path, sha256)
         return size
 
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
         sizes = dict(zip(wanted, threads.map(send, wanted), strict=True))
     return {sha256: size for sha256, size in sizes.items() if size is not None}
 
@@ -270,156 +255,8 @@ def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = K
         for sha256, found in store.list_contents()
         if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
     ]
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
         return sum(threads.map(drop, unnamed))
-
-
-def _take(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manifest) -> int:
-    """Change the folder by what has changed between two manifests, and return how many files were fetched."""
-    before = base.items
-    local = replica.scan(manifest)
-    if replica.has_lost_tables(base):
-        # They are taken from the store, and not removed there, too.
-        before = {key: item for key, item in before.items() if not replica.is_made(key)}
-    target, conflicts = merge(before, local, manifest.items)
-    kept = sorted(key for key in conflicts if not replica.may_replace(key))
-    if kept:
-        raise StoreError(
-            f"{name_items(kept)} {inflect(len(kept), 'was', 'were')} changed both here and by another worker; move the "
-            "file of this folder aside, run `backstory run`, which fetches the other one, and join the two by hand",
-            code="conflicting_files",
-            changed=tuple(path for _, path in kept),
-        )
-    for table, key in target:
-        path = key if table == FILE else name_partition(table, key)
-        if (table == FILE or table in TABLES) and not replica.is_shared(path):
-            raise StoreError(
-                f"the manifest of {store.address} names {path!r}, which no workspace with these settings shares; "
-                "compare conversations.folder, documents.folder and writers.folder with the other workers' settings",
-                code="foreign_file",
-                address=store.address,
-                path=path,
-            )
-    wanted = {
-        path: item
-        for (table, path), item in target.items()
-        if table == FILE and isinstance(item, SharedFile) and local.get((FILE, path)) != item
-    }
-    removed = {key for key in local if key not in target}
-    version = ""
-    if INDEX_POINTER in wanted:
-        version = _read_version(store, wanted[INDEX_POINTER], target)
-    _fetch(
-        replica,
-        store,
-        {path: file for path, file in wanted.items() if name_table(path) is None and path != INDEX_POINTER},
-        local,
-    )
-    _replace_partitions(replica, store, wanted, target, local, removed)
-    if INDEX_POINTER in wanted:
-        # Last, so that a reader finds every file of the snapshot that is published.
-        replica.publish_snapshot(version)
-        replica.record_hash(INDEX_POINTER, wanted[INDEX_POINTER].sha256)
-    for table, path in removed:
-        # An earlier snapshot may be open: the next run prunes it.
-        if table == FILE and name_table(path) is None and not path.startswith("index/"):
-            (replica.root / path).unlink(missing_ok=True)
-    return len(wanted)
-
-
-def _read_version(store: ObjectStore, pointer: SharedFile, target: Collection[ItemKey]) -> str:
-    """Read which snapshot is published, and raise if no file of it is shared."""
-    version = store.read_content(pointer.sha256).decode("ascii", "replace").strip()
-    if not any(table == FILE and path.startswith(f"index/{version}/") for table, path in target):
-        raise StoreError(
-            f"{INDEX_POINTER} of {store.address} names the snapshot {version!r}, of which the manifest names no file; "
-            "run `backstory run` on the worker that published it",
-            code="foreign_file",
-            address=store.address,
-            path=INDEX_POINTER,
-        )
-    return version
-
-
-def _replace_partitions(
-    replica: Replica,
-    store: ObjectStore,
-    wanted: Mapping[str, SharedFile],
-    target: Mapping[ItemKey, Item],
-    local: Mapping[ItemKey, Item],
-    removed: Collection[ItemKey],
-) -> None:
-    """Replace files of tables with their ledger entries, as a stage does: the entry goes before the file comes."""
-    changed: dict[str, dict[str, Entry | None]] = {}
-    for table, key in removed:
-        if table != FILE:
-            changed.setdefault(table, {})[key] = None
-    for (table, key), item in target.items():
-        if isinstance(item, Entry) and (
-            local.get((table, key)) != item or (table in TABLES and name_partition(table, key) in wanted)
-        ):
-            changed.setdefault(table, {})[key] = item
-    ledger = replica.ledger
-    for table, entries in sorted(changed.items()):
-        if table not in TABLES:
-            _record(replica, table, entries)
-            continue
-        with writing_table(replica.root / "data", table):
-            ledger.forget(table, entries)
-            paths = {key: name_partition(table, key) for key in entries}
-            _fetch(replica, store, {path: wanted[path] for path in paths.values() if path in wanted}, local)
-            for key, entry in entries.items():
-                if entry is None or not entry.rows:
-                    (replica.root / paths[key]).unlink(missing_ok=True)
-            _record(replica, table, entries)
-
-
-def _record(replica: Replica, table: str, entries: Mapping[str, Entry | None]) -> None:
-    replica.ledger.forget(table, [key for key, entry in entries.items() if entry is None])
-    replica.ledger.record(table, {key: entry for key, entry in entries.items() if entry is not None})
-
-
-def _fetch(
-    replica: Replica, store: ObjectStore, wanted: Mapping[str, SharedFile], local: Mapping[ItemKey, Item]
-) -> None:
-    """Put files in place: copied from an equal one of this folder, or downloaded."""
-    present = {
-        item.sha256: path
-        for (table, path), item in local.items()
-        if table == FILE and isinstance(item, SharedFile)
-    }
-
-    def place(path: str) -> None:
-        file = wanted[path]
-        target = replica.root / path
-        if replica.describe(path, Manifest()) == file:
-            return  # of an earlier call that was stopped
-        known = present.get(file.sha256)
-        if known is None or not _copy(replica.root / known, target, file.sha256):
-            store.download(file.sha256, target)
-        if path.startswith(_STATE_FOLDER):
-            target.chmod(0o600)
-        if file.changed_at is not None:
-            os.utime(target, ns=(file.changed_at, file.changed_at))
-        replica.record_hash(path, file.sha256)
-
-    with ThreadPoolExecutor(_THREADS) as threads:
-        for _ in threads.map(place, wanted):
-            pass
-
-
-def _copy(known: Path, path: Path, sha256: str) -> bool:
-    """Copy a file of the folder, such as a part of the snapshot before; return whether it was still equal."""
-    try:
-        with known.open("rb") as source, exclusive_temporary(path) as file:
-            shutil.copyfileobj(source, file)
-            file.flush()
-            if hash_content(temporary_path(path)) != sha256:
-                return False
-            publish(temporary_path(path), path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _require_manifest(store: ObjectStore, known: InStep, etag: str | None) -> None:

@@ -24,6 +24,8 @@ from backstory.base.files.atomic import flush, lock, publish, temporary_path
 if TYPE_CHECKING:
     from obstore.store import LocalStore, S3Store
 
+CALLS_AT_ONCE: Final = 8
+"""Objects that travel at once: a store answers many calls in the time of one."""
 PATIENCE: Final = timedelta(minutes=3)
 """How long a call is tried again: a store that restarts is back within a minute or two."""
 
