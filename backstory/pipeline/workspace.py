@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.environment import SETTINGS_FILE, Keys, cache_folder, find_workspace
+from backstory.base.credentials import Keys
+from backstory.base.environment import SETTINGS_FILE, cache_folder, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.base.mounts import find_mount, mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold

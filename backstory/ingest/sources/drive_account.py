@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.environment import DRIVE_VARIABLE, Keys, read_drive_credentials
+from backstory.base.credentials import DRIVE_VARIABLE, Keys
+from backstory.base.environment import read_drive_credentials
 from backstory.base.errors import SourceError
 from backstory.base.ids import digest
 

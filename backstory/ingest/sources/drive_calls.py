@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.base.errors import SourceError
 from backstory.base.retry import TransientError
 from backstory.ingest.sources.drive_account import name_account, open_session

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.environment import Keys, read_bucket_credentials
+from backstory.base.credentials import Keys, read_bucket_credentials
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.base.errors import BackstoryError, InputError, StoppedError
 from backstory.base.progress import announce
 from backstory.interfaces.library.library import Library

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.base.errors import BackstoryError
 from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.library.library import Library

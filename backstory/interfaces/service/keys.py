@@ -12,8 +12,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
+from backstory.base.credentials import Keys, read_stored
 from backstory.base.database import Database
-from backstory.base.environment import STORED_VARIABLES, Keys, read_stored
+from backstory.base.environment import STORED_VARIABLES
 from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
 from backstory.interfaces.service.names import require_tenant_name

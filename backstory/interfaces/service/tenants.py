@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import SETTINGS_FILE, Keys
+from backstory.base.credentials import Keys
+from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import AccountError, InputError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version

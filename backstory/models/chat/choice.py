@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.models.chat.model import ChatModel, ChatModelSettings
 from backstory.models.services.connection import ServiceAccess, Stage
 from backstory.models.services.meter import CallMeter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.models.rerankers.protocol import Reranker
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.models import RerankSettings

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
+from backstory.base.credentials import Keys
 from backstory.base.environment import (
     ANSWER_KEY_VARIABLE,
     EMBEDDING_KEY_VARIABLE,
     RERANK_KEY_VARIABLE,
     SUMMARY_KEY_VARIABLE,
     WRITER_KEY_VARIABLE,
-    Keys,
 )
 from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
 from backstory.base.retry import TransientError, choose_delay, failure_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backstory.base.environment import Keys
+from backstory.base.credentials import Keys
 from backstory.models.chat.choice import make_chat_model
 from backstory.models.chat.counted import PriceUsage
 from backstory.models.rerankers.protocol import Reranker
