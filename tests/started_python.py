@@ -23,8 +23,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -128,6 +128,34 @@ def run_python(
     if check:
         done.check_returncode()
     return done
+
+
+@contextmanager
+def starting_ready() -> Iterator[Callable[..., StartedPython]]:
+    """Yield a function that starts a program, and waits until it prints ``ready``. All are killed at the end."""
+    started: list[StartedPython] = []
+
+    def start(program: str, *arguments: object) -> StartedPython:
+        words = ["-c", program, *map(str, arguments)]
+        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def let_go(process: subprocess.Popen[str]) -> None:
+    """Let a program go on that waits for a line."""
+    assert process.stdin
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 @cache

@@ -21,7 +21,7 @@ from backstory.base.errors import CacheFileError
 from backstory.base.mounts import find_mount, open_database
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
-from tests.started_python import StartedPython
+from tests.started_python import let_go, starting_ready
 
 NUMBERS = Description(
     schema="""
@@ -299,26 +299,8 @@ Rival = Callable[[str], subprocess.Popen[str]]
 @pytest.fixture
 def start(database: Database, storage_address: str | None) -> Iterator[Rival]:
     """Starts another process that uses the tables, and waits until it is ready."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start_rival(kind: str) -> subprocess.Popen[str]:
-        words = ["-c", _RIVAL, str(database.path), storage_address or "", kind]
-        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    yield start_rival
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def let_go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.write("go\n")
-    process.stdin.flush()
+    with starting_ready() as start:
+        yield lambda kind: start(_RIVAL, database.path, storage_address or "", kind)
 
 
 def test_a_writer_in_another_process_is_waited_for_and_named_at_last(

@@ -19,7 +19,7 @@ from backstory.base.database_files import name_aside
 from backstory.base.errors import CacheFileError
 from backstory.base.sqlite import SqliteDatabase
 from tests.errors import raises
-from tests.started_python import StartedPython
+from tests.started_python import let_go, starting_ready
 
 SCHEMA = "CREATE TABLE numbers (number INTEGER, name TEXT);"
 
@@ -271,26 +271,8 @@ Rival = Callable[[str], subprocess.Popen[str]]
 @pytest.fixture
 def start(database: Database) -> Iterator[Rival]:
     """Starts another process that uses the database, and waits until it is ready."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start_rival(kind: str) -> subprocess.Popen[str]:
-        words = ["-c", _RIVAL, str(database.path), kind]
-        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    yield start_rival
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def let_go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.write("go\n")
-    process.stdin.flush()
+    with starting_ready() as start:
+        yield lambda kind: start(_RIVAL, database.path, kind)
 
 
 @pytest.mark.parametrize("harm", [None, write_garbage, make_earlier, make_foreign])

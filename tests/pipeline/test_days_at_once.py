@@ -16,8 +16,7 @@ from backstory.pipeline.run.runner import RunRequest, execute_run, may_divide_da
 from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import Span, find_leases
-from backstory.storage.tables.parquet import hash_partitions
-from backstory.storage.tables.schemas import TABLES
+from tests.pipeline.sharing.workers import hash_tables
 from tests.postgres import PostgresServer, mounted
 from tests.workspaces import SETTINGS
 
@@ -61,10 +60,6 @@ def make_machine(
 
     with mounted(tmp_path / "one", database), mounted(tmp_path / "two", database):
         yield make
-
-
-def hash_tables(workspace: Workspace) -> dict[str, object]:
-    return {table: dict(hash_partitions(workspace.tables, table)) for table in TABLES}
 
 
 @pytest.mark.parametrize("first", [pytest.param(EARLIER, marks=pytest.mark.long), LATER])

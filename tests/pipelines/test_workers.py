@@ -1,6 +1,5 @@
 """Workers of several machines make the tables that one machine makes, and what kills one of them changes nothing."""
 
-import hashlib
 from collections.abc import Iterator
 from datetime import date, timedelta
 from itertools import pairwise
@@ -13,7 +12,7 @@ from backstory import run_pipeline
 from backstory.base.environment import PSEUDONYM_KEY_VARIABLE
 from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.schemas import TABLES
+from benchmarks.workers import hash_tables
 from tests.bucket import Bucket
 from tests.pipelines.machines import KEY, Machines, share
 from tests.pipelines.ui_process import wait_for
@@ -50,16 +49,6 @@ def write_inputs(root: Path) -> None:
         (root / "posts" / file).write_text(
             f"---\ntitle: {title}\ndate: {day}\n---\n\n{text}\n", encoding="utf-8"
         )
-
-
-def hash_tables(root: Path) -> dict[str, str]:
-    """Hash every file of every table."""
-    data = root / "data"
-    return {
-        path.relative_to(data).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for table in TABLES
-        for path in sorted((data / table).glob("[!.]*.parquet"))
-    }
 
 
 @pytest.fixture(name="alone")

@@ -18,7 +18,7 @@ from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_lease
 from backstory.storage.tables.locks import find_holder, is_running, require_token, running, running_if_free
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
-from tests.started_python import StartedPython
+from tests.started_python import starting_ready
 
 MARCH, APRIL = Span("2025-03-01", "2025-03-31"), Span("2025-04-01", "2025-04-30")
 LONG, SHORT = 3600.0, 0.2
@@ -134,20 +134,8 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts another process, and waits until it is ready."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start_process(script: str, *arguments: object) -> subprocess.Popen[str]:
-        words = ["-c", script, *map(str, arguments)]
-        process = StartedPython(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    yield start_process
-    for process in started:
-        process.kill()
-        process.communicate()
+    with starting_ready() as start:
+        yield start
 
 
 def test_another_machine_takes_over_from_a_process_that_was_killed(

@@ -1,0 +1,146 @@
+"""Readers of a shared workspace follow what is published, and go on without the store."""
+
+import json
+import logging
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backstory import run_pipeline
+from backstory.base.environment import cache_folder
+from backstory.base.errors import StoreError
+from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower
+from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.parquet import read_table
+from tests.bucket import BUCKET, Bucket
+from tests.interfaces.cli.invocation import run
+from tests.pipeline.sharing.workers import (
+    MakeWorker,
+    code_of,
+    hash_tables,
+    publish_copy,
+    publish_without_pulling,
+)
+from tests.postgres import mounted
+from tests.workspaces import SETTINGS
+
+
+def test_a_reader_looks_now_and_then(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker(key=False)
+    now = [0.0]
+    follower = Follower(second, lambda: now[0])
+    follower.follow()
+    (first.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
+    run_pipeline(first)
+    follower.follow()
+    assert "new.md" not in set(read_table(second.tables, "documents")["uri"])
+    now[0] += LOOK_SECONDS
+    follower.follow()
+    assert "new.md" in set(read_table(second.tables, "documents")["uri"])
+    assert (second.index / "CURRENT").read_bytes() == (first.index / "CURRENT").read_bytes()
+
+
+def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: MakeWorker) -> None:
+    second = make_worker()
+    tables = hash_tables(second)
+    for workspace in (first, second):
+        (workspace.documents_dir / "sourdough.md").write_text(
+            f"# By {workspace.root.name}\n", encoding="utf-8"
+        )
+    publish_without_pulling(first)
+    opened = open_workspace(second.root)
+    assert "conflicting_files" in opened.follower.problem
+    assert hash_tables(opened) == tables
+    found = {each.name: each for each in examine(second.root)}
+    assert found["settings"].passed
+    assert not found["store of files"].passed
+    assert "posts/sourdough.md" in found["store of files"].detail
+
+
+def test_a_reader_goes_on_with_what_it_has(
+    made_once: Path,
+    tmp_path: Path,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = publish_copy(made_once, tmp_path / "first", f"s3://{BUCKET}/{tmp_path.name}")
+    monkeypatch.setattr("backstory.pipeline.sharing._READER_PATIENCE", timedelta(seconds=0.2))
+    bucket.fault = lambda _method, _path: "busy"
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        problem = open_workspace(first.root).follower.problem
+        shown = run("search", "sourdough", "-w", str(first.root))
+    assert problem
+    assert shown.exit_code == 0
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned == [problem] * 2
+    assert shown.stderr.count(problem) <= 1  # by the log, where a command has set it up
+    caplog.clear()
+    monkeypatch.setattr("backstory.storage.store.objects.PATIENCE", timedelta(seconds=0.2))
+    for command in (["run"], ["storage", "copy", "--to", f"file://{tmp_path}/other"]):
+        failed = run(*command, "-w", str(first.root))
+        assert isinstance(failed.exception, StoreError)
+    assert not [record for record in caplog.records if problem in record.getMessage()]
+    now = [0.0]
+    follower = Follower(first, lambda: now[0])
+    follower.follow()
+    calls = len(bucket.calls)
+    now[0] += LOOK_SECONDS
+    follower.follow()
+    assert len(bucket.calls) == calls
+    now[0] += AWAY_SECONDS
+    follower.follow()
+    assert len(bucket.calls) > calls
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(first.root / "backstory.yaml", empty)
+    with pytest.raises(StoreError) as error:
+        open_workspace(empty)
+    assert error.value.code == "unreachable_store"
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_bucket_that_is_absent_is_said_at_once(tmp_path: Path) -> None:
+    written = f"{SETTINGS}storage: {{files: 's3://absent/prefix'}}\n"
+    (tmp_path / "backstory.yaml").write_text(written, encoding="utf-8")
+    assert code_of(lambda: open_workspace(tmp_path)) == "no_bucket"
+
+
+def test_the_doctor_tries_the_store(first: Workspace, make_worker: MakeWorker) -> None:
+    def look(workspace: Workspace) -> tuple[bool, str]:
+        found = {each.name: each for each in examine(workspace.root)}
+        return found["store of files"].passed, found["store of files"].detail
+
+    passed, detail = look(first)
+    assert passed
+    assert first.settings.storage.files is not None
+    assert first.settings.storage.files in detail
+    without_key = make_worker(key=False)
+    passed, detail = look(without_key)
+    assert not passed
+    assert str(without_key.secret) in detail
+
+
+def test_the_doctor_goes_on_without_store_and_database(made_workspace: Workspace, bucket: Bucket) -> None:
+    root = made_workspace.root
+    healthy = {each.name for each in examine(root)}
+    for storage, failed in (
+        ({"files": "s3://absent/prefix"}, "store of files"),
+        ({"database": f"postgresql://nobody@/absent?host={root}"}, "database"),
+    ):
+        (root / "backstory.yaml").write_text(f"{SETTINGS}storage: {json.dumps(storage)}\n", encoding="utf-8")
+        with mounted(root, None), mounted(cache_folder(), None):
+            found = examine(root)
+            audited = [each.name for each in audit(root) if not each.passed]
+        assert audited == [failed]
+        assert [each.name for each in found if not each.passed] == [failed]
+        unknown = (
+            {"embedding cache", "history of runs", "batch jobs", "runs"} if failed == "database" else set()
+        )
+        assert healthy - {each.name for each in found} == unknown
+    assert not bucket.count("PUT", "objects/")
