@@ -137,7 +137,7 @@ class Demand:
         return worst if limits[worst] > 1 else max(self.hours, key=lambda name: self.hours[name])
 
 
-TURNS: Final = {
+REMEDIES: Final = {
     "embedding": "more workers; `embedding.precision: int8`, or a GPU",
     "tables": "more workers, each with its conversations",
     "searching": "more workers; `index.engine: milvus`",
@@ -146,7 +146,7 @@ TURNS: Final = {
     "one exact query": "`index.engine: milvus`, or workspaces by tenant",
     "disk": "workspaces by tenant, and a store of objects",
 }
-"""What to turn if a part binds."""
+"""What helps against each limit."""
 
 
 def simulate_groups(groups: int, constants: Constants) -> Demand:
@@ -284,7 +284,10 @@ def tabulate(constants: Constants) -> str:
         *(simulate_chunks(chunks, constants) for chunks in CHUNKS),
     ]
     lines = [
-        "| size | CPU hours | workers | GB stored | GB memory | query, CPU s | $ once | $ a month | first | turn |",
+        (
+            "| size | CPU hours | workers | GB stored | GB memory | query, CPU s | $ once | $ a month "
+            "| binds first | remedy |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for demand in demands:
@@ -292,7 +295,7 @@ def tabulate(constants: Constants) -> str:
         lines.append(
             f"| {demand.size} | {hours} | {demand.workers:,} | {_round(demand.gigabytes)} | "
             f"{_round(demand.memory_gb)} | {_round(demand.query_seconds)} | {_round(demand.dollars_once)} | "
-            f"{_round(demand.dollars_a_month)} | {demand.binding} | {TURNS[demand.binding]} |"
+            f"{_round(demand.dollars_a_month)} | {demand.binding} | {REMEDIES[demand.binding]} |"
         )
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from backstory.index.snapshot.shards import SHARD_BYTES
 from benchmarks.scale import (
     CHUNKS,
     GROUPS,
-    TURNS,
+    REMEDIES,
     Constants,
     measure_run,
     read_constants,
@@ -41,10 +41,10 @@ def test_demands_are_sums_of_units() -> None:
     assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((10**10 + SHARD_BYTES) / 1e9)
 
 
-def test_each_size_names_what_binds_and_what_to_turn() -> None:
+def test_each_size_names_what_binds_and_a_remedy() -> None:
     demands = [simulate_groups(groups, read_constants()) for groups in GROUPS]
     demands += [simulate_chunks(chunks, read_constants()) for chunks in CHUNKS]
-    assert {demand.binding for demand in demands} <= set(TURNS)
+    assert {demand.binding for demand in demands} <= set(REMEDIES)
     assert len({demand.binding for demand in demands}) > 1
     for first, second in ((0, 1), (1, 2), (3, 4), (4, 5)):
         assert sum(demands[first].hours.values()) < sum(demands[second].hours.values())
