@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +11,7 @@ from backstory.base.errors import BudgetExhaustedError, SettingsError
 from backstory.pipeline.history.record import ANSWERING
 from backstory.pipeline.workspace import Workspace
 from tests.errors import raises
-from tests.models.services.chat_server import ChatServer, complete, run_chat_server
+from tests.models.services.chat_server import ChatServer, complete
 from tests.workspaces import SETTINGS
 from tests.writing.answers.passages import make_passage
 
@@ -20,11 +20,9 @@ GOOD = {"text": "The pump is old.", "citations": [{"id": "p1", "quote": "The pum
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = complete(json.dumps({"claims": [GOOD]}))
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = complete(json.dumps({"claims": [GOOD]}))
+    return chat
 
 
 def write_settings(chat: ChatServer, costs: str, more: str = "") -> str:

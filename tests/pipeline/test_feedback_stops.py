@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.models.services import chat_server
-from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, run_chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
 from tests.models.services.gemini_server import GeminiServer
 from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
 from tests.workspaces import run_workspace
@@ -35,11 +35,9 @@ def echo(request: ChatRequest) -> ChatReply | None:
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = echo
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = echo
+    return chat
 
 
 def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:

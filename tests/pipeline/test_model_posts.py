@@ -5,7 +5,7 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 
@@ -21,7 +21,7 @@ from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from tests.models.services import chat_server
-from tests.models.services.chat_server import ChatRequest, ChatServer, run_chat_server
+from tests.models.services.chat_server import ChatRequest, ChatServer
 from tests.workspaces import SETTINGS, run_workspace, write_workspace
 
 WRITERS = """\
@@ -31,13 +31,6 @@ writers: {{provider: openai, model: tiny{more}}}
 SMALL = SETTINGS.replace("size: 6, overlap: 2", "size: 2")
 UNFINISHED = 4
 REFUSAL = chat_server.complete(None, refusal="I will not.")
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

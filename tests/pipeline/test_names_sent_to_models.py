@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from tests.models.services.chat_server import (
     ChatServer,
     complete,
     post,
-    run_chat_server,
 )
 from tests.pipeline.test_named_documents import FORMS, FRONT
 from tests.pipeline.test_people import open_with
@@ -63,11 +61,9 @@ def answer(request: ChatRequest) -> ChatReply | None:
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = answer
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = answer
+    return chat
 
 
 def make_naming(root: Path, settings: str = SETTINGS) -> Workspace:

@@ -1,6 +1,6 @@
 """A chat server, and writers that ask it without waiting in real time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,10 @@ from backstory.settings.writers import WriterSettings
 from backstory.writing.draft_answer import make_post_form
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.prompt import load_prompt
-from tests.models.services.chat_server import ChatServer, run_chat_server
+from tests.models.services.chat_server import ChatServer
 from tests.models.services.instant_time import InstantTime
 
 KEY = "sk-test-key-that-must-never-be-seen"
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        yield running
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from tests.models.services.chat_server import (
     ChatServer,
     complete,
     refuse,
-    run_chat_server,
 )
 
 QUESTION = "What does the night train to Lisbon need?"
@@ -34,11 +33,9 @@ INVENTED = "The ticket office in Lisbon opens at 9."
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = answer
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = answer
+    return chat
 
 
 @pytest.fixture

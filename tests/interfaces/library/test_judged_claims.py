@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +16,6 @@ from tests.models.services.chat_server import (
     ChatServer,
     complete,
     refuse,
-    run_chat_server,
 )
 
 QUESTION = "What does the night train to Lisbon need?"
@@ -26,13 +25,6 @@ DENIED = "Travellers should never book beforehand."
 OTHER_NUMBER = "Travellers should book 12 days beforehand."
 
 Ask = Callable[..., Answer]
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        yield running
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.answers.answer import Passage, Route, Turn
 from tests.errors import raises
-from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete, run_chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete
 from tests.pipeline.test_named_documents import FRONT
 from tests.pipeline.test_people import open_with
 from tests.workspaces import CHAT, SETTINGS
@@ -49,11 +48,9 @@ def answer(request: ChatRequest) -> ChatReply | None:
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = answer
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = answer
+    return chat
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """``Library.summarize``: what it says of a document, and what becomes of what a model wrote."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pydantic
 import pytest
@@ -15,7 +15,7 @@ from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
 from tests.interfaces.library.conftest import SETTINGS
-from tests.models.services.chat_server import ChatServer, complete, run_chat_server
+from tests.models.services.chat_server import ChatServer, complete
 
 MODEL = """\
 services: {mine: {kind: openai, base_url: '%s', requests_per_minute: 10000, max_attempts: 1}}
@@ -29,11 +29,9 @@ LONG = "\n\n".join(
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = complete(json.dumps({"summary": "They met each week."}))
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = complete(json.dumps({"summary": "They met each week."}))
+    return chat
 
 
 @pytest.fixture

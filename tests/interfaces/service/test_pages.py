@@ -13,7 +13,7 @@ from backstory.interfaces.service.service import ServiceLimits
 from backstory.writing.answers.forms import make_forms
 from tests.interfaces.service.page_reading import Browser, Page, browsing
 from tests.interfaces.service.running import QUESTION, Running, read_events, running, write_service
-from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete, run_chat_server
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete
 
 HOSTILE = (
     "</p><script>alert(1)</script><img src=x onerror=alert(2)> “{{ 7331*7 }}” & [x](javascript:alert(3))"
@@ -235,13 +235,6 @@ def test_feedback_is_kept_and_can_be_changed(ben: Browser) -> None:
 
 
 # ----- Models
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as started:
-        yield started
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.loopback import Received, listen
 
 TEXT = "The greenhouse was watered, and the door of it was left open, as in the year before."
@@ -120,3 +122,11 @@ def run_chat_server() -> Iterator[ChatServer]:
             yield server
         finally:
             silence.set()
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """A server that is reached without a proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with run_chat_server() as running:
+        yield running

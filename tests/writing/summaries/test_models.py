@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from tests.models.services.chat_server import (
     ChatReply,
     ChatRequest,
     ChatServer,
-    run_chat_server,
 )
 from tests.models.services.instant_time import InstantTime
 from tests.writing.summaries.texts import make_paged, make_plain
@@ -76,11 +75,9 @@ class Budget:
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with run_chat_server() as running:
-        running.always = answer_by_section({})
-        yield running
+def chat(chat: ChatServer) -> ChatServer:
+    chat.always = answer_by_section({})
+    return chat
 
 
 @pytest.fixture
