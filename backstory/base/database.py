@@ -21,6 +21,9 @@ Synchronous: TypeAlias = Literal["full", "normal", "off"]
 
 Result = TypeVar("Result")
 
+NO_LIMIT: Final = (1 << 63) - 1
+"""For a LIMIT that takes all rows, since Postgres knows no negative one."""
+
 _MENDS: Final = 4
 """Times that a damaged file is moved aside; processes that find it at once may meet it more than once."""
 
@@ -34,9 +37,6 @@ class Rows(Protocol):
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
-
-    def fetchmany(self, size: int) -> list[Any]:
-        """Return the next rows, ``size`` at most."""
 
     def fetchall(self) -> list[Any]:
         """Return all remaining rows."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from backstory.base.database import Description, Session
+from backstory.base.database import NO_LIMIT, Description, Session
 from backstory.base.errors import WorkspaceError
 from backstory.base.mounts import open_database
 
@@ -24,8 +24,6 @@ Thumb: TypeAlias = Literal["up", "down"]
 
 _TITLE_CHARACTERS: Final = 80
 _ID_BYTES: Final = 12
-_ALL: Final = (1 << 63) - 1
-"""A limit that limits nothing, since Postgres knows no negative one."""
 _SCHEMA: Final = """
 CREATE TABLE conversations (
     id TEXT PRIMARY KEY, user_id TEXT NOT NULL, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL
@@ -385,7 +383,7 @@ def _read_turns(session: Session, conversation: str, last: int | None) -> list[K
         "SELECT number, question, answer, asked, documents, thumb, text, given FROM turns "
         "LEFT JOIN feedback USING (conversation, number) WHERE conversation = ? ORDER BY number DESC LIMIT ?"
     )
-    rows = session.execute(query, (conversation, _ALL if last is None else last)).fetchall()
+    rows = session.execute(query, (conversation, NO_LIMIT if last is None else last)).fetchall()
     return [
         KeptTurn(
             number,

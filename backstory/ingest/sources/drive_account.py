@@ -13,7 +13,8 @@ from backstory.base.ids import digest
 if TYPE_CHECKING:
     import requests
 
-_SCOPES: Final = ("https://www.googleapis.com/auth/drive.readonly",)
+READING_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
+"""What an account or a person permits: to read a Drive, and nothing else."""
 
 
 def open_session(keys: Keys | None) -> requests.Session:
@@ -58,10 +59,10 @@ def _make_credentials(stored: dict[str, Any]) -> Any:
     try:
         if stored["type"] == "service_account":
             return service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
-                stored, scopes=_SCOPES
+                stored, scopes=[READING_SCOPE]
             )
         user = credentials.Credentials.from_authorized_user_info(  # type: ignore[no-untyped-call]
-            stored, scopes=_SCOPES
+            stored, scopes=[READING_SCOPE]
         )
         # The library reads only Google's own address from such an object.
         return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
@@ -77,7 +78,7 @@ def _find_credentials() -> Any:
     import google.auth.exceptions
 
     try:
-        found, _ = google.auth.default(scopes=list(_SCOPES))
+        found, _ = google.auth.default(scopes=[READING_SCOPE])
     except google.auth.exceptions.GoogleAuthError as error:
         raise SourceError(
             "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "

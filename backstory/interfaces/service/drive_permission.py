@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from backstory.base.credentials import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
 from backstory.base.errors import AuthenticationError
 from backstory.base.extras import require_extra
+from backstory.ingest.sources.drive_account import READING_SCOPE
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.keys import KeyRing
@@ -27,7 +28,6 @@ PERMITTED: Final = "/drive/permitted"
 
 _ASKING: Final = "https://accounts.google.com/o/oauth2/v2/auth"
 _GIVING: Final = "https://oauth2.googleapis.com/token"
-_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 _RANDOM_BYTES: Final = 32
 _SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 30
@@ -88,7 +88,7 @@ class DrivePermissions:
             "client_id": client["client_id"],
             "redirect_uri": begun.redirect,
             "response_type": "code",
-            "scope": _SCOPE,
+            "scope": READING_SCOPE,
             "state": state,
             "code_challenge": challenge,
             "code_challenge_method": "S256",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.database import Session
+from backstory.base.database import NO_LIMIT, Session
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Runs
 
@@ -142,8 +142,6 @@ _SUM_USAGE: Final = (
     "SELECT run_id, purpose, max(model), sum(calls), sum(texts), sum(tokens_in), sum(tokens_out), sum(cached), "
     "CASE WHEN sum(unpriced) > 0 THEN NULL ELSE sum(cost) END FROM usage"
 )
-_ALL: Final = (1 << 63) - 1
-"""A limit that limits nothing, since Postgres knows no negative one."""
 _COLUMNS: Final = tuple(one.name for one in fields(RunRecord) if one.name != "usage")
 
 
@@ -159,7 +157,7 @@ def insert_record(session: Session, record: RunRecord) -> None:
 
 
 def read_records(
-    session: Session, where: str = "1 = 1", parameters: Sequence[object] = (), limit: int = -1
+    session: Session, where: str = "1 = 1", parameters: Sequence[object] = (), limit: int = NO_LIMIT
 ) -> list[RunRecord]:
     """Read records, the latest first.
 
@@ -171,7 +169,7 @@ def read_records(
     """
     rows = session.execute(
         f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY started_at DESC, run_id LIMIT ?",  # noqa: S608
-        [*parameters, _ALL if limit < 0 else limit],
+        [*parameters, limit],
     ).fetchall()
     usage: dict[str, dict[str, ModelUsage]] = defaultdict(dict)
     chosen = f"SELECT run_id FROM runs WHERE {where}"  # noqa: S608 - conditions are constants of this room
