@@ -82,7 +82,7 @@ def add_tenant(
             min=0,
             max=_MOST_MEGABYTES,
             metavar="MB",
-            help="What its folder may take on the disk; 0 for any number. Of a tenant that is there, it is changed.",
+            help="What its folder may take on the disk; 0 for any number. For a tenant that exists, only this is set.",
         ),
     ] = None,
 ) -> None:

@@ -73,6 +73,9 @@ class IndexJobs:
 
     A job that was under way when the process ended is begun again by the next :meth:`start`. Since an indexing only
     makes what is missing, it goes on where it was.
+
+    Attributes:
+        has_processes: Whether each pass over files is made in a process of its own.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class IndexJobs:
         """
         self._tenants = tenants
         self._processes = processes
-        self.are_processes = processes is not None
+        self.has_processes = processes is not None
         self._changed = threading.Condition()
         self._stores: dict[str, JobStore] = {}
         self._waiting: list[str] = []
@@ -245,10 +248,8 @@ class IndexJobs:
         while not self._is_closing:
             try:
                 self.request_due(clock())
-            except (
-                BackstoryError,
-                OSError,
-            ):  # such as a folder of sources that is closed; the next look may succeed
+            except (BackstoryError, OSError):
+                # Such as a folder of sources that is closed; the next look may succeed.
                 logger.exception("the sources of tenants could not be looked up")
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closing, _SECONDS_BETWEEN_LOOKS)

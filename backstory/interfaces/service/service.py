@@ -98,9 +98,8 @@ class Service:
         limits = self.limits
         self._rates = RequestRates(limits.requests_per_minute, limits.requests_at_once, time.monotonic)
         self._failures = RequestRates(limits.failures_per_minute, limits.failures_at_once, time.monotonic)
-        if (
-            self.jobs.are_processes
-        ):  # what the tools of agents index, too, so that this process keeps its size
+        if self.jobs.has_processes:
+            # What the tools of agents index, too, so that this process keeps its size.
             self.tenants.maker = lambda tenant: partial(self.jobs.make_tables, tenant)
         self.permissions = DrivePermissions(self.tenants.keys)
         make = partial(FairThreads, waiting=limits.waiting, waiting_of_one=limits.waiting_of_tenant)

@@ -65,6 +65,7 @@ class Tenants:
         keys: The keys of tenants.
         quotas: What each may take on the disk.
         models: The models of this machine, which all tenants share.
+        maker: Gives what builds the tables of a tenant; None to build them in this process.
     """
 
     def __init__(self, root: Path, keys: KeyRing, *, memory_bytes: int) -> None:

@@ -52,7 +52,7 @@ class Check:
         example: Format string for one case; its fields are the columns of ``find``.
         remedy: Where to look, or what to do.
         share_of_rows: Whether the message gives the number of checked rows, too.
-        is_of_writing: Whether no stage can write a case, so that only rows of earlier runs or programs can be one.
+        precedes_writing: Whether rows pass it before they are written, so that only what others wrote can fail.
     """
 
     table: str
@@ -63,7 +63,7 @@ class Check:
     example: str
     remedy: str
     share_of_rows: bool = False
-    is_of_writing: bool = False
+    precedes_writing: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _contract(table: str) -> Check:
         what="breaches of the table's contract: columns, types, value ranges, unique rows",
         example="{breach}",
         remedy=_remake(table),
-        is_of_writing=True,
+        precedes_writing=True,
     )
 
 

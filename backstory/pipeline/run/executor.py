@@ -241,7 +241,7 @@ class _Executor:
                 rounds.setdefault(stage.table, []).append((places, report))
                 if report.computed and (stage.partitioned or is_first):
                     for check in checks_after(stage.table):
-                        if check.blocking and not check.is_of_writing:
+                        if check.blocking and not check.precedes_writing:
                             self._check(check, state.good(stage.table, places), ignore_progress)
             return report
 

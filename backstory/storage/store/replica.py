@@ -46,8 +46,8 @@ _IGNORE_FILE: Final = ".backstoryignore"
 LOCAL_MEMORY: Final = frozenset({"copies", "document_files", "views"})
 """What the ledger remembers of the files of one machine: their places, times and numbers on its disk."""
 
-_NOT_TABLES_FOLLOW: Final = {"storage", "agents", "alerts", "orchestration", "costs", "runs"}
-"""The groups of settings that may differ between workers."""
+_OWN_SETTINGS: Final = {"storage", "agents", "alerts", "orchestration", "costs", "runs"}
+"""Groups of settings that each worker may have for itself, since no table depends on them."""
 
 # What a run makes again from the rest: of two versions, that of the store is taken.
 _MADE: Final = ("data/", "index/", f"{_STATE_FOLDER}/mirrors/")
@@ -93,10 +93,10 @@ class Replica:
         is_as_written: Callable[[Path], bool],
     ) -> None:
         self.root = paths.root
-        self.settings = digest_json(paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW))
+        self.settings = digest_json(paths.settings.model_dump(mode="json", exclude=_OWN_SETTINGS))
         self.change = SettingsChange(
             _hash_settings(
-                paths.settings.model_dump(mode="json", exclude=_NOT_TABLES_FOLLOW, exclude_defaults=True)
+                paths.settings.model_dump(mode="json", exclude=_OWN_SETTINGS, exclude_defaults=True)
             ),
             f"{socket.gethostname()}:{paths.root}",
         )

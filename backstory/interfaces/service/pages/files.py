@@ -33,7 +33,7 @@ _MOST_OFFSET: Final = 10_000_000
 _MOST_CHARACTERS: Final = 10**12
 _CHANGED: Final = "documents-changed"
 
-DocumentId = Annotated[str, Path(max_length=64)]
+Id = Annotated[str, Path(max_length=64)]
 Character = Annotated[int | None, Query(ge=0, le=_MOST_CHARACTERS)]
 
 
@@ -109,14 +109,14 @@ def make_files_router() -> APIRouter:
         return _show_job(request, job, access.tenant, may_edit=access.caller.may(access.tenant, "editor"))
 
     @router.post("/jobs/{job_id}/cancel")
-    def cancel_job(request: Request, job_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+    def cancel_job(request: Request, job_id: Id, access: EditingVisitor, service: Served) -> Response:
         job = service.jobs.cancel(access.tenant, job_id)
         return _show_job(request, job, access.tenant, may_edit=True)
 
     @router.get("/documents/{document_id}")
     def read_document(
         request: Request,
-        document_id: DocumentId,
+        document_id: Id,
         access: ReadingVisitor,
         service: Served,
         start: Character = None,
@@ -142,12 +142,12 @@ def make_files_router() -> APIRouter:
 
     @router.get("/documents/{document_id}/pages/{page}.png")
     def draw_page(
-        request: Request, document_id: DocumentId, page: int, access: ReadingVisitor, service: Served
+        request: Request, document_id: Id, page: int, access: ReadingVisitor, service: Served
     ) -> Response:
         return answer_with_picture(service, access, request, document_id, page)
 
     @router.get("/documents/{document_id}/remove")
-    def confirm_removal(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+    def confirm_removal(document_id: Id, access: EditingVisitor, service: Served) -> Response:
         with service.tenants.entering(access.tenant) as library:
             file = find_file(library, document_id)
         return show(
@@ -159,7 +159,7 @@ def make_files_router() -> APIRouter:
         )
 
     @router.post("/documents/{document_id}/remove")
-    def remove(document_id: DocumentId, access: EditingVisitor, service: Served) -> Response:
+    def remove(document_id: Id, access: EditingVisitor, service: Served) -> Response:
         take_out_document(service, access, document_id)
         return RedirectResponse(f"/tenants/{access.tenant}/documents", 303)
 
