@@ -3,6 +3,9 @@
 ``python -m benchmarks.scale`` measures the constants on this machine, writes them to ``scale_constants.json`` beside
 this module, and compares the simulation with further runs of other sizes. ``python -m benchmarks.scale --simulate``
 prints the tables of ``docs/reference/scale.md`` from that file, and measures nothing.
+
+Small builds reuse memory that others gave back. So put ``build_memory_mb`` of ``python -m benchmarks.growth --rows
+1000000`` in place of ``chunk_memory_bytes`` after a measurement: a megabyte of it is a byte per chunk.
 """
 
 from __future__ import annotations
