@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from backstory.base.database import Session
+from backstory.base.database import NO_LIMIT, Session
 from backstory.base.errors import RunHistoryError, RunLimitError
 from backstory.base.telemetry.scope import current_run
 from backstory.models.services.meter import CallMeter, Usage
@@ -92,13 +92,13 @@ class RunHistory:
         self._paid_models[purpose] = name
         return ModelMeter(self._spending, purpose, name, self._run_id)
 
-    def read(self, limit: int = -1) -> list[RunRecord]:
+    def read(self, limit: int = NO_LIMIT) -> list[RunRecord]:
         """Read the latest runs, newest first. A running run whose process is gone is given as lost.
 
         A run that waits until another run has ended is given as waiting.
 
         Args:
-            limit: Most runs; -1 for all.
+            limit: Most runs.
 
         Raises:
             RunHistoryError: The history is damaged.

@@ -165,7 +165,7 @@ def read_records(
         session: Transaction of the history.
         where: Condition in SQL on the table ``runs``.
         parameters: Values of the condition.
-        limit: Most records; -1 for all.
+        limit: Most records.
     """
     rows = session.execute(
         f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY started_at DESC, run_id LIMIT ?",  # noqa: S608
