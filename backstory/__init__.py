@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from backstory.settings.models import RAGSettings, Settings
     from backstory.settings.template import init_workspace
     from backstory.settings.yaml_file import read_settings
+    from backstory.storage.tables.views import connect
 
 __version__ = VERSION
 
@@ -45,6 +46,7 @@ __all__ = [
     "VectorStore",
     "Workspace",
     "chunk_markdown",
+    "connect",
     "consolidate_messages_to_markdown",
     "deduplicate_by_document",
     "evaluate_retrieval",
@@ -66,6 +68,7 @@ _MODULES = {
     "VectorStore": "interfaces.original.vector_store",
     "Workspace": "pipeline.workspace",
     "chunk_markdown": "interfaces.original.chunking",
+    "connect": "storage.tables.views",
     "consolidate_messages_to_markdown": "interfaces.original.consolidation",
     "deduplicate_by_document": "interfaces.original.deduplication",
     "evaluate_retrieval": "retrieval.assessment",

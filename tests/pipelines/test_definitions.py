@@ -22,7 +22,7 @@ from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES
 from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.workspace import Workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
@@ -52,6 +52,23 @@ def describe_graph(definitions: dg.Definitions) -> dict[str, object]:
         for key in sorted(graph.get_all_asset_keys())
     }
     return {"assets": assets}
+
+
+@pytest.mark.parametrize("days", [None, 7])
+def test_a_backfill_is_one_run_or_runs_of_as_many_days_as_are_set(
+    workspace: Workspace, days: int | None
+) -> None:
+    settings = workspace.root / "backstory.yaml"
+    text = settings.read_text(encoding="utf-8")
+    assert "2025-03-01}" in text
+    if days is not None:
+        settings.write_text(
+            text.replace("2025-03-01}", f"2025-03-01, days_per_run: {days}}}"), encoding="utf-8"
+        )
+    assets = define(open_workspace(workspace.root)).assets or ()
+    [policy] = [each.backfill_policy for each in assets if isinstance(each, dg.AssetsDefinition)]
+    assert policy is not None
+    assert policy.max_partitions_per_run == days
 
 
 def test_dagster_is_told_of_each_check_whether_it_blocks(workspace: Workspace) -> None:

@@ -27,6 +27,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore, JobTurn
+from backstory.interfaces.service.tenants import require_own_files
 from backstory.pipeline.workspace import open_workspace
 
 logger = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ def _index(
 ) -> None:
     store = JobStore(folder / JOBS_FOLDER)
     try:
+        require_own_files(folder)
         library = Library(open_workspace(folder, keys=keys))
     except BackstoryError as error:
         store.fail(turn, error.code, hide_paths(str(error), folder))

@@ -14,7 +14,7 @@ from typing import Final
 
 from backstory.base.credentials import Keys
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import AccountError, InputError
+from backstory.base.errors import AccountError, InputError, SettingsError
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.indexing import MakeTables
@@ -26,6 +26,7 @@ from backstory.interfaces.service.removal import RemovalProof, remove_files
 from backstory.models.local_models import LocalModels
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.template import OWNER_ONLY, init_workspace
+from backstory.settings.yaml_file import read_settings
 
 TENANTS_FOLDER: Final = "tenants"
 """Its name in the folder of the service."""
@@ -33,6 +34,7 @@ TENANTS_FOLDER: Final = "tenants"
 LEAST_BYTES: Final = 8 << 20
 """What an open workspace counts at least: connections and tables, about 4 MB and ten open files, with room to spare."""
 
+_ELSEWHERE: Final = "tenant_elsewhere"
 _NEW: Final = ".new-"
 _REMOVED: Final = ".removed-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -147,7 +149,7 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name.
-            SettingsError: Its settings are invalid.
+            SettingsError: Its settings are invalid, or keep state or files elsewhere.
             AccountError: Its keys cannot be opened.
         """
         with self.holding(name):
@@ -192,9 +194,15 @@ class Tenants:
             InputError: There is no tenant of this name.
             AccountError: The file of accounts cannot be used, or a file of the tenant cannot be removed or one of the
                 service cannot be searched; the removal can be repeated.
+            SettingsError: The settings of the tenant keep state or files elsewhere.
         """
         aside = self._folder / f"{_REMOVED}{name}"
         if self._is_tenant(name):
+            try:
+                require_own_files(self._folder / name)
+            except SettingsError as error:
+                if error.code == _ELSEWHERE:
+                    raise  # by invalid settings, nothing was ever kept elsewhere
             if aside.exists():  # of an earlier tenant of this name, whose removal was interrupted
                 shutil.rmtree(aside)
             (self._folder / name).rename(aside)
@@ -268,6 +276,7 @@ class Tenants:
             if entry is not None and entry.stamp == stamp:
                 return self._use(name, entry)
         # Outside of the lock, since it reads files. A library that is not used holds nothing.
+        require_own_files(folder)
         workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
         make = None if self.maker is None else self.maker(name)
         opened = _Open(Library(workspace, make), stamp, _measure(workspace.index))
@@ -329,6 +338,24 @@ class Tenants:
     def _stamp(self, name: str) -> str:
         settings = (self._folder / name / SETTINGS_FILE).stat()
         return f"{settings.st_ino} {settings.st_size} {settings.st_mtime_ns} {self.keys.stamp(name)}"
+
+
+def require_own_files(folder: Path) -> None:
+    """Raise if the settings of a tenant keep state or files elsewhere, where no removal by the service reaches.
+
+    Args:
+        folder: The workspace of the tenant.
+
+    Raises:
+        SettingsError: They do (code ``tenant_elsewhere``), or they are invalid.
+    """
+    storage = read_settings(folder / SETTINGS_FILE).storage
+    if storage.database is not None or storage.files is not None:
+        raise SettingsError(
+            "a service keeps all that a tenant has in the tenant's folder, and these settings name a database or a "
+            "store; run `backstory storage copy --to local` in the folder, and take storage out of the settings",
+            code=_ELSEWHERE,
+        )
 
 
 def _close(entries: list[_Open]) -> None:
