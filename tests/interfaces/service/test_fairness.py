@@ -18,6 +18,7 @@ from backstory.interfaces.service.fair_threads import FairThreads
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 from tests.interfaces.service.test_operation import MODEL, SlowModel, model
+from tests.pipelines.ui_process import wait_for
 
 __all__ = ["model"]
 
@@ -25,7 +26,7 @@ ANSWERS = 3
 WAITING = 2
 ASKED = 20
 LIMITS = ServiceLimits(
-    requests_at_once=1_000, answers=ANSWERS, searches=2, waiting=4, waiting_of_tenant=WAITING
+    requests_at_once=1_000, answers=ANSWERS, searches=4, waiting=4, waiting_of_tenant=WAITING
 )
 
 
@@ -51,9 +52,13 @@ def test_a_tenant_that_asks_much_holds_up_no_other(served: Running, model: SlowM
             return client.post(route, json=body, headers=headers)
 
     with ThreadPoolExecutor(ASKED) as threads:
-        sent = [threads.submit(ask, ("ben", "dora")[number % 2]) for number in range(ASKED)]
         # One thread is left for others, and the tenant has its share of places to wait; all others are told so.
+        # A stream is looked up as searches are before it waits, so that those that get no place come after the others.
         under_way = ANSWERS - 1 + WAITING
+        sent = [threads.submit(ask, ("ben", "dora")[number % 2]) for number in range(under_way)]
+        answers = served.service.threads["answers"]
+        wait_for(lambda: not answers.has_place("garden"), "the tenant has all of its places", 60)
+        sent += [threads.submit(ask, ("ben", "dora")[number % 2]) for number in range(ASKED - under_way)]
         refused: list[Future[httpx2.Response]] = list(islice(as_completed(sent, 60), ASKED - under_way))
         assert {(one.result().status_code, one.result().json()["error"]["code"]) for one in refused} == {
             (503, "busy")
