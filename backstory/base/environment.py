@@ -57,6 +57,8 @@ MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
+_STORAGE_SECRETS = ("AWS_", "PGPASS")
+"""How the variables begin that hold, or lead to, what opens the database and the files of several machines."""
 _READER_VARIABLES = (
     "PATH",
     "HOME",
@@ -278,18 +280,15 @@ def read_store_access() -> dict[str, str]:
 
 
 def hook_environment() -> dict[str, str]:
-    """Return the environment of commands that settings name: that of this process without keys."""
+    """Return the environment of commands that settings name: that of this process without keys.
+
+    A command that calls S3 or Postgres itself gets its keys by files, such as those of a profile.
+    """
+    keys = (*STORED_VARIABLES, MCP_VARIABLE, MILVUS_VARIABLE, PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE)
     return {
         name: value
         for name, value in os.environ.items()
-        if name
-        not in (
-            *STORED_VARIABLES,
-            MCP_VARIABLE,
-            MILVUS_VARIABLE,
-            PSEUDONYM_KEY_VARIABLE,
-            FORGOTTEN_KEY_VARIABLE,
-        )
+        if name not in keys and not name.startswith(_STORAGE_SECRETS)
     }
 
 

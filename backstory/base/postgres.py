@@ -161,12 +161,16 @@ class PostgresDatabase(Database):
         return aside
 
     def compact(self) -> None:
-        """Write the tables anew without their deleted rows, and remove those that were set aside."""
+        """Write the tables anew without their deleted rows, and remove those that were set aside.
+
+        Whoever waits for a table that others read keeps everybody else from it, so that the wait has an end.
+        """
         tables = sorted(list_tables(self.description.schema)) if self.exists() else []
-        with self._naming_errors(), self.server.connected() as (connection, _):
+        with self._naming_errors(), self.server.connected(f"SET {_limit_waits()}") as (connection, _):
             connection.execute(f'DROP SCHEMA IF EXISTS "{self._aside}" CASCADE')
             for table in tables:
                 connection.execute(f'VACUUM (FULL) "{self._schema}".{table}')
+            connection.execute("RESET lock_timeout")
 
     @property
     def _schema(self) -> str:
@@ -179,10 +183,7 @@ class PostgresDatabase(Database):
     def _take_lock(self) -> str:
         """Give the statements that exclude other writers until the end of the transaction, or fail after a while."""
         name = sql.Literal(f"backstory {self._schema}").as_string()
-        return (
-            f"SET LOCAL lock_timeout = {int(BUSY_SECONDS * 1000)}; "
-            f"SELECT pg_advisory_xact_lock(hashtextextended({name}, 0))"
-        )
+        return f"SET LOCAL {_limit_waits()}; SELECT pg_advisory_xact_lock(hashtextextended({name}, 0))"
 
     def _ask_for_format(self) -> str:
         """Give the statement that asks whether the schema is there, and for the format that its comment names."""
@@ -237,7 +238,7 @@ class PostgresDatabase(Database):
             raise self._damaged(damage) from damage
         except errors.LockNotAvailable as error:
             raise self.make_error(
-                f"cannot be used: another process has been writing to it for {BUSY_SECONDS:.0f} s; try again when it "
+                f"cannot be used: another process has been using it for {BUSY_SECONDS:.0f} s; try again when it "
                 "has ended",
                 "busy_file",
             ) from error
@@ -275,6 +276,11 @@ class _Session:
         """Run a statement once for each row of values."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_translate(self._name, statement), map(_convert, rows))
+
+
+def _limit_waits() -> str:
+    """Give the setting by which a statement that waits for others fails after a while."""
+    return f"lock_timeout = {int(BUSY_SECONDS * 1000)}"
 
 
 @lru_cache(maxsize=512)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from backstory.base import postgres_server
+from backstory.base import postgres, postgres_server
 from backstory.base.database import Database
 from backstory.base.errors import CacheFileError
 from backstory.base.mounts import mount, open_database
@@ -144,6 +144,20 @@ def test_two_who_make_the_tables_at_once_share_them(postgres_server: PostgresSer
         session.execute("INSERT INTO numbers VALUES (1, 'of the test')")
     adding.join()
     assert read(first) == [1, 2]
+
+
+def test_tables_that_somebody_reads_are_not_waited_for_without_end(
+    postgres_server: PostgresServer, open_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_at(postgres_server.make_address())
+    add(database, 1)
+    with monkeypatch.context() as patched, database.reading() as session:
+        session.execute("SELECT number FROM numbers").fetchall()
+        patched.setattr(postgres, "BUSY_SECONDS", 0.05)
+        with raises(CacheFileError, "busy_file", path=database.path):
+            database.compact()
+    database.compact()
+    assert read(database) == [1]
 
 
 def test_a_restart_of_the_server_is_waited_for(postgres_server: PostgresServer, open_at: Open) -> None:

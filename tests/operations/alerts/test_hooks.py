@@ -121,7 +121,12 @@ def write_program(folder: Path, text: str) -> str:
     return "./hook"
 
 
-def test_a_command_reads_the_alert_and_sees_no_key(tmp_path: Path, api_key: str) -> None:
+def test_a_command_reads_the_alert_and_sees_no_key(
+    tmp_path: Path, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {name: f"secret-{name}" for name in ("PGPASSWORD", "PGPASSFILE", "AWS_SECRET_ACCESS_KEY")}
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
     program = write_program(
         tmp_path,
         "import os, pathlib, sys\n"
@@ -133,7 +138,9 @@ def test_a_command_reads_the_alert_and_sees_no_key(tmp_path: Path, api_key: str)
     assert json.loads((tmp_path / "read").read_text(encoding="utf-8")) == PAYLOAD
     assert (tmp_path / "argument").read_text(encoding="utf-8") == "$(touch shell); x"
     assert not (tmp_path / "shell").exists()
-    assert api_key not in (tmp_path / "environment").read_text(encoding="utf-8")
+    seen = (tmp_path / "environment").read_text(encoding="utf-8")
+    assert "PATH" in seen
+    assert [key for key in (api_key, *secrets, *secrets.values()) if key in seen] == []
 
 
 def test_a_command_that_does_not_read_its_input_is_no_failure(tmp_path: Path) -> None:
