@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -26,6 +26,9 @@ REQUEST_SECONDS: Final = 10.0
 
 READING_SECONDS: Final = 30.0
 """Longest time that a client may leave an answer unread that waits for it, about 50 KB."""
+
+UNREAD_BYTES: Final = 64 << 20
+"""Bytes of answers that wait for their clients, all together, beside the latest answer."""
 
 
 def serve_app(
@@ -55,6 +58,7 @@ def make_server(
     *,
     request_seconds: float = REQUEST_SECONDS,
     reading_seconds: float = READING_SECONDS,
+    unread_bytes: int = UNREAD_BYTES,
     on_stop: Callable[[], None] | None = None,
     answer_seconds: int | None = None,
     connections: int | None = None,
@@ -62,12 +66,14 @@ def make_server(
     """Make a server that ends a connection which has not sent whole headers in time, however it spreads their bytes.
 
     A connection that was answered may stay open for its next request as long as uvicorn's ``timeout_keep_alive`` says.
-    A body may take any time, and so may an answer, as long as its client reads it.
+    A body may take any time, and so may an answer, as long as its client reads it. Where many answers wait for their
+    clients at once, those that have waited longest end.
 
     Args:
         app: The application. It gets no WebSockets.
         request_seconds: Longest time for the headers of a request.
         reading_seconds: Longest time for which a client may not read what waits for it.
+        unread_bytes: Most bytes that may wait for clients, all together, beside the latest answer.
         on_stop: Called in the event loop when the process was told to end, before answers that are under way are
             waited for.
         answer_seconds: Longest time for which these are waited for; None for any time.
@@ -75,7 +81,7 @@ def make_server(
     """
     config = uvicorn.Config(
         app,
-        http=_make_protocol(request_seconds, reading_seconds),
+        http=_make_protocol(request_seconds, reading_seconds, unread_bytes),
         ws="none",
         log_config=None,
         access_log=False,
@@ -98,8 +104,12 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _make_protocol(request_seconds: float, reading_seconds: float) -> type[asyncio.Protocol]:
+def _make_protocol(
+    request_seconds: float, reading_seconds: float, unread_bytes: int
+) -> type[asyncio.Protocol]:
     """Make the class of connections; uvicorn makes the objects, so that they take no further argument."""
+    unread: dict[asyncio.TimerHandle, asyncio.Transport] = {}
+    """Connections whose clients do not read, by what ends them, those that have waited longest first."""
 
     class PromptProtocol(H11Protocol):
         """Ends a connection that was opened, or has begun a request, and for some seconds has none to be answered.
@@ -131,6 +141,8 @@ def _make_protocol(request_seconds: float, reading_seconds: float) -> type[async
             super().pause_writing()
             if self._unread is None:
                 self._unread = self.loop.call_later(reading_seconds, self.transport.abort)
+                unread[self._unread] = self.transport
+                _end_longest(list(unread.values()), unread_bytes)
 
         def resume_writing(self) -> None:
             self._forget_unread()
@@ -143,6 +155,7 @@ def _make_protocol(request_seconds: float, reading_seconds: float) -> type[async
         def _forget_unread(self) -> None:
             if self._unread is not None:
                 self._unread.cancel()
+                del unread[self._unread]
                 self._unread = None
 
         def _stop_waiting(self) -> None:
@@ -151,3 +164,14 @@ def _make_protocol(request_seconds: float, reading_seconds: float) -> type[async
                 self._waiting = None
 
     return PromptProtocol
+
+
+def _end_longest(unread: Sequence[asyncio.Transport], most: int) -> None:
+    """End the first connections, until what waits in all but the last one fits."""
+    waiting = [transport.get_write_buffer_size() for transport in unread[:-1]]
+    excess = sum(waiting) - most
+    for transport, size in zip(unread, waiting, strict=False):
+        if excess <= 0:
+            break
+        transport.abort()
+        excess -= size

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError, StoppedError
 from backstory.interfaces.service.failures import ErrorBody, Told, describe_error, describe_fault, log_fault
+from backstory.interfaces.service.fair_threads import Place
 from backstory.interfaces.service.service import Service, refuse_stopping
 
 DONE: Final = "done"
@@ -74,24 +75,25 @@ class EventStream(Response):
         self._has_left = threading.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of every answer
-        """Send the events as they come."""
-        self._service.require_place(self._tenant)
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        inlet, outlet = anyio.create_memory_object_stream[Event](math.inf)
-        with inlet, outlet:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._run, inlet)
-                group.start_soon(self._watch_client, receive, group.cancel_scope)
-                group.start_soon(self._watch_process, inlet)
-                try:
-                    await _pass_on(outlet, send)
-                finally:
-                    # The thread is told as well: the group ends when it has returned.
-                    self._has_left.set()
-                    group.cancel_scope.cancel()
+        """Send the events as they come, while the work waits for its turn or is done."""
+        with self._service.take_place(self._tenant) as place:
+            inlet, outlet = anyio.create_memory_object_stream[Event](math.inf)
+            with inlet, outlet:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._run, place, inlet)
+                    group.start_soon(self._watch_client, receive, group.cancel_scope)
+                    group.start_soon(self._watch_process, inlet)
+                    try:
+                        start = {"type": "http.response.start", "status": self.status_code}
+                        await send({**start, "headers": self.raw_headers})
+                        await _pass_on(outlet, send)
+                    finally:
+                        # The thread is told as well: the group ends when it has returned.
+                        self._has_left.set()
+                        group.cancel_scope.cancel()
 
-    async def _run(self, inlet: MemoryObjectSendStream[Event]) -> None:
-        """Do the work in a thread, and send its error as the last event."""
+    async def _run(self, place: Place, inlet: MemoryObjectSendStream[Event]) -> None:
+        """Do the work in a thread, leave its place, and send its error as the last event."""
 
         def emit(name: str, data: Mapping[str, Any]) -> None:
             if self._has_left.is_set():
@@ -99,7 +101,8 @@ class EventStream(Response):
             anyio.from_thread.run_sync(inlet.send_nowait, Event(name, data))
 
         try:
-            await self._service.answer(self._tenant, lambda: self._work(emit))
+            with place:
+                await place.call(lambda: self._work(emit))
         except BackstoryError as error:
             if not self._has_left.is_set():
                 inlet.send_nowait(_tell(describe_error(error, self._service.root)))

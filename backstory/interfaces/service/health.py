@@ -32,8 +32,7 @@ def make_health_router() -> APIRouter:
     @router.get("/readyz", responses={503: {"model": ErrorBody}})
     def tell_readiness(service: Served) -> Health:
         """Tell that requests can be answered: users can be read, there is room for work, and nothing is stopping."""
-        for work in service.threads:
-            service.require_place(work=work)
+        service.require_readiness()
         try:
             service.accounts.list_users()
         except BackstoryError as error:

@@ -14,7 +14,7 @@ import anyio
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.drive_permission import DrivePermissions
 from backstory.interfaces.service.failures import RefusedError
-from backstory.interfaces.service.fair_threads import FairThreads
+from backstory.interfaces.service.fair_threads import FairThreads, Place
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.limits import RequestRates
 from backstory.interfaces.service.tenants import Tenants
@@ -159,8 +159,8 @@ class Service:
         Raises:
             RefusedError: The process is about to end, or too many calls wait already.
         """
-        self.require_place(tenant)
-        return await self.threads["answers"].call(tenant, function)
+        with self.take_place(tenant) as place:
+            return await place.call(function)
 
     async def search(self, tenant: str, function: Callable[[], _T]) -> _T:
         """Call a function that ends soon, as :meth:`answer` does, and never after answers of any tenant.
@@ -168,28 +168,39 @@ class Service:
         Raises:
             RefusedError: See :meth:`answer`.
         """
-        self.require_place(tenant, "searches")
-        return await self.threads["searches"].call(tenant, function)
+        with self.take_place(tenant, "searches") as place:
+            return await place.call(function)
 
-    def require_place(self, tenant: str | None = None, work: Work = "answers") -> None:
-        """Refuse work that would wait too long.
+    def take_place(self, tenant: str, work: Work = "answers") -> Place:
+        """Take a place for the work of a tenant, and leave it at the end of its ``with``.
 
         Args:
-            tenant: The tenant; None for one that has no work under way.
+            tenant: The tenant.
             work: What is to be done.
 
         Raises:
             RefusedError: The process is about to end, or too many calls wait already.
         """
+        self._require_running()
+        place = self.threads[work].take_place(tenant)
+        if place is None:
+            raise _refuse_busy(work)
+        return place
+
+    def require_readiness(self) -> None:
+        """Refuse if the work of a tenant that has none under way would be refused; see :meth:`take_place`.
+
+        Raises:
+            RefusedError: The process is about to end, or too many calls wait already.
+        """
+        self._require_running()
+        for work, threads in self.threads.items():
+            if not threads.has_place():
+                raise _refuse_busy(work)
+
+    def _require_running(self) -> None:
         if self.stopping.is_set():
             raise refuse_stopping()
-        if not self.threads[work].has_place(tenant):
-            raise RefusedError(
-                f"too many {work} at once; ask again in a while",
-                status=503,
-                code="busy",
-                retry_after=RETRY_SECONDS,
-            )
 
     @property
     def waiting(self) -> int:
@@ -203,6 +214,15 @@ def refuse_stopping() -> RefusedError:
         "the service is stopping; ask again when it runs again",
         status=503,
         code="stopping",
+        retry_after=RETRY_SECONDS,
+    )
+
+
+def _refuse_busy(work: Work) -> RefusedError:
+    return RefusedError(
+        f"too many {work} at once; ask again in a while",
+        status=503,
+        code="busy",
         retry_after=RETRY_SECONDS,
     )
 

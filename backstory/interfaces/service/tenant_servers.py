@@ -56,15 +56,14 @@ class TenantServers:
             tenant, may_write = await anyio.to_thread.run_sync(self._let_in, scope)
             # A client that sends its body slowly must not hold the turn of its tenant meanwhile.
             body = await Request(scope, receive).body()
-            self._service.require_place(tenant)
-            async with self._service.threads["answers"].holding(tenant):
-                with ExitStack() as held:
-                    lent = self._service.tenants.entering(tenant)
-                    library = await anyio.to_thread.run_sync(held.enter_context, lent)
-                    server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
-                    with anyio.CancelScope() as answering:
-                        timed = self._limit_waiting(send, answering)
-                        await _answer(server, scope, _replay(body, receive), timed)
+            with self._service.take_place(tenant) as place, ExitStack() as held:
+                await place.has_thread.wait()
+                lent = self._service.tenants.entering(tenant)
+                library = await anyio.to_thread.run_sync(held.enter_context, lent)
+                server = await anyio.to_thread.run_sync(self._find_server, tenant, library, may_write)
+                with anyio.CancelScope() as answering:
+                    timed = self._limit_waiting(send, answering)
+                    await _answer(server, scope, _replay(body, receive), timed)
         except BackstoryError as error:
             await describe_error(error, self._service.root).to_response()(scope, receive, send)
 

@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import anyio
 import pytest
@@ -175,6 +176,47 @@ def test_an_answer_that_nobody_reads_ends() -> None:
                 part = quick.recv(1_000_000)
                 assert part
                 read += len(part)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def test_answers_that_many_clients_do_not_read_end_from_the_first_on() -> None:
+    size, clients, kept_by_system = 16_000_000, 6, 64_000
+
+    async def answer_whole(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await receive()
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": b"." * size})
+
+    server = make_server(answer_whole, unread_bytes=2 * size)
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, kept_by_system)  # also of its connections
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+
+    def read_size(client: socket.socket) -> int:
+        read = 0
+        with suppress(ConnectionResetError):
+            while read < size and (part := client.recv(1_000_000)):
+                read += len(part)
+        return read
+
+    try:
+        with ExitStack() as opened:
+            lazy = []
+            for _ in range(clients):
+                client = opened.enter_context(socket.socket())
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept_by_system)
+                client.settimeout(30)
+                client.connect(listening.getsockname())
+                client.sendall(REQUEST)
+                assert client.recv(1)  # its answer waits before the next request comes
+                lazy.append(client)
+            # Those of two clients fit, beside the latest one.
+            assert [read_size(client) >= size for client in lazy] == [False] * 3 + [True] * 3
     finally:
         server.should_exit = True
         thread.join()

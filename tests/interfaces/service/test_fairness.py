@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
+from starlette.types import Message
 
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
+from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.fair_threads import FairThreads
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
@@ -98,6 +103,78 @@ def test_the_service_is_not_ready_when_all_places_are_taken(served: Running, mod
         assert {one.result() for one in sent if one not in refused} == {200}
 
 
+async def call(threads: FairThreads, tenant: str, function: Callable[[], object]) -> None:
+    place = threads.take_place(tenant)
+    assert place is not None
+    with place:
+        await place.call(function)
+
+
+async def say_nothing() -> Message:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+def test_streams_begin_for_as_many_as_there_are_places(indexed_once: Library, service_root: Path) -> None:
+    limits = ServiceLimits(answers=1, waiting=WAITING, waiting_of_tenant=WAITING)
+    service, _ = write_service(service_root, indexed_once.workspace.root, limits)
+    answers = service.threads["answers"]
+    gate, statuses = threading.Event(), list[int]()
+
+    def work(emit: Emit) -> None:
+        assert gate.wait(60)
+        emit(DONE, {})
+
+    async def stream() -> None:
+        async def send(message: Message) -> None:
+            # Others come while the head of an answer waits for its client.
+            await anyio.wait_all_tasks_blocked()
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        try:
+            await EventStream(service, "garden", work)({}, say_nothing, send)
+        except RefusedError as error:
+            statuses.append(error.status)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(ASKED):
+                group.start_soon(stream)
+            await anyio.wait_all_tasks_blocked()
+            assert (answers.waiting, answers.has_place("garden")) == (WAITING, False)
+            gate.set()
+        assert (answers.waiting, answers.has_place("garden")) == (0, True)
+
+    anyio.run(run)
+    service.close()
+    assert Counter(statuses) == {200: 1 + WAITING, 503: ASKED - 1 - WAITING}
+
+
+def test_a_stream_whose_client_does_not_read_holds_no_place(
+    indexed_once: Library, service_root: Path
+) -> None:
+    service, _ = write_service(service_root, indexed_once.workspace.root, ServiceLimits(answers=1, waiting=0))
+    answers, is_read = service.threads["answers"], anyio.Event()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            assert not answers.has_place("garden")
+            await is_read.wait()
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            stream = EventStream(service, "garden", lambda emit: emit(DONE, {}))
+            group.start_soon(partial(stream, {}, say_nothing, send))
+            with anyio.fail_after(60):
+                while not answers.has_place("garden"):
+                    await anyio.lowlevel.checkpoint()
+            is_read.set()
+
+    anyio.run(run)
+    service.close()
+
+
 def test_tenants_take_turns() -> None:
     order: list[str] = []
 
@@ -111,7 +188,7 @@ def test_tenants_take_turns() -> None:
 
         async with anyio.create_task_group() as group:
             for tenant in ("garden",) * 4 + ("workshop",) * 2:
-                group.start_soon(threads.call, tenant, partial(work, tenant))
+                group.start_soon(call, threads, tenant, partial(work, tenant))
                 await anyio.wait_all_tasks_blocked()
             assert threads.waiting == 5
             gate.set()
@@ -127,15 +204,15 @@ def test_a_call_that_is_cancelled_gives_its_place_to_the_next() -> None:
         gate = threading.Event()
         done: list[str] = []
 
-        async def call(name: str, scope: anyio.CancelScope) -> None:
+        async def append(name: str, scope: anyio.CancelScope) -> None:
             with scope:
-                await threads.call("garden", partial(gate.wait, 60))
+                await call(threads, "garden", partial(gate.wait, 60))
                 done.append(name)
 
         scopes = {name: anyio.CancelScope() for name in ("first", "second", "third")}
         async with anyio.create_task_group() as group:
             for name, scope in scopes.items():
-                group.start_soon(call, name, scope)
+                group.start_soon(append, name, scope)
                 await anyio.wait_all_tasks_blocked()
             assert (threads.waiting, threads.has_place("garden"), threads.has_place()) == (2, False, False)
             scopes["second"].cancel()
