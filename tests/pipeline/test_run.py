@@ -1,6 +1,7 @@
 """The whole path over a small workspace, without Dagster: tables, privacy, repetition, change."""
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,30 @@ def test_a_new_export_makes_only_what_it_changes(made_workspace: Workspace) -> N
     after = hash_files(made_workspace.tables)
     assert {name for name in before if after[name] != before[name]} == {"sources/conversations.parquet"}
     assert "unrelated" in slugs(made_workspace, "2025-03-16")
+
+
+def test_an_edited_message_with_as_many_words_reaches_what_is_made_of_it(workspace: Workspace) -> None:
+    def write_chat(said: str) -> None:
+        row = {
+            "id": 1,
+            "type": "message",
+            "date_unixtime": "1741856400",
+            "from": "Ada Lind",
+            "from_id": "user1",
+        }
+        chat = {"name": "Shed", "type": "private_group", "id": 7, "messages": [{**row, "text": said}]}
+        (workspace.chats_dir / "shed.json").write_text(json.dumps(chat), encoding="utf-8")
+
+    write_chat("The drip irrigation line broke again")
+    run_pipeline(workspace)
+    before = read_table(workspace.tables, "windows")
+    write_chat("The drip irrigation pipe broke again")
+    run_pipeline(reopened(workspace))
+    assert read_table(workspace.tables, "windows").equals(before)  # they hold ids, and an edit keeps the id
+    changed = hash_files(workspace.tables)
+    shutil.rmtree(workspace.tables)
+    run_pipeline(reopened(workspace))
+    assert hash_files(workspace.tables) == changed
 
 
 def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Workspace) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ContractError, DamagedTableError
-from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.base.ids import digest
+from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
@@ -105,3 +106,19 @@ def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.Da
         workspace, "messages", [key for key in wanted if key in made or key in partitions]
     )
     return messages.with_columns(partition_keys(messages, grain))
+
+
+def hash_read_messages(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
+    """Hash for each partition the messages that its windows hold: where windows overlap, also those before it.
+
+    The windows name messages by their ids, which an edited message keeps, so that a stage that reads the messages of
+    windows must not rest on the table of windows alone.
+    """
+    settings = workspace.settings
+    before = (
+        {key: previous_partition(key, settings.partitions.grain) for key in partitions}
+        if settings.windows.overlap
+        else {}
+    )
+    contents = content_of(workspace, "messages", [*partitions, *before.values()])
+    return {key: digest([contents[key], contents[before[key]] if before else ""]) for key in partitions}

@@ -8,7 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from backstory.base.ids import digest
-from backstory.pipeline.chats.stored_messages import read_with_previous
+from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
 from backstory.pipeline.stages.stage import TableStage
@@ -25,10 +25,11 @@ class WindowChunksStage(TableStage):
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
-        """Hash the windows of each partition."""
+        """Hash the windows of each partition, and the messages that they hold."""
         depends = hash_dependencies(self.workspace, "window_chunks")
         contents = content_of(self.workspace, "windows", self.partitions)
-        return {key: digest([contents[key], depends]) for key in self.partitions}
+        messages = hash_read_messages(self.workspace, self.partitions)
+        return {key: digest([contents[key], messages[key], depends]) for key in self.partitions}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the windows of the partitions."""

@@ -8,14 +8,13 @@ from functools import cached_property
 import polars as pl
 
 from backstory.base.ids import digest
-from backstory.pipeline.chats.stored_messages import read_with_previous
+from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import content_of, split_by_partition
+from backstory.pipeline.incremental.partitions import split_by_partition
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
 from backstory.retrieval.windows import cut_windows
-from backstory.storage.tables.partitions import previous_partition
 
 
 class WindowsStage(TableStage):
@@ -28,18 +27,10 @@ class WindowsStage(TableStage):
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
-        """Hash the messages of each partition, and those of the previous partition where windows overlap."""
-        settings = self.workspace.settings
+        """Hash the messages that the windows of each partition hold."""
         depends = hash_dependencies(self.workspace, "windows")
-        overlaps = bool(settings.windows.overlap)
-        before = {
-            key: previous_partition(key, settings.partitions.grain) for key in self.partitions if overlaps
-        }
-        contents = content_of(self.workspace, "messages", [*self.partitions, *before.values()])
-        return {
-            key: digest([contents[key], contents[before[key]] if overlaps else "", depends])
-            for key in self.partitions
-        }
+        messages = hash_read_messages(self.workspace, self.partitions)
+        return {key: digest([messages[key], depends]) for key in self.partitions}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the messages of the partitions."""
