@@ -223,6 +223,7 @@ class SnapshotSources:
                 entry.kind,
                 entry.tags,
                 entry.date.date() if entry.date else None,
+                entry.pages,
             )
             for entry in entries
         ]
@@ -285,6 +286,9 @@ def _describe(
     undated = sum(entry.date is None for entry in sources.entries.values())
     if query is not None and query.is_dated and undated:
         notes = [*notes, f"{undated} documents state no date, and are not in the list"]
+    unpaged = sum(entry.pages is None for entry in sources.entries.values())
+    if query is not None and query.pages is not None and unpaged:
+        notes = [*notes, f"{unpaged} documents have no pages, and are not in the list"]
     routing, searching, answering = answered.seconds
     forms = choose_forms(answered.rewritten or question)
     return Answer(

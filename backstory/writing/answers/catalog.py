@@ -1,4 +1,4 @@
-"""Questions about the documents themselves: what of the catalog they describe, by date, kind, folder, tag and words."""
+"""Questions about the documents themselves: what of the catalog they describe, by date, pages, kind, folder, words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from backstory.text.content_words import find_terms, list_content_words, terms_of
 from backstory.text.stemmers import find_stemmer, list_stop_words
@@ -22,6 +22,17 @@ _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = rf"(?P<dy>{_YEAR})-(?P<dm>0[1-9]|1[0-2])(?:-(?P<dd>0[1-9]|[12]\d|3[01]))?"
 _OF_MONTH: Final = r"(?P<md>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|er|\.)? (?:of |de |di )?"
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
+
+_EXACT: Final = "exact"
+_Bounds: TypeAlias = tuple[int | None, int | None]
+_BOUNDING: Final[Mapping[str, Callable[[int], _Bounds]]] = {
+    "over": lambda number: (number + 1, None),
+    "least": lambda number: (number, None),
+    "under": lambda number: (None, number - 1),
+    "most": lambda number: (None, number),
+    _EXACT: lambda number: (number, number),
+}
+"""Least and most pages by the words for them, in ``catalog.toml``, the plainest last."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class Listed:
         kind: Kind, such as post.
         tags: Tags.
         date: Day that it states; None if it states none.
+        pages: Number of pages; None for a document without pages.
     """
 
     document_id: str
@@ -43,6 +55,7 @@ class Listed:
     kind: str
     tags: tuple[str, ...]
     date: date | None
+    pages: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class CatalogQuery:
         first: First day.
         last: Last day, inclusive.
         is_dated: Whether the question names a time.
+        pages: Least and most number of pages, each None for any; None if the question names none.
         extensions: Endings of file names.
         kinds: Kinds.
         tags: Tags, each of which a document must have.
@@ -66,6 +80,7 @@ class CatalogQuery:
     first: date = _FIRST
     last: date = _LAST
     is_dated: bool = False
+    pages: tuple[int | None, int | None] | None = None
     extensions: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -104,7 +119,7 @@ def read_catalog_query(
     folders = {
         str(parent): fold(parent.name) for each in documents for parent in PurePosixPath(each.uri).parents
     }
-    rest = text
+    pages, rest = _take_pages(text, words.pages)
     first, last, rest = _take_dates(rest, words, today)
     extensions, rest = _take_named(rest, words.extensions)
     named_tags, rest = _take_after(rest, words.tags, tags)
@@ -114,7 +129,7 @@ def read_catalog_query(
     # A word such as "articles" names posts only where no kind is called so.
     meant, rest = _take_named(rest, {kind: words.kinds[kind] for kind in kinds if kind in words.kinds})
     named_kinds = tuple(dict.fromkeys([*called, *meant]))
-    if not (names_documents(text) or extensions or named_tags or named_folders or named_kinds):
+    if not (names_documents(text) or pages or extensions or named_tags or named_folders or named_kinds):
         return None
     most, newest_first, rest = _take_order(rest, words)
     rest = words.generic.sub(" ", rest)
@@ -132,6 +147,7 @@ def read_catalog_query(
         first=first or _FIRST,
         last=last or _LAST,
         is_dated=first is not None or last is not None,
+        pages=pages,
         extensions=extensions,
         kinds=named_kinds,
         tags=tuple(dict.fromkeys([*named_tags, *found_tags])),
@@ -167,6 +183,7 @@ def select_documents(
         document
         for document in documents
         if (not query.is_dated or (document.date is not None and query.first <= document.date <= query.last))
+        and (query.pages is None or _is_within(document.pages, *query.pages))
         and (not query.extensions or document.uri.lower().endswith(query.extensions))
         and (not query.kinds or document.kind in query.kinds)
         and set(query.tags) <= set(document.tags)
@@ -178,8 +195,34 @@ def select_documents(
     return found
 
 
+def _is_within(pages: int | None, least: int | None, most: int | None) -> bool:
+    return pages is not None and (least is None or pages >= least) and (most is None or pages <= most)
+
+
 def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None:
     return next((by_stem[term] for term in sorted(terms_of(word, stemmer)) if term in by_stem), None)
+
+
+@dataclass(frozen=True)
+class _PageWords:
+    """What a question says of the number of pages.
+
+    Attributes:
+        stated: Finds a number of pages with the words that bound it.
+        numbers: Numbers by their words.
+        articles: Words for one that also are articles.
+        filling: What else such a question says of the length.
+    """
+
+    stated: re.Pattern[str]
+    numbers: Mapping[int, re.Pattern[str]]
+    articles: re.Pattern[str]
+    filling: re.Pattern[str]
+
+    def read(self, said: str) -> int:
+        """Read a number."""
+        named = next((number for number, words in self.numbers.items() if words.fullmatch(said)), None)
+        return int(said) if named is None else named
 
 
 @dataclass(frozen=True)
@@ -199,6 +242,7 @@ class _Words:
     numbers: Mapping[int, re.Pattern[str]]
     tags: re.Pattern[str]
     folders: re.Pattern[str]
+    pages: _PageWords
 
 
 @cache
@@ -229,11 +273,67 @@ def _read_words() -> _Words:
         numbers={int(number): _words(names) for number, names in record["numbers"].items()},
         tags=_words(record["tags"]["named"]),
         folders=_words(record["folders"]["named"]),
+        pages=_make_page_words(record["pages"], record["numbers"]),
     )
 
 
+def _make_page_words(record: Mapping[str, list[str]], numbers: Mapping[str, list[str]]) -> _PageWords:
+    known = {
+        int(number): [*names, *(record["one"] if number == "1" else ())] for number, names in numbers.items()
+    }
+    said = rf"\d{{1,5}}|{_either([name for names in known.values() for name in names])}"
+    before = _name_groups(record, {name: name for name in _BOUNDING})
+    between, after = (
+        _name_groups(record, {f"{name}{place}": f"{name}_after" for name in _BOUNDING if name != _EXACT})
+        for place in (1, 2)
+    )
+    number = rf"(?P<number>{said})(?: ?(?:{_either(record['to'])}) ?(?P<second>{said}))?"
+    adjective = rf"[ -]?(?P<adjective>{_either(record['adjectives'])})"
+    names = rf"(?:\+ ?| |(?<=\d))(?:(?:{between}) )?(?:{_either(record['names'])})(?: (?:{after}))?"
+    return _PageWords(
+        stated=re.compile(rf"\b(?:(?:{before}) )?{number}(?:{adjective}|{names})\b"),
+        numbers={number: re.compile(_either(names)) for number, names in known.items()},
+        articles=re.compile(_either(record["one"])),
+        filling=_words(record["filling"]),
+    )
+
+
+def _name_groups(record: Mapping[str, list[str]], named: Mapping[str, str]) -> str:
+    return "|".join(f"(?P<{group}>{_either(record[name])})" for group, name in named.items())
+
+
 def _words(names: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(sorted(names, key=len, reverse=True))})\b")
+    return re.compile(rf"\b(?:{_either(names)})\b")
+
+
+def _either(names: Sequence[str]) -> str:
+    return "|".join(sorted(names, key=len, reverse=True))
+
+
+def _take_pages(text: str, words: _PageWords) -> tuple[_Bounds | None, str]:
+    """Find the number of pages that a text names, and cut it out with what else it says of the length."""
+    found = words.stated.search(text)
+    if found is None:
+        return None, text
+    least = words.read(found["number"])
+    said = next(
+        (name for name in _BOUNDING if any(found[f"{name}{place}"] for place in _places_of(name))), None
+    )
+    is_article = words.articles.fullmatch(found["number"])
+    if found["second"]:
+        bounds: _Bounds = least, words.read(found["second"])
+    elif "+" in found[0]:
+        bounds = least, None
+    elif said in (None, _EXACT) and (is_article or not (said or found["adjective"])):
+        return None, text
+    else:
+        bounds = _BOUNDING[said or _EXACT](least)
+    return bounds, words.filling.sub(" ", f"{text[: found.start()]} {text[found.end() :]}")
+
+
+def _places_of(name: str) -> tuple[str, ...]:
+    """Return where a word that bounds a number stands: before it, and before or after the word for pages."""
+    return ("",) if name == _EXACT else ("", "1", "2")
 
 
 def _take_dates(text: str, words: _Words, today: date) -> tuple[date | None, date | None, str]:

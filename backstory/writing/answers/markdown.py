@@ -75,12 +75,15 @@ def _describe_query(query: CatalogQuery, forms: Forms) -> str:
     first, last = (f"{day:%Y-%m-%d}" if day not in (date.min, date.max) else "" for day in days)
     either, both = f" {forms.write('or')} ", f" {forms.write('and')} "
     when = "between" if first and last else "since" if first else "until"
+    least, most = query.pages or (None, None)
+    long = "between" if least is not None and most is not None else "to" if least is None else "from"
     said = [
         forms.write("kinds", names=either.join(query.kinds)) if query.kinds else "",
         forms.write("extensions", names=either.join(query.extensions)) if query.extensions else "",
         forms.write("tags", names=both.join(query.tags)) if query.tags else "",
         forms.write("folders", names=either.join(query.folders)) if query.folders else "",
         forms.write(when, first=first, last=last) if query.is_dated else "",
+        forms.write(f"pages_{long}", least=least, most=most) if query.pages else "",
         forms.write("topic", topic=" ".join(query.topic)) if query.topic else "",
     ]
     return ", ".join(filter(None, said)) or forms.write("anything")

@@ -9,6 +9,7 @@ from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
 from backstory.writing.answers.answer import Turn
 from tests.errors import raises
+from tests.ingest.documents.pdf_files import make_pdf, write_lines
 
 
 def test_a_claim_leads_to_its_words_in_the_document(library: Library) -> None:
@@ -33,6 +34,17 @@ def test_a_list_of_documents_says_whether_it_is_complete(library: Library) -> No
     some = library.answer("the two newest posts")
     assert (len(some.documents), some.document_count) == (2, 6)
     assert "2 of 6" in some.markdown
+
+
+def test_a_list_of_documents_by_their_pages(make_library: Callable[..., Library]) -> None:
+    library = make_library()
+    content = make_pdf([write_lines("The first page"), write_lines("The second page")])
+    (library.workspace.documents_dir / "paper.pdf").write_bytes(content)
+    library.index()
+    answer = library.answer("documents of at least two pages")
+    assert ([each.uri for each in answer.documents], answer.document_count) == (["paper.pdf"], 1)
+    assert "6 documents have no pages, and are not in the list" in answer.notes
+    assert library.answer("PDFs of more than two pages").document_count == 0
 
 
 def test_a_list_on_a_topic_is_not_said_to_be_complete(library: Library) -> None:
@@ -78,6 +90,7 @@ def test_what_no_document_says_is_refused(library: Library) -> None:
     [
         ("list posts tagged nope", "of the kind post, tagged nope"),
         ("list all documents before 1999", "until 1998-12-31"),
+        ("documents of more than 20 pages", "of at least 21 pages"),
         ("which PDFs since may 1999 mention mosses", ".pdf, since 1999-05-01, on the topic “mosses”"),
     ],
 )

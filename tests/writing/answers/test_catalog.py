@@ -5,11 +5,12 @@ from datetime import date
 import pytest
 
 from backstory.writing.answers.catalog import Listed, find_relative_time, read_catalog_query, select_documents
+from backstory.writing.answers.routing import route_question
 
 DOCUMENTS = [
-    Listed("a", "notes/roof.pdf", "Roof quotes", "letter", ("roof",), date(2023, 12, 3)),
+    Listed("a", "notes/roof.pdf", "Roof quotes", "letter", ("roof",), date(2023, 12, 3), 2),
     Listed("b", "notes/bread.md", "Bread", "post", ("baking",), date(2024, 2, 18)),
-    Listed("c", "invoices/miller.pdf", "Invoice of Miller", "post", (), date(2024, 7, 1)),
+    Listed("c", "invoices/miller.pdf", "Invoice of Miller", "post", (), date(2024, 7, 1), 25),
     Listed("d", "undated.md", "Undated", "post", (), None),
 ]
 
@@ -69,6 +70,66 @@ def test_posts_of_a_year_are_asked_for_in_each_language(question: str) -> None:
     assert query is not None
     assert (query.kinds, query.topic) == (("post",), ())
     assert select(question) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("question", "pages"),
+    [
+        ("PDFs of more than 20 pages", (21, None)),
+        ("short documents of at most two pages", (None, 2)),
+        ("documents longer than 20 pages", (21, None)),
+        ("documents with 10 or more pages", (10, None)),
+        ("PDFs with 20+ pages", (20, None)),
+        ("list all two-page documents", (2, 2)),
+        ("documents between 5 and 10 pages", (5, 10)),
+        ("documents of more than a page", (2, None)),
+        ("PDFs with more than 2000 pages", (2001, None)),
+        ("how many documents have fewer than 3 pages?", (None, 2)),
+        ("welche PDFs haben mehr als 20 Seiten?", (21, None)),
+        ("alle kurzen Dokumente mit höchstens zwei Seiten", (None, 2)),
+        ("20-seitige Dokumente", (20, 20)),
+        ("quels PDF ont plus de 20 pages ?", (21, None)),
+        ("les documents courts de deux pages au plus", (None, 2)),
+        ("¿qué PDF tienen más de 20 páginas?", (21, None)),
+        ("todos los documentos cortos de hasta dos páginas", (None, 2)),
+        ("quali PDF hanno più di 20 pagine?", (21, None)),
+        ("tutti i documenti di al massimo due pagine", (None, 2)),
+        ("quais PDFs têm mais de 20 páginas?", (21, None)),
+        ("todos os documentos de no máximo duas páginas", (None, 2)),
+        ("какие PDF длиннее 20 страниц?", (21, None)),
+        ("все документы не более двух страниц", (None, 2)),
+        ("20 sayfadan uzun PDF'ler hangileri?", (21, None)),
+        ("en fazla iki sayfalık belgeleri listele", (None, 2)),
+    ],
+)
+def test_pages_are_understood_in_each_language(question: str, pages: tuple[int | None, int | None]) -> None:
+    assert route_question(question).kind == "list"
+    query = read_catalog_query(question, DOCUMENTS, "english", date(2024, 3, 1))
+    assert query is not None
+    assert (query.pages, query.topic, query.is_dated) == (pages, (), False)
+
+
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [
+        ("documents of more than 2 pages", ["c"]),
+        ("documents of at least 2 pages", ["a", "c"]),
+        ("documents of less than 25 pages", ["a"]),
+        ("documents of at most 25 pages", ["a", "c"]),
+        ("documents of 25 pages", ["c"]),
+        ("PDFs of 2023 with 1 to 3 pages", ["a"]),
+        ("the newest PDF of at least two pages", ["c", "a"]),
+    ],
+)
+def test_documents_without_pages_have_no_number_of_them(question: str, ids: list[str]) -> None:
+    assert select(question) == ids
+
+
+@pytest.mark.parametrize("question", ["documents that mention a page boy", "documents about 404 pages"])
+def test_pages_that_are_a_topic_bound_no_length(question: str) -> None:
+    query = read_catalog_query(question, DOCUMENTS, "english", date(2024, 3, 1))
+    assert query is not None
+    assert (query.pages, len(query.topic)) == (None, 2)
 
 
 @pytest.mark.parametrize(
