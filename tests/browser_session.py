@@ -156,4 +156,4 @@ def open_browser(profile: Path, *, width: int = 1280, height: int = 850) -> Iter
             yield BrowserPage(writing, reading)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(600)

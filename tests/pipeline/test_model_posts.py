@@ -205,7 +205,7 @@ def test_a_killed_run_has_kept_its_drafts(
 
     chat.script.extend([chat_server.post(), chat_server.post(), hang])
     process = start_process(["-m", "tests.pipeline.posting_run", str(unwritten.root)], os.environ)
-    assert arrived.wait(timeout=120)
+    assert arrived.wait(timeout=600)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     over.set()

@@ -130,7 +130,7 @@ def test_windows_are_asked_about_at_once(chat: ChatServer, rows_of: Rows) -> Non
     together = threading.Barrier(2)
 
     def meet(_: ChatRequest) -> ChatReply | None:
-        together.wait(timeout=30)
+        together.wait(timeout=600)
         return chat_server.post()(_)
 
     chat.script.extend([meet, meet])

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -117,11 +116,9 @@ def test_one_session_serves_all_questions_and_a_server_that_ended_is_started_aga
     remote = engine._remote
     assert remote is not None
     session = remote._session
-    started = time.perf_counter()
     for _ in range(5):
         engine.search("bread", top_k=1)
     assert remote._session is session
-    assert time.perf_counter() - started < 5
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert engine.search("bread", top_k=1)
     assert remote._session is not session

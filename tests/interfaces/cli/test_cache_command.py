@@ -78,5 +78,5 @@ def test_pruning_waits_for_a_run(made_workspace: Workspace) -> None:
         pruning.start()
         pruning.join(timeout=0.2)
         assert measure_caches(made_workspace).vectors == before.vectors
-    pruning.join(timeout=60)
+    pruning.join(timeout=600)
     assert measure_caches(made_workspace).vectors != before.vectors

@@ -216,7 +216,7 @@ def test_the_service_serves_who_the_commands_let_in_and_ends_when_told(root: Pat
         call(root, "token", "revoke", list_rows(root, "token")[0]["id"])
         assert httpx2.get(f"{url}/api/conversations", headers=headers).status_code == 401
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=600)
     # uvicorn raises the signal again after an orderly end, as which 0 counts, too.
     assert process.returncode in (0, -signal.SIGTERM), errors
     assert token not in output + errors

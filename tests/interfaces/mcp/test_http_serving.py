@@ -52,7 +52,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def client(port: int) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as connection:
         yield connection
 
 
@@ -87,7 +87,7 @@ def read_answer(client: socket.socket) -> bytes:
 
 
 def test_connections_that_send_nothing_end(port: int) -> None:
-    clients = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(50)]
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=600) for _ in range(50)]
     assert [is_ended(client) for client in clients] == [True] * len(clients)
     for client in clients:
         client.close()
@@ -131,16 +131,16 @@ def test_a_request_beyond_the_number_of_connections_is_refused() -> None:
     address = listening.getsockname()
     request = REQUEST.replace(b"/stream", b"/")
     try:
-        with socket.create_connection(address, timeout=30) as first:
+        with socket.create_connection(address, timeout=600) as first:
             first.sendall(request)
             assert first.recv(100).startswith(b"HTTP/1.1 200 ")
             with (
-                socket.create_connection(address, timeout=30),
-                socket.create_connection(address, timeout=30) as third,
+                socket.create_connection(address, timeout=600),
+                socket.create_connection(address, timeout=600) as third,
             ):
                 third.sendall(request)
                 assert third.recv(100).startswith(b"HTTP/1.1 503 ")
-        with socket.create_connection(address, timeout=30) as later:
+        with socket.create_connection(address, timeout=600) as later:
             later.sendall(request)
             assert later.recv(100).startswith(b"HTTP/1.1 200 ")
     finally:
@@ -166,10 +166,10 @@ def test_an_answer_that_nobody_reads_ends() -> None:
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
     thread.start()
     try:
-        with socket.create_connection(listening.getsockname(), timeout=30) as lazy:
+        with socket.create_connection(listening.getsockname(), timeout=600) as lazy:
             lazy.sendall(REQUEST)
-            assert has_ended.wait(30)
-        with socket.create_connection(listening.getsockname(), timeout=30) as quick:
+            assert has_ended.wait(600)
+        with socket.create_connection(listening.getsockname(), timeout=600) as quick:
             quick.sendall(REQUEST)
             read = 0
             while read < 100_000_000:

@@ -51,7 +51,7 @@ def serving(root: Path) -> Iterator[str]:
         yield found[1]
     finally:
         process.terminate()
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=600)
         assert output == ""
 
 

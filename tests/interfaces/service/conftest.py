@@ -1,11 +1,13 @@
 """A service of two tenants, once for the tests that change nothing of it but conversations."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.library.conftest import indexed_once
 from tests.interfaces.service.running import Running, running, write_service
@@ -27,3 +29,17 @@ def served_once(indexed_once: Library, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture
 def service_root(tmp_path: Path) -> Path:
     return tmp_path / "service"
+
+
+@pytest.fixture
+def may_go_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Have the jobs of this process wait at their first step, so that they are under way on a machine of any speed."""
+    may_go_on, advance = threading.Event(), JobStore.advance
+
+    def wait(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
+        may_go_on.wait()
+        return advance(self, turn, progress)
+
+    monkeypatch.setattr(JobStore, "advance", wait)
+    yield may_go_on
+    may_go_on.set()

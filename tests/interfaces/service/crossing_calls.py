@@ -110,7 +110,7 @@ class Caller:
     def __init__(self, planted: Planted, seed: int) -> None:
         self.planted = planted
         self.random = Random(seed)
-        self.connection = http.client.HTTPConnection("127.0.0.1", planted.served.port, timeout=120)
+        self.connection = http.client.HTTPConnection("127.0.0.1", planted.served.port, timeout=600)
 
     def make(self, route: str) -> Call:
         """Make a call of a route: now and then one that is allowed, else one that tries to cross."""

@@ -58,12 +58,12 @@ class Running:
         headers = {} if user is None else {"Authorization": f"Bearer {self.tokens[user]}"}
         if tenant is not None:
             headers["X-Backstory-Tenant"] = tenant
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=60)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=600)
 
     def stop(self) -> None:
         """Tell the server to end, and wait until it has."""
         self.server.should_exit = True
-        self.thread.join(60)
+        self.thread.join(600)
         assert not self.thread.is_alive()
 
 
@@ -91,14 +91,14 @@ def write_service(root: Path, made: Path, limits: ServiceLimits) -> tuple[Servic
 
 @contextmanager
 def running(
-    service: Service, tokens: dict[str, str], *, request_seconds: float = 10.0, names: Sequence[str] = ()
+    service: Service, tokens: dict[str, str], *, request_seconds: float = 60.0, names: Sequence[str] = ()
 ) -> Iterator[Running]:
     """Serve on a free port of the loopback interface, also under further names."""
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     app = make_app(service, hosts=name_hosts(port, names))
     server = make_server(
-        app, request_seconds=request_seconds, on_stop=service.stopping.set, answer_seconds=20
+        app, request_seconds=request_seconds, on_stop=service.stopping.set, answer_seconds=60
     )
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
     thread.start()

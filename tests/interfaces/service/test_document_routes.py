@@ -194,7 +194,7 @@ def test_a_body_that_stops_in_the_middle_leaves_nothing(
 ) -> None:
     before = list_files(folder)
     head = b'--edge\r\nContent-Disposition: form-data; name="files"; filename="half.md"\r\n\r\n# Half\n'
-    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=600) as client:
         request = (
             f"POST /api/documents HTTP/1.1\r\nHost: {served.host}\r\n"
             f"Authorization: Bearer {served.tokens['dora']}\r\nX-Backstory-Tenant: garden\r\n"
@@ -218,7 +218,7 @@ def test_a_body_that_is_too_large_is_refused(served: Running, editor: httpx2.Cli
             yield b"x" * 100_000
         yield b"\r\n--edge--\r\n"
 
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=600)
     headers = {
         "Authorization": f"Bearer {served.tokens['dora']}",
         "X-Backstory-Tenant": "garden",

@@ -44,7 +44,7 @@ def test_a_client_that_goes_in_the_middle_of_a_body_is_no_fault(
                 "Content-Length: 100",
                 "Expect: 100-continue",
             ]
-            with socket.create_connection(("127.0.0.1", served.port), timeout=30) as client:
+            with socket.create_connection(("127.0.0.1", served.port), timeout=600) as client:
                 client.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
                 assert client.recv(100).startswith(b"HTTP/1.1 100")  # its body is waited for
                 client.sendall(b"--edge")

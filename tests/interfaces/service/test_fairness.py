@@ -62,9 +62,9 @@ def test_a_tenant_that_asks_much_holds_up_no_other(served: Running, model: SlowM
         under_way = ANSWERS - 1 + WAITING
         sent = [threads.submit(ask, ("ben", "dora")[number % 2]) for number in range(under_way)]
         answers = served.service.threads["answers"]
-        wait_for(lambda: not answers.has_place("garden"), "the tenant has all of its places", 60)
+        wait_for(lambda: not answers.has_place("garden"), "the tenant has all of its places", 600)
         sent += [threads.submit(ask, ("ben", "dora")[number % 2]) for number in range(ASKED - under_way)]
-        refused: list[Future[httpx2.Response]] = list(islice(as_completed(sent, 60), ASKED - under_way))
+        refused: list[Future[httpx2.Response]] = list(islice(as_completed(sent, 600), ASKED - under_way))
         assert {(one.result().status_code, one.result().json()["error"]["code"]) for one in refused} == {
             (503, "busy")
         }
@@ -93,7 +93,7 @@ def test_the_service_is_not_ready_when_all_places_are_taken(served: Running, mod
     with ThreadPoolExecutor(ASKED) as threads:
         sent = [threads.submit(ask, "ben", "garden") for _ in range(ASKED // 2)]
         sent += [threads.submit(ask, "cleo", "workshop") for _ in range(ASKED // 2)]
-        refused = list(islice(as_completed(sent, 60), ASKED - ANSWERS - LIMITS.waiting))
+        refused = list(islice(as_completed(sent, 600), ASKED - ANSWERS - LIMITS.waiting))
         assert {one.result() for one in refused} == {503}
         with served.client() as client:
             answer = client.get("/readyz")
@@ -122,7 +122,7 @@ def test_streams_begin_for_as_many_as_there_are_places(indexed_once: Library, se
     gate, statuses = threading.Event(), list[int]()
 
     def work(emit: Emit) -> None:
-        assert gate.wait(60)
+        assert gate.wait(600)
         emit(DONE, {})
 
     async def stream() -> None:
@@ -184,7 +184,7 @@ def test_tenants_take_turns() -> None:
 
         def work(tenant: str) -> None:
             order.append(tenant)
-            assert gate.wait(60)
+            assert gate.wait(600)
 
         async with anyio.create_task_group() as group:
             for tenant in ("garden",) * 4 + ("workshop",) * 2:
@@ -206,7 +206,7 @@ def test_a_call_that_is_cancelled_gives_its_place_to_the_next() -> None:
 
         async def append(name: str, scope: anyio.CancelScope) -> None:
             with scope:
-                await call(threads, "garden", partial(gate.wait, 60))
+                await call(threads, "garden", partial(gate.wait, 600))
                 done.append(name)
 
         scopes = {name: anyio.CancelScope() for name in ("first", "second", "third")}

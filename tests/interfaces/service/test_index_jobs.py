@@ -119,7 +119,9 @@ def test_a_job_indexes_the_files_and_counts_them(root: Path, start_jobs: Callabl
     assert [one.job_id for one in jobs.store("acme").list_jobs(10)[0]] == [again.job_id, ended.job_id]
 
 
-def test_twenty_requests_at_once_are_one_job(root: Path, start_jobs: Callable[[], IndexJobs]) -> None:
+def test_twenty_requests_at_once_are_one_job(
+    root: Path, start_jobs: Callable[[], IndexJobs], may_go_on: threading.Event
+) -> None:
     write_tenant(root, "acme", more=PAGES)
     jobs = start_jobs()
     barrier = threading.Barrier(20)
@@ -131,6 +133,7 @@ def test_twenty_requests_at_once_are_one_job(root: Path, start_jobs: Callable[[]
     with ThreadPoolExecutor(20) as threads:
         names = set(threads.map(submit, range(20)))
     assert len(names) == 1
+    may_go_on.set()
     jobs.wait("acme")
     found, count = jobs.store("acme").list_jobs(10)
     assert (count, found[0].state, found[0].counts["indexed"]) == (1, "COMPLETED", 6 + PAGES)

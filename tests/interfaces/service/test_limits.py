@@ -20,7 +20,7 @@ MOST = 100_000
 
 def send(served: Running, content: bytes) -> tuple[int, bytes]:
     """Send bytes on a connection of their own, and return the status and all that comes until it ends."""
-    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=600) as connection:
         connection.sendall(content)
         read = b""
         while part := connection.recv(65536):
@@ -109,18 +109,20 @@ def test_a_body_that_is_no_question_is_refused(served_once: Running, body: bytes
     assert refused.json()["error"]["code"]
 
 
+LIMITS = ServiceLimits(
+    requests_per_minute=1,
+    requests_at_once=3,
+    failures_per_minute=1,
+    failures_at_once=2,
+    body_seconds=0.4,
+    body_bytes_per_second=1_000_000,
+)
+
+
 @pytest.fixture
 def strict(indexed_once: Library, service_root: Path) -> Iterator[Running]:
-    limits = ServiceLimits(
-        requests_per_minute=1,
-        requests_at_once=3,
-        failures_per_minute=1,
-        failures_at_once=2,
-        body_seconds=0.4,
-        body_bytes_per_second=1_000_000,
-    )
-    service, tokens = write_service(service_root, indexed_once.workspace.root, limits)
-    with running(service, tokens, request_seconds=0.3) as started:
+    service, tokens = write_service(service_root, indexed_once.workspace.root, LIMITS)
+    with running(service, tokens) as started:
         yield started
 
 
@@ -134,8 +136,12 @@ def test_too_many_requests_of_a_token_wait_and_others_do_not(strict: Running) ->
         assert ben.get("/healthz").status_code == 200
 
 
-def test_headers_that_do_not_come_end_the_connection(strict: Running) -> None:
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as connection:
+def test_headers_that_do_not_come_end_the_connection(indexed_once: Library, service_root: Path) -> None:
+    service, tokens = write_service(service_root, indexed_once.workspace.root, LIMITS)
+    with (
+        running(service, tokens, request_seconds=0.3) as hasty,
+        socket.create_connection(("127.0.0.1", hasty.port), timeout=600) as connection,
+    ):
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
         assert connection.recv(1) == b""
 
@@ -149,7 +155,7 @@ def test_a_body_that_does_not_come_is_refused(strict: Running, path: str) -> Non
 
 def test_a_body_that_drips_is_refused(strict: Running) -> None:
     request = write_request(strict, "/api/search", "Content-Length: 1000", b"{")
-    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=600) as connection:
         connection.sendall(request)
         connection.settimeout(0.05)
         for _ in range(600):

@@ -45,7 +45,7 @@ class SlowModel:
 
     def answer(self, request: ChatRequest) -> ChatReply | None:
         self.is_asked.set()
-        assert self.may_answer.wait(60)
+        assert self.may_answer.wait(600)
         if self.words != "":
             return None if self.words is None else complete(self.words)(request)
         found = re.search(r'<passage id="(p\d+)">\nTitle: Night train', request.user)
@@ -98,7 +98,7 @@ def test_a_client_that_goes_ends_the_work_and_nothing_is_kept(asking: Running, m
     with asking.client("ben") as client, stream(client) as response:
         events = read_events(response)
         assert next(events)[0] == "routing"
-        assert model.is_asked.wait(60)
+        assert model.is_asked.wait(600)
         # The connection is closed here, while the model answers.
     with asking.client("ben") as other:
         assert other.get("/healthz").status_code == 200
@@ -111,7 +111,7 @@ def test_the_end_of_the_process_ends_streams_by_an_event(asking: Running, model:
     with asking.client("ben") as client, stream(client) as response:
         events = read_events(response)
         assert next(events)[0] == "routing"
-        assert model.is_asked.wait(60)
+        assert model.is_asked.wait(600)
         asking.server.should_exit = True
         *_, (name, data) = events
         assert (name, data["error"]["code"], data["status"]) == ("error", "stopping", 503)
@@ -130,10 +130,10 @@ def test_an_answer_that_is_under_way_is_finished_at_the_end(asking: Running, mod
 
     asked = threading.Thread(target=ask)
     asked.start()
-    assert model.is_asked.wait(60)
+    assert model.is_asked.wait(600)
     asking.server.should_exit = True
     model.may_answer.set()
-    asked.join(60)
+    asked.join(600)
     assert [answer.status_code for answer in answers] == [200]
 
 

@@ -187,7 +187,7 @@ def test_a_thread_looks_by_the_clock(root: Path, tenants: TenantFolders) -> None
 
     jobs = IndexJobs(tenants, threads=0, clock=clock)
     jobs.start()
-    assert asked.wait(60)
+    assert asked.wait(600)
     jobs.close()
     job = jobs.store("acme").current()
     assert job is not None

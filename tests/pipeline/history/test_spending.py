@@ -126,7 +126,7 @@ def test_rival_processes_share_the_budget_of_a_day_and_never_pass_it(
         start_process(["-m", "tests.pipeline.history.spender", str(workspace.root), name], environment)
         for name in ("one", "two")
     ]
-    told = [rival.communicate(timeout=120)[0] for rival in rivals]
+    told = [rival.communicate(timeout=600)[0] for rival in rivals]
     assert len(server.requests) == calls
     assert sum(int(text.split()[0]) for text in told) == calls
     assert all("costs.day.calls" in text for text in told)

@@ -58,7 +58,7 @@ def test_garbage_that_is_uploaded_again_meanwhile_stays(
 
     def find_late(self: ObjectStore, name: str) -> Found | None:
         if name == name_content(late):
-            deleted.wait(5)
+            deleted.wait(600)
             store.upload(orphans[0], again)
         return find(self, name)
 

@@ -31,7 +31,7 @@ def publish_copy(made: Path, root: Path, address: str) -> Workspace:
 
 
 def store_of(workspace: Workspace) -> ObjectStore:
-    store = open_store(workspace, patience=timedelta(seconds=3))
+    store = open_store(workspace, patience=timedelta(minutes=1))
     assert store is not None
     return store
 

@@ -13,7 +13,7 @@ from backstory.storage.store.health import try_store
 from backstory.storage.store.objects import ObjectStore, name_content
 from tests.bucket import BUCKET, Bucket, Fault
 
-SHORT = timedelta(seconds=2)
+PATIENCE = timedelta(minutes=1)
 Open = Callable[[], ObjectStore]
 
 
@@ -22,12 +22,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "s3":
         s3: ObjectStore = request.getfixturevalue("s3")
         return s3
-    return ObjectStore(f"file://{tmp_path}/store", patience=SHORT)
+    return ObjectStore(f"file://{tmp_path}/store", patience=PATIENCE)
 
 
 @pytest.fixture
 def s3(bucket: Bucket, tmp_path: Path) -> ObjectStore:
-    return ObjectStore(f"{bucket.root}/{tmp_path.name}", patience=SHORT)
+    return ObjectStore(f"{bucket.root}/{tmp_path.name}", patience=PATIENCE)
 
 
 def put(store: ObjectStore, folder: Path, content: bytes) -> str:
@@ -115,8 +115,8 @@ def test_an_answer_that_is_cut_in_the_middle_is_read_again(
 
 def test_a_store_is_tried_as_workers_use_it(store: ObjectStore) -> None:
     health = try_store(store)
-    assert 0 < health.call_seconds < 5
-    assert abs(health.clock_seconds) < 5
+    assert 0 < health.call_seconds < 60
+    assert abs(health.clock_seconds) < 60
     assert not list(store.list_contents())
 
 
@@ -133,9 +133,9 @@ def test_a_store_that_ignores_conditions_or_is_of_another_time_is_refused(
 def test_what_is_wrong_is_told_by_its_code(
     bucket: Bucket, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert code_of(lambda: ObjectStore("s3://absent/prefix", patience=SHORT).read("name")) == "no_bucket"
+    assert code_of(lambda: ObjectStore("s3://absent/prefix", patience=PATIENCE).read("name")) == "no_bucket"
     assert (
-        code_of(lambda: ObjectStore("s3://absent/prefix", patience=SHORT).replace("name", b"", None))
+        code_of(lambda: ObjectStore("s3://absent/prefix", patience=PATIENCE).replace("name", b"", None))
         == "no_bucket"
     )
     assert code_of(lambda: ObjectStore("https://host/prefix")) == "invalid_address"

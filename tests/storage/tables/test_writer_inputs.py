@@ -108,7 +108,7 @@ def test_duckdb_alone_returns_its_rows(made: Workspace) -> None:
             [sys.executable, "-c", script, str(made.tables / VIEWS_FILE)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=True,
         )
         assert int(shown.stdout) > 0
