@@ -21,6 +21,12 @@ from backstory.base.postgres_server import find_server
 from tests.privileges import NOBODY
 
 _DEBIAN = Path("/usr/lib/postgresql")
+ON_FILES = pytest.mark.parametrize("storage_address", [None], ids=["sqlite"])
+"""For a test of those that :func:`either_storage` runs over both, which looks into the files of SQLite."""
+LONG_ON_SERVER = pytest.mark.parametrize(
+    "storage_address", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
+)
+"""For a test of them that takes long on a server."""
 _OPTIONS = "-c fsync=off -c full_page_writes=off -c max_connections=60"
 
 
@@ -137,3 +143,10 @@ def storage_address(request: pytest.FixtureRequest) -> str | None:
         return None
     server: PostgresServer = request.getfixturevalue("postgres_server")
     return server.make_address()
+
+
+@pytest.fixture
+def either_storage(storage_address: str | None, tmp_path: Path) -> Iterator[str | None]:
+    """Keep the state of everything in the folder of a test in files, and once more on a server."""
+    with mounted(tmp_path, storage_address):
+        yield storage_address

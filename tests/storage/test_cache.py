@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import CacheFileError
+from backstory.base.mounts import find_mount
 from backstory.models.embeddings.cache import VECTORS, EmbeddingCache, embedding_key
 from backstory.models.rerankers.judgement_cache import JUDGEMENTS, JudgementCache
 from backstory.models.rerankers.protocol import RATING, Judgements, Topic
@@ -84,23 +85,36 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Cache:
     return Cache(request.param, tmp_path / "data" / "cache.sqlite")
 
 
-def change_one(path: Path) -> None:
-    """Change one bit of the first row that the file holds."""
-    content = path.read_bytes()
-    at = content.index(HELD)
-    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+@pytest.fixture
+def kept(cache: Cache, either_storage: str | None) -> Cache:
+    """The cache in a file, and once more on a server."""
+    return cache if either_storage is None else Cache(cache.name, cache.path)
 
 
-def test_without_a_file_nothing_is_held_and_none_is_made(cache: Cache) -> None:
-    assert (cache.get(["a"]), cache.file.count(), cache.file.find_damage()) == ([], 0, None)
-    assert cache.file.keep_only(cache.file.kind.key, []) == 0
-    assert not cache.path.exists()
+def change_one(cache: Cache) -> None:
+    """Change one bit of the first row that the file holds, or one character of that of the server."""
+    if find_mount(cache.path) is None:
+        content = cache.path.read_bytes()
+        at = content.index(HELD)
+        cache.path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        return
+    table, column, key = cache.file.kind.table, cache.file.kind.hashed[-1], cache.file.kind.key
+    with cache.file.database.writing() as session:
+        name, value = session.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()
+        changed = value.replace(HELD[:1], b"?") if isinstance(value, bytes) else value.replace("0", "?")
+        session.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (changed, name))
 
 
-def test_what_was_put_is_given_back(cache: Cache) -> None:
-    cache.put(["a", "b"])
-    assert cache.get(["b", "c", "a"]) == ["b", "a"]
-    assert (cache.file.count(), cache.file.find_damage()) == (2, None)
+def test_without_a_file_nothing_is_held_and_none_is_made(kept: Cache) -> None:
+    assert (kept.get(["a"]), kept.file.count(), kept.file.find_damage()) == ([], 0, None)
+    assert kept.file.keep_only(kept.file.kind.key, []) == 0
+    assert not kept.path.exists()
+
+
+def test_what_was_put_is_given_back(kept: Cache) -> None:
+    kept.put(["a", "b"])
+    assert kept.get(["b", "c", "a"]) == ["b", "a"]
+    assert (kept.file.count(), kept.file.find_damage()) == (2, None)
 
 
 def test_what_is_deleted_leaves_nothing_on_the_disk(cache: Cache) -> None:
@@ -113,16 +127,16 @@ def test_what_is_deleted_leaves_nothing_on_the_disk(cache: Cache) -> None:
 
 
 def test_a_row_with_one_changed_bit_is_deleted_and_that_is_said(
-    cache: Cache, caplog: pytest.LogCaptureFixture
+    kept: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache.put(["a", "b"])
-    change_one(cache.path)
-    assert f": 1 {cache.name} differ from their checksums" in (cache.file.find_damage() or "")
-    [left] = cache.get(["a", "b"])
-    assert f"{cache.name} that differ from their checksums and are {cache.file.kind.again}: 1" in caplog.text
-    assert (cache.file.count(), cache.file.find_damage()) == (1, None)
-    cache.put([({"a", "b"} - {left}).pop()])
-    assert cache.get(["a", "b"]) == ["a", "b"]
+    kept.put(["a", "b"])
+    change_one(kept)
+    assert f": 1 {kept.name} differ from their checksums" in (kept.file.find_damage() or "")
+    [left] = kept.get(["a", "b"])
+    assert f"{kept.name} that differ from their checksums and are {kept.file.kind.again}: 1" in caplog.text
+    assert (kept.file.count(), kept.file.find_damage()) == (1, None)
+    kept.put([({"a", "b"} - {left}).pop()])
+    assert kept.get(["a", "b"]) == ["a", "b"]
 
 
 def test_a_file_that_is_no_database_is_moved_aside(cache: Cache, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from backstory.storage.conversations import ConversationStore, Feedback, KeptTurn, list_shown
+from tests.postgres import ON_FILES
 
+pytestmark = pytest.mark.usefixtures("either_storage")
 SECRET = "the valve sticks at forty degrees"
 ANSWER = {
     "markdown": f"It does: {SECRET} [1]",
@@ -89,6 +91,7 @@ def test_the_latest_conversations_come_first_page_by_page(store: ConversationSto
     assert total == 5
 
 
+@ON_FILES
 def test_a_removed_conversation_leaves_the_disk(store: ConversationStore, tmp_path: Path) -> None:
     conversation = add(store)
     assert store.give_feedback(conversation, "ada", 1, Feedback("down", SECRET, 3.0))
@@ -178,6 +181,7 @@ def test_nothing_is_written_where_nobody_has_asked(store: ConversationStore, tmp
     assert store.list_of("ada", limit=10) == ([], 0)
 
 
+@ON_FILES
 def test_damage_is_found(store: ConversationStore, tmp_path: Path) -> None:
     assert store.find_damage() is None
     add(store)

@@ -5,6 +5,7 @@ import pytest
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 
+pytestmark = pytest.mark.usefixtures("either_storage")
 FIRST, SECOND = Draft("A", "a text", ("x",), "tiny", 1, 2), Draft("", "", withheld="refused: no")
 
 

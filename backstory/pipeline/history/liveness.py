@@ -53,8 +53,9 @@ def let_go(folder: Path, run_id: str, sign: Sign) -> None:
 
 def is_alive(folder: Path, run_id: str) -> bool:
     """Return whether the process of a run is still there, on this machine or another one."""
-    if _is_locked(folder, run_id):
-        return True
+    here = _is_locked(folder, run_id)
+    if here is not None:
+        return here
     leases = find_leases(folder)
     return leases is not None and any(found.is_live for found in leases.find(_name(run_id)))
 
@@ -62,15 +63,16 @@ def is_alive(folder: Path, run_id: str) -> bool:
 def clear(folder: Path) -> None:
     """Remove the files of runs whose process is gone."""
     for path in folder.glob(f"*{_SUFFIX}"):
-        if not _is_locked(folder, path.name.removesuffix(_SUFFIX)):
+        if _is_locked(folder, path.name.removesuffix(_SUFFIX)) is False:
             path.unlink(missing_ok=True)
 
 
-def _is_locked(folder: Path, run_id: str) -> bool:
+def _is_locked(folder: Path, run_id: str) -> bool | None:
+    """Return whether a process of this machine holds the lock of a run; None if there is none here."""
     try:
         file = _path(folder, run_id).open("rb")
     except FileNotFoundError:
-        return False
+        return None
     with file:
         return not lock(file, shared=True, wait=False)
 

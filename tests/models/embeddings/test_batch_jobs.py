@@ -19,7 +19,9 @@ from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.gemini_jobs import GeminiJobs
 from tests.errors import raises
 from tests.models.services.gemini_server import Answer, GeminiServer, fail
+from tests.postgres import ON_FILES
 
+pytestmark = pytest.mark.usefixtures("either_storage")
 TEXTS = [f"message {number}" for number in range(6)]
 ERROR = Answer(500, b'{"error": {"code": 500, "message": "broken", "status": "INTERNAL"}}')
 
@@ -321,6 +323,7 @@ def write_foreign_database(path: Path) -> None:
         connection.execute("CREATE TABLE notes (text TEXT)")
 
 
+@ON_FILES
 @pytest.mark.parametrize("write", [write_no_database, write_foreign_database])
 def test_a_damaged_or_foreign_record_is_set_aside_and_its_texts_are_submitted_again(
     server: GeminiServer,
@@ -352,6 +355,7 @@ def test_a_damaged_or_foreign_record_is_set_aside_and_its_texts_are_submitted_ag
     require_nothing_computed(cache, connect())
 
 
+@ON_FILES
 @pytest.mark.parametrize(
     "write",
     [
@@ -370,6 +374,7 @@ def test_a_damaged_record_is_set_aside_by_whatever_writes_to_it(
     assert book.find_damage() is None
 
 
+@ON_FILES
 def test_a_record_of_a_later_release_is_an_error_that_leaves_it(open_jobs: Open) -> None:
     jobs = open_jobs()
     jobs.book.add_waiting([])

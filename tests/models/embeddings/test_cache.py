@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
+from tests.postgres import ON_FILES
 
+pytestmark = pytest.mark.usefixtures("either_storage")
 ID = "hashing:words:4"
 KEYS = [embedding_key(ID, "document", text) for text in ("one", "two", "three")]
 
@@ -55,6 +57,7 @@ def test_the_first_vector_of_a_key_stays(path: Path) -> None:
     assert cache.count() == {ID: 3}
 
 
+@ON_FILES
 def test_vectors_are_little_endian_float32_on_disk(path: Path) -> None:
     EmbeddingCache(path).put(ID, KEYS[:1], rows(1))
 

@@ -8,6 +8,8 @@ from backstory.models.rerankers.judgement_cache import JudgementCache, hash_requ
 from backstory.models.rerankers.protocol import RATING, QueryChunk, Topic
 from tests.models.rerankers.rerank_requests import RATED, request_of
 
+pytestmark = pytest.mark.usefixtures("either_storage")
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> JudgementCache:

@@ -7,11 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import ModelError
+from backstory.base.postgres import PostgresDatabase
 from backstory.models.services.rate_limit import PERIOD_SECONDS, RateLimiter
 from tests.errors import raises
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer
 from tests.models.services.instant_time import InstantTime
+from tests.postgres import LONG_ON_SERVER, ON_FILES, PostgresServer, mounted
 from tests.started_python import StartedPython
 
 MOST_UNITS = 10
@@ -22,7 +24,10 @@ Make = Callable[..., RateLimiter]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path: Path, either_storage: str | None, monkeypatch: pytest.MonkeyPatch) -> Make:
+    if either_storage is not None:  # the tests tell the time, in place of the server
+        monkeypatch.setattr(PostgresDatabase, "read_clock", lambda _self, _session: None)
+
     def make_limiter(
         time: InstantTime, path: Path = tmp_path / "limits.sqlite", key: str = KEY
     ) -> RateLimiter:
@@ -38,6 +43,7 @@ def make(tmp_path: Path) -> Make:
     return make_limiter
 
 
+@LONG_ON_SERVER
 @settings(max_examples=some(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
@@ -133,6 +139,32 @@ def test_a_clock_that_goes_backwards_blocks_for_a_period_at_most(make: Make) -> 
     assert sum(after.waits) == PERIOD_SECONDS
 
 
+def test_machines_share_a_limit_by_the_clock_of_their_server(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    class Waited(Exception):  # noqa: N818 - no error
+        """What would be waited for."""
+
+    def wait(seconds: float) -> None:
+        raise Waited(seconds)
+
+    def limit(machine: str, clock: float) -> RateLimiter:
+        path, most = tmp_path / machine / "limits.sqlite", {"units_per_minute": 3, "tokens_per_minute": 9}
+        return RateLimiter(path, [KEY], **most, clock=lambda: clock, wait=wait)
+
+    with mounted(tmp_path, postgres_server.make_address()):
+        one, two = limit("one", 0.0), limit("two", 1e9)
+        one.acquire(3, 3)
+        with pytest.raises(Waited) as waited:
+            two.acquire(1, 1)
+        assert 0 < waited.value.args[0] <= PERIOD_SECONDS
+        two.pause(2 * PERIOD_SECONDS)
+        with pytest.raises(Waited) as waited:
+            one.acquire(1, 1)
+        assert PERIOD_SECONDS < waited.value.args[0] <= 2 * PERIOD_SECONDS
+
+
+@ON_FILES
 def test_a_damaged_file_is_made_anew(make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "limits.sqlite"
     path.write_bytes(b"no database" * 500)
@@ -143,6 +175,7 @@ def test_a_damaged_file_is_made_anew(make: Make, tmp_path: Path, caplog: pytest.
     assert path.read_bytes().startswith(b"SQLite format 3")
 
 
+@ON_FILES
 def test_a_file_that_cannot_be_written_is_an_error_that_names_it(make: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -151,6 +184,7 @@ def test_a_file_that_cannot_be_written_is_an_error_that_names_it(make: Make, tmp
         make(InstantTime(), path).acquire(1, 1)
 
 
+@ON_FILES
 def test_the_file_tells_nothing_about_the_key(make: Make, tmp_path: Path) -> None:
     make(InstantTime()).acquire(1, 1)
     make(InstantTime()).pause(1)

@@ -1,5 +1,6 @@
 """What the history keeps of a run, however it ends, and how the table follows."""
 
+import json
 import os
 import signal
 import time
@@ -31,7 +32,10 @@ from backstory.storage.tables.schemas import Runs
 from backstory.storage.tables.views import VIEWS_FILE, connect
 from tests.errors import raises
 from tests.pipeline.history.slow_run import DAYS
+from tests.postgres import ON_FILES
 from tests.workspaces import run_workspace
+
+pytestmark = pytest.mark.usefixtures("either_storage")
 
 
 def open_history(root: Path, **settings: Any) -> RunHistory:
@@ -137,8 +141,10 @@ def test_an_error_is_kept_without_its_text_which_may_name_people(tmp_path: Path)
 
 
 def test_a_killed_run_is_lost_and_where_it_stood_is_told(
-    workspace: Workspace, start_process: Callable[..., Any]
+    workspace: Workspace, start_process: Callable[..., Any], either_storage: str | None
 ) -> None:
+    with (workspace.root / "backstory.yaml").open("a", encoding="utf-8") as settings:
+        settings.write(f"storage: {{database: {json.dumps(either_storage)}}}\n")
     process = start_process(
         ["-m", "tests.pipeline.history.slow_run", str(workspace.root)],
         os.environ,
@@ -208,6 +214,7 @@ def test_a_damaged_or_foreign_file_of_the_table_is_found_and_written_again(tmp_p
     assert list_partitions(tmp_path / "data", "runs") == [month]
 
 
+@ON_FILES
 def test_a_damaged_history_is_set_aside_unless_it_holds_a_budget(tmp_path: Path) -> None:
     history = open_history(tmp_path)
     run_once(history, RunEnd(changed=True))
@@ -232,6 +239,7 @@ def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
     assert read_table(tmp_path / "data", "runs")["status"].to_list() == ["succeeded", "succeeded"]
 
 
+@ON_FILES
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.long)])
 def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
     tmp_path: Path, start_process: Callable[..., Any], seconds: float

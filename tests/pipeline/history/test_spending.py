@@ -1,5 +1,6 @@
 """Budgets of calls: what is refused, what is waited for, and what rival processes spend together."""
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from backstory.settings.costs import CostSettings
 from tests.errors import raises
 from tests.models.services.gemini_server import GeminiServer
 
+pytestmark = pytest.mark.usefixtures("either_storage")
 DAY = "2026-03-29"
 FLASH = Place("run", DAY, "rerank", "gemini-2.5-flash")
 A_MINUTE = 60.0
@@ -114,12 +116,14 @@ def test_rival_processes_share_the_budget_of_a_day_and_never_pass_it(
     server: GeminiServer,
     api_key: str,
     start_process: Callable[..., Any],
+    either_storage: str | None,
 ) -> None:
     calls = 30
     workspace = make_workspace(
         f"services: {{gemini: {{base_url: '{server.url}', texts_per_minute: 100000}}}}\n"
         "embedding: {provider: gemini, dimension: 16}\n"
         f"costs: {{day: {{calls: {calls}}}}}\n"
+        f"storage: {{database: {json.dumps(either_storage)}}}\n"
     )
     environment = {**os.environ, "GEMINI_API_KEY": api_key}
     rivals = [
