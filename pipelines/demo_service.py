@@ -10,6 +10,7 @@ from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.serve import HOST, PORT, serve_folder
 from backstory.interfaces.cli.service import open_folder
 from backstory.interfaces.service.accounts import Accounts
+from backstory.interfaces.service.index_jobs import LIBRARY, IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder
 from pipelines.demo import prepare_demo
 
@@ -19,7 +20,9 @@ DEFAULT_FOLDER: Final = Path(".serve")
 
 
 def prepare_service(root: Path) -> ServiceFolder:
-    """Make a service with the example as its only tenant, and index its documents.
+    """Make a service with the example as its only tenant, and a job that indexes its documents.
+
+    The service works on the job, in a process of its own, so that it does not keep the memory of it.
 
     Args:
         root: Folder of the service. What it holds already is not touched.
@@ -28,8 +31,7 @@ def prepare_service(root: Path) -> ServiceFolder:
     if TENANT not in opened.tenants.names():
         opened.tenants.create(TENANT)
     prepare_demo(opened.tenants.folder(TENANT))
-    with opened.tenants.entering(TENANT) as library:
-        library.index()
+    IndexJobs(opened.tenants).submit(TENANT, LIBRARY)
     return opened
 
 
@@ -50,8 +52,8 @@ def main(
 ) -> None:
     """Serve the documents of the example to one user, whose token is printed."""
     console = Console(highlight=False)
-    console.print(f"Indexing a copy of the example in {folder} ...")
     opened = prepare_service(folder)
+    console.print(f"A copy of the example in {folder} is indexed first; the page says how far it is.")
     console.print(f"Your token, for a day: {renew_token(opened.accounts)}", soft_wrap=True)
     serve_folder(opened, HOST, port)
 

@@ -21,6 +21,9 @@ Measured were 4.0 for 200 pages of random words, 23 for 20 short ones, and at le
 (vectors of 256 float32 numbers). `int8` and texts in UTF-16 have less.
 """
 
+_REMOVAL_SLACK: Final = 16 << 20
+"""Bytes that a job which carries out a removal may take for what is gone after it, such as the logs of databases."""
+
 _TEXTS: Final = frozenset().union(MarkdownReader.suffixes, *(reader.suffixes for reader in TEXT_READERS))
 
 
@@ -71,6 +74,22 @@ def require_room(folder: Path, quota: int | None, added: int = 0) -> None:
             status=507,
             code="disk_quota",
         )
+
+
+def bound_removal(workspace: Workspace, quota: int | None) -> int | None:
+    """Return what the files of a tenant may take while an index job carries out a removal, in bytes.
+
+    The job makes tables and index without the text, beside those with it, and these may take the whole quota. So what
+    is there may stand once more, but documents that came meanwhile find no more room than that.
+
+    Args:
+        workspace: The workspace of the tenant.
+        quota: What it may take otherwise; None for any number.
+    """
+    if quota is None:
+        return None
+    made = count_bytes(workspace.tables) + count_bytes(workspace.index)
+    return max(quota, count_bytes(workspace.root)) + made + _REMOVAL_SLACK
 
 
 def forecast_growth(workspace: Workspace) -> int:

@@ -15,7 +15,7 @@ from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
-from backstory.interfaces.service.disk_quotas import forecast_growth, require_room
+from backstory.interfaces.service.disk_quotas import bound_removal, forecast_growth, require_room
 from backstory.interfaces.service.failures import RefusedError, hide_paths
 from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 
@@ -37,11 +37,11 @@ def index_once(
         turn: The job.
         is_ending: Whether the service is about to end. The job then stops at its next step, and stays pending.
         quota: What the tenant may take on the disk, in bytes; None for any number. A job that surely takes more does
-            not begin. One that comes to it fails, and what it has made stays. One that carries out a removal goes on,
-            since it takes text out of the disk.
+            not begin. One that comes to it fails, and what it has made stays. One that carries out a removal has more
+            room, since it takes text out of the disk; see :func:`bound_removal`.
     """
     folder = library.workspace.root
-    most = None if turn.accepts_removals else quota
+    most = bound_removal(library.workspace, quota) if turn.accepts_removals else quota
     listener = _JobListener(
         store, turn, lambda: is_ending() or not is_there(folder), partial(require_room, folder, most)
     )

@@ -10,7 +10,7 @@ import pytest
 
 from backstory.base.files.atomic import lock
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.disk_quotas import count_bytes, forecast_growth
+from backstory.interfaces.service.disk_quotas import bound_removal, count_bytes, forecast_growth
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.interfaces.service.uploads import Upload, store_uploads
 from backstory.pipeline.workspace import open_workspace
@@ -100,6 +100,26 @@ def test_a_job_that_surely_would_not_fit_does_not_begin(served: Running) -> None
         failed = client.get(f"/api/jobs/{job['job_id']}").json()
     assert (failed["state"], failed["failure_code"], failed["total"]) == ("FAILED", "disk_quota", 0)
     assert {path: path.stat().st_mtime_ns for path in workspace.tables.rglob("*") if path.is_file()} == made
+
+
+def test_a_job_that_carries_out_a_removal_takes_no_more_than_what_is_there_once_more(served: Running) -> None:
+    folder = served.service.tenants.folder("garden")
+    leave(served, -1)
+    later = folder / "posts" / "later.md"
+    with later.open("wb") as file:
+        file.truncate(bound_removal(open_workspace(folder), served.service.tenants.read_quota("garden")) or 0)
+    with served.client("ada") as client:
+        listed = client.get("/api/documents").json()["documents"]
+        moths = next(each for each in listed if each["title"] == "Moths")
+        refused = client.delete(f"/api/documents/{moths['document_id']}").json()["job"]
+        served.service.jobs.wait("garden")
+        failed = client.get(f"/api/jobs/{refused['job_id']}").json()
+        assert (failed["state"], failed["failure_code"], failed["total"]) == ("FAILED", "disk_quota", 0)
+        later.unlink()
+        removal = client.post("/api/index").json()
+        served.service.jobs.wait("garden")
+        assert client.get(f"/api/jobs/{removal['job_id']}").json()["state"] == "COMPLETED"
+        assert "Moths" not in {each["title"] for each in client.get("/api/documents").json()["documents"]}
 
 
 def test_a_forecast_is_never_more_than_what_is_made(tmp_path: Path) -> None:
