@@ -17,10 +17,12 @@ from backstory.text.words import Words, list_parts
 
 _ENOUGH_ROWS = 10
 """Number of rows of a language from which on they say how rare its words are."""
+KEPT_WORDS = 65_536
+"""Words whose terms are kept, some 15 MB; people may ask for any number of others."""
 
 
 class FoundTerms(dict[str, list[int]]):
-    """A cache of the terms of each word, in all languages.
+    """A cache of the terms of words, in all languages, which begins again when it holds :data:`KEPT_WORDS`.
 
     A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
     The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
@@ -43,6 +45,8 @@ class FoundTerms(dict[str, list[int]]):
         self._rarity = rarity
 
     def __missing__(self, word: str) -> list[int]:
+        if len(self) >= KEPT_WORDS:
+            self.clear()
         pairs = self[word] = [number for part in list_parts(word) for number in self._find_pairs(part)]
         return pairs
 

@@ -112,7 +112,8 @@ class OpenSnapshot:
             known = {text: self._sentences.pop(text) for text in texts if text in self._sentences}
         unknown = [text for text in dict.fromkeys(texts) if text not in known]
         embedded = embed_texts(self.workspace.embedder, unknown, task="document", cache=None)
-        known |= dict(zip(unknown, embedded.vectors, strict=True))
+        # Copies, since a view of a row keeps all rows that were computed with it, also those that are kept no longer.
+        known |= {text: vector.copy() for text, vector in zip(unknown, embedded.vectors, strict=True)}
         with self.lock:
             self._sentences |= known
             for text in list(self._sentences)[: max(0, len(self._sentences) - _KEPT_SENTENCES)]:

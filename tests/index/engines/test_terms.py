@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from backstory.index.engines import found_terms
+from backstory.index.engines.found_terms import name_term
 from backstory.index.engines.keyword_files import write_keywords
 from backstory.index.engines.keywords import read_keywords
 
@@ -20,6 +23,22 @@ def test_known_words_come_once_a_text_with_their_rarity(tmp_path: Path) -> None:
     assert rare == by_place[2][0] == 1.0
     # Three of four rows hold frost; one holds the others.
     assert np.isclose(common, np.log1p(1.5 / 3.5) / np.log1p(3.5 / 1.5))
+
+
+def test_any_number_of_words_may_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(found_terms, "KEPT_WORDS", 3)
+    languages = write_keywords(tmp_path, ROWS, ["english"] * 4)
+    stored = read_keywords(tmp_path, languages)
+    texts = [f"frost elbow night panels {number}" for number in range(9)]
+    few = stored.terms_of(texts)
+    found = found_terms.FoundTerms(
+        {name_term("english", "frost"): 0, name_term("english", "elbow"): 1}, languages, np.ones(2)
+    )
+    for word in (word for text in texts for word in text.split()):
+        assert found[word] == {"frost": [0, 0], "elbow": [1, 1]}.get(word, [])
+        assert len(found) <= 3
+    monkeypatch.undo()
+    assert few.equals(read_keywords(tmp_path, languages).terms_of(texts))
 
 
 def test_an_index_without_words_knows_none(tmp_path: Path) -> None:

@@ -219,6 +219,8 @@ def test_a_sentence_is_embedded_once_while_a_snapshot_is_open(
         assert sorted(embedder.computed) == ["a kite", "a lamp", "a rope", "a tent"]
         open_snapshot.embed_sentences(["a rope"])  # the least recent of three was forgotten
         assert embedder.computed.count("a rope") == 2
+        # None keeps the vectors of others in memory that are forgotten.
+        assert [kept.base for kept in open_snapshot._sentences.values()] == [None] * 3
         assert open_snapshot.embed_sentences([])[0].shape == (0, embedder.dimension)
         assert (tokens, others) == tuple(
             int(embedder.count_tokens(texts).sum()) for texts in (["a rope", "a lamp"], ["a tent", "a kite"])
