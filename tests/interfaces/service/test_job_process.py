@@ -23,7 +23,8 @@ from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
 from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
-from tests.pipeline.workspace_states import describe
+from tests.pipeline.workspace_states import SECRET, describe
+from tests.workspaces import CHAT
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
 PROJECT = Path(__file__).resolve().parents[3]
@@ -151,6 +152,48 @@ def test_a_process_that_is_killed_is_followed_by_another_that_completes_its_job(
     assert (ended.state, ended.attempts, ended.percent, ended.file) == ("COMPLETED", 2, 100, None)
     assert ended.counts["documents"] == 6 + PAGES
     assert describe(folder) == expected
+
+
+def write_chats(root: Path) -> Path:
+    """Write a tenant with chats, whose authors get the same pseudonyms everywhere."""
+    folder = write_tenant(root, "acme")
+    with (folder / "backstory.yaml").open("a", encoding="utf-8") as settings:
+        settings.write("windows: {unit: messages, size: 6, overlap: 2}\nrag: {top_k: 3}\n")
+    (folder / "chats").mkdir()
+    (folder / "chats" / "garden.txt").write_text(CHAT, encoding="utf-8")
+    (folder / ".backstory").mkdir()
+    secret = folder / ".backstory" / "secret.key"
+    secret.write_text(f"{SECRET}\n", encoding="ascii")
+    secret.chmod(0o600)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected_of_chats(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = write_chats(tmp_path_factory.mktemp("made"))
+    with Library.open(folder) as library:
+        assert library.index(chats=True).success
+    return describe(folder)
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_process_that_is_killed_while_it_reads_chats_is_followed_by_one_that_completes_all_tables(
+    seed: int,
+    root: Path,
+    hook: Hook,
+    start_jobs: Callable[[], tuple[IndexJobs, JobProcesses]],
+    expected_of_chats: dict[str, Any],
+) -> None:
+    folder = write_chats(root)
+    # It touches the disk some 870 times, and begins with the chats after 190 of them.
+    hook.set("kill", random.Random(seed).randrange(200, 820))
+    jobs, _ = start_jobs()
+    job = jobs.submit("acme", WHO)
+    jobs.wait("acme")
+    ended = jobs.store("acme").read(job.job_id)
+    assert hook.has_acted
+    assert (ended.state, ended.attempts) == ("COMPLETED", 2)
+    assert describe(folder) == expected_of_chats
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
