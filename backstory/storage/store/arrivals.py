@@ -6,15 +6,31 @@ import os
 import shutil
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import StoreError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.wording import inflect
-from backstory.storage.store.manifest import FILE, Item, ItemKey, Manifest, SharedFile, merge, name_items
+from backstory.storage.store.manifest import (
+    FILE,
+    Item,
+    ItemKey,
+    Manifest,
+    SharedFile,
+    merge,
+    name_items,
+)
 from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, hash_content
-from backstory.storage.store.replica import INDEX_POINTER, Replica, name_partition, name_table
+from backstory.storage.store.replica import (
+    INDEX_POINTER,
+    Arrival,
+    InStep,
+    Replica,
+    name_partition,
+    name_table,
+)
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.locks import writing_table
 from backstory.storage.tables.schemas import TABLES
@@ -22,13 +38,19 @@ from backstory.storage.tables.schemas import TABLES
 _STATE_FOLDER: Final = ".backstory/"
 
 
-def take_changes(replica: Replica, store: ObjectStore, base: Manifest, manifest: Manifest) -> int:
+def take_changes(
+    replica: Replica, store: ObjectStore, known: InStep, base: Manifest, manifest: Manifest
+) -> int:
     """Change the folder by what has changed between two manifests.
+
+    What is about to be put in place is recorded before, so that nobody takes it for a change of this worker after a
+    call that was stopped.
 
     Args:
         replica: The folder.
         store: The store.
-        base: What the folder was last in step with.
+        known: The record of what the folder was last in step with.
+        base: What the folder was last in step with, or has published since.
         manifest: What is published.
 
     Returns:
@@ -43,6 +65,7 @@ def take_changes(replica: Replica, store: ObjectStore, base: Manifest, manifest:
     if replica.has_lost_tables(base):
         # They are taken from the store, and not removed there, too.
         before = {key: item for key, item in before.items() if not replica.is_made(key)}
+    before = known.follow_arrivals(before, local)
     target, conflicts = merge(before, local, manifest.items)
     kept = sorted(key for key in conflicts if not replica.may_replace(key))
     if kept:
@@ -68,6 +91,9 @@ def take_changes(replica: Replica, store: ObjectStore, base: Manifest, manifest:
         if table == FILE and isinstance(item, SharedFile) and local.get((FILE, path)) != item
     }
     removed = {key for key in local if key not in target}
+    arrival = Arrival({key: item for key, item in target.items() if local.get(key) != item}, removed)
+    if arrival.items or removed:
+        replica.write_in_step(replace(known, address=store.address, arriving=(*known.arriving, arrival)))
     version = ""
     if INDEX_POINTER in wanted:
         version = _read_version(store, wanted[INDEX_POINTER], target)

@@ -107,14 +107,14 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
         if is_same and agreed == known.settings and not replica.has_lost_tables(manifest):
             return 0
         try:
-            fetched = take_changes(replica, store, known.manifest, manifest)
+            fetched = take_changes(replica, store, known, known.manifest, manifest)
         except StoreError as error:
             # A reader that was slow finds that what its manifest names was replaced and deleted.
             if error.code == "missing_object" and fetch_manifest(store)[1] != etag:
                 continue
             raise
         replica.write_in_step(
-            replace(known, address=store.address, etag=etag, manifest=manifest, settings=agreed)
+            replace(known, address=store.address, etag=etag, manifest=manifest, settings=agreed, arriving=())
         )
         return fetched
 
@@ -174,7 +174,7 @@ def publish_changes(
             address=store.address,
         )
     if not target.has_same_content(ours):
-        take_changes(replica, store, ours, target)
+        take_changes(replica, store, known, ours, target)
     collected = known.collected
     if keeps < KEPT or time.time() - collected > _BETWEEN_COLLECTIONS:
         collect_garbage(store, target, keeps)

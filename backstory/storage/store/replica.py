@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,7 @@ from backstory.storage.store.manifest import (
     SettingsChange,
     SharedFile,
     decode_manifest,
+    make_manifest,
 )
 from backstory.storage.store.objects import hash_content
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
@@ -56,6 +57,19 @@ _SETTING_DIGITS: Final = 16
 
 
 @dataclass(frozen=True)
+class Arrival:
+    """What a call began to put in place from the store.
+
+    Attributes:
+        items: The files and ledger entries that it was to write.
+        removed: Those that it was to remove.
+    """
+
+    items: Mapping[ItemKey, Item]
+    removed: Collection[ItemKey]
+
+
+@dataclass(frozen=True)
 class InStep:
     """What the folder was last in step with.
 
@@ -66,6 +80,8 @@ class InStep:
         settings: Hash of the settings that this worker last published or changed the workspace by; empty if it never
             did. Those of the folder may differ since: a person has changed them.
         collected: When this worker last looked for objects that nothing names, seconds since 1970.
+        arriving: What calls have begun to put in place since, which were stopped. What is in the folder may be of any
+            of them, and is then no change of this worker.
     """
 
     address: str = ""
@@ -73,6 +89,24 @@ class InStep:
     manifest: Manifest = field(default_factory=Manifest)
     settings: str = ""
     collected: float = 0.0
+    arriving: tuple[Arrival, ...] = ()
+
+    def follow_arrivals(
+        self, base: Mapping[ItemKey, Item], local: Mapping[ItemKey, Item]
+    ) -> dict[ItemKey, Item]:
+        """Return what the store gave last for each key, of which others may have published more since.
+
+        Args:
+            base: What it gave before the calls that were stopped.
+            local: What is in the folder.
+        """
+        given = dict(base)
+        for arrival in self.arriving:
+            given |= {key: item for key, item in arrival.items.items() if local.get(key) == item}
+            for key in arrival.removed:
+                if key not in local:
+                    given.pop(key, None)
+        return given
 
 
 class Replica:
@@ -138,6 +172,13 @@ class Replica:
         try:
             record = json.loads(path.read_bytes())
             manifest = decode_manifest(bytes.fromhex(record["manifest"]), str(path))
+            arriving = tuple(
+                Arrival(
+                    decode_manifest(bytes.fromhex(each["items"]), str(path)).items,
+                    [(str(table), str(key)) for table, key in each["removed"]],
+                )
+                for each in record.get("arriving", ())
+            )
             self._hashes = {
                 name: (list(map(int, stamp)), str(sha256))
                 for name, (stamp, sha256) in record["hashes"].items()
@@ -145,7 +186,7 @@ class Replica:
             if record["address"] != address:
                 return InStep()
             settings, collected = str(record["settings"]), float(record["collected"])
-            return InStep(address, record["etag"], manifest, settings, collected)
+            return InStep(address, record["etag"], manifest, settings, collected, arriving)
         except FileNotFoundError:
             return InStep()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StoreError):
@@ -161,6 +202,13 @@ class Replica:
             "settings": state.settings,
             "collected": state.collected,
             "manifest": state.manifest.encode().hex(),
+            "arriving": [
+                {
+                    "items": make_manifest(each.items, "", SettingsChange()).encode().hex(),
+                    "removed": sorted(each.removed),
+                }
+                for each in state.arriving
+            ],
             "hashes": known,
         }
         path = self.root / _STATE_FOLDER / _RECORD

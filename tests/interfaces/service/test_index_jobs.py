@@ -319,6 +319,7 @@ def test_a_later_job_of_a_killed_process_ends_as_if_there_had_been_no_other_file
     assert describe(folder) == edited
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_job_that_ends_every_process_fails(root: Path) -> None:
     folder = write_tenant(root, "acme")
     store = JobStore(folder / ".backstory")
@@ -331,6 +332,7 @@ def test_a_job_that_ends_every_process_fails(root: Path) -> None:
     assert (failed.state, failed.failure_code, failed.attempts) == ("FAILED", "killed", MOST_ATTEMPTS)
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_what_an_earlier_attempt_records_changes_nothing(root: Path) -> None:
     folder = write_tenant(root, "acme")
     store = JobStore(folder / ".backstory")
@@ -363,6 +365,7 @@ def test_an_index_loses_its_last_documents_only_where_that_was_wanted(
     assert jobs.store("acme").read(failed.job_id).failure is None
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_removal_is_carried_out_by_the_next_job_after_its_own_was_cancelled(root: Path) -> None:
     store = JobStore(root / ".backstory")
     cancelled = store.request(WHO, accepts_removals=True)

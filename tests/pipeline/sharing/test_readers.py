@@ -15,15 +15,19 @@ from backstory.operations.inspection.audit import audit
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.store.exchange import fetch_manifest
+from backstory.storage.store.replica import InStep, Replica
 from backstory.storage.tables.parquet import read_table
 from tests.bucket import BUCKET, Bucket
 from tests.interfaces.cli.invocation import run
 from tests.pipeline.sharing.workers import (
     MakeWorker,
     code_of,
+    follow_now,
     hash_tables,
     publish_copy,
     publish_without_pulling,
+    store_of,
 )
 from tests.postgres import mounted
 from tests.workspaces import SETTINGS
@@ -59,6 +63,43 @@ def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: M
     assert found["settings"].passed
     assert not found["store of files"].passed
     assert "posts/sourdough.md" in found["store of files"].detail
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_a_killed_reader_has_fetched_is_no_change_of_its_own(
+    first: Workspace, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    second = make_worker()
+    edited, gone, new = (first.documents_dir / f"{name}.md" for name in ("sourdough", "unrelated", "new"))
+    before, record = gone.read_bytes(), Replica.write_in_step
+
+    def die_before_the_record(self: Replica, state: InStep) -> None:
+        if not state.arriving:
+            raise KeyboardInterrupt
+        record(self, state)
+
+    for number in range(times):
+        edited.write_text(f"# Edited {number}\n", encoding="utf-8")
+        new.write_text(f"# New {number}\n", encoding="utf-8")
+        gone.unlink(missing_ok=True)
+        publish_without_pulling(first)
+        with monkeypatch.context() as patched:
+            patched.setattr(Replica, "write_in_step", die_before_the_record)
+            with pytest.raises(KeyboardInterrupt):
+                follow_now(second)
+        assert (second.documents_dir / "new.md").read_bytes() == new.read_bytes()
+        assert not (second.documents_dir / "unrelated.md").exists()
+    edited.write_text("# Edited again\n", encoding="utf-8")
+    new.unlink()
+    gone.write_bytes(before)
+    publish_without_pulling(first)
+    Follower(second).follow(before_run=True)
+    assert [path.read_bytes() for path in sorted(second.documents_dir.iterdir())] == [
+        path.read_bytes() for path in sorted(first.documents_dir.iterdir())
+    ]
+    manifest = fetch_manifest(store_of(first))[0]
+    publish_without_pulling(second)
+    assert fetch_manifest(store_of(first))[0].has_same_content(manifest)
 
 
 def test_a_reader_goes_on_with_what_it_has(
