@@ -53,7 +53,8 @@ def main(
     """Serve the documents of the example to one user, whose token is printed."""
     console = Console(highlight=False)
     opened = prepare_service(folder)
-    console.print(f"A copy of the example in {folder} is indexed first; the page says how far it is.")
+    told = f"A copy of the example in {folder} is indexed first; the page says how far it is."
+    console.print(told, soft_wrap=True)
     console.print(f"Your token, for a day: {renew_token(opened.accounts)}", soft_wrap=True)
     serve_folder(opened, HOST, port)
 
