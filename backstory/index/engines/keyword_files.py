@@ -1,29 +1,63 @@
-"""Writes the keyword index of a snapshot, with the scores of bm25s."""
+"""Writes the keyword index of a snapshot: BM25 scores, computed block by block of rows.
+
+How many rows hold a term, and how long a row usually is, is known when all rows are split into words. Until then their
+terms wait in a file without a name. The scores are those of bm25s, bit for bit, which takes all rows into memory.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.index.engines.found_terms import name_term
-from backstory.index.engines.keywords import FREQUENCY_FILE, measure_rarity, weigh_frequency
+from backstory.index.engines.keywords import (
+    BOUNDS_FILE,
+    FREQUENCY_FILE,
+    NUMBERS_FILE,
+    SCORED_ROWS_FILE,
+    SCORES_FILE,
+    measure_rarity,
+    weigh_frequency,
+)
 from backstory.index.engines.language_terms import LanguageTerms
+from backstory.index.engines.score_blocks import ENTRY, Entries, ScoreBlocks
+from backstory.index.snapshot.shards import write_header
 from backstory.text.words import Words
 
-Scores: TypeAlias = NDArray[Any]
-"""An array of the scores of bm25s: ``data``, ``indices`` or ``indptr``."""
+ROWS_AT_ONCE = 8192
 
 _K1: Final = 1.5
 _B: Final = 0.75
+
+
+class Strings(Protocol):
+    """One string for each row, some of which are read at once."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Iterable[str]: ...
+
+
+@dataclass(frozen=True)
+class OrderedScores:
+    """Scores in the order of the terms, and of the rows of a term.
+
+    Attributes:
+        bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
+        pieces: The scores, some terms at a time.
+    """
+
+    bounds: NDArray[np.int64]
+    pieces: Iterator[Entries]
 
 
 class CountedRows:
@@ -33,82 +67,140 @@ class CountedRows:
 
     Attributes:
         languages: The languages of the rows; empty if none holds a word.
-        ranker: The scores of the rows; None if none holds a word.
         frequency: Number of rows that hold each term.
         names: Number of each term, by its name.
     """
 
-    def __init__(self, texts: Sequence[str], stemmers: Sequence[str]) -> None:
+    def __init__(
+        self,
+        texts: Strings,
+        stemmers: Strings,
+        *,
+        counted: NDArray[np.bool_] | None = None,
+        folder: Path | None = None,
+    ) -> None:
         """Split the rows into words, and score them.
 
         Args:
             texts: The searched text of each row.
             stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
+            counted: Which rows count; None for all.
+            folder: Where the scores of many rows wait; None for the system's folder of temporary files.
 
         Raises:
             SettingsError: There is no such stemmer.
+            OSError: The disk is full, or cannot be written.
         """
-        self._words = {stemmer: Words(stemmer) for stemmer in sorted(set(stemmers))}
-        self._others: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
-        self._numbers, rows = _number_terms(self._words, texts, stemmers)
-        rows_of = Counter(stemmers)
         self.languages: tuple[LanguageTerms, ...] = ()
-        self.ranker: bm25s.BM25 | None = None
         self.frequency = np.empty(0, np.int64)
         self.names: dict[str, int] = {}
-        if not any(self._numbers.values()):
+        self._words: dict[str, Words] = {}
+        self._others: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
+        self._blocks = ScoreBlocks(folder)
+        rows_of, lengths = Counter[str](), array("i")
+        count = itertools.count()
+        # Numbers in the order in which terms are first seen, until all are known.
+        seen = defaultdict[str, dict[str, int]](lambda: defaultdict(count.__next__))
+        for block in _read_blocks(texts, stemmers, counted, wanted=True):
+            terms, first = array("i"), len(lengths)
+            for _, stemmer, text in block:
+                before = len(terms)
+                terms.extend(map(seen[stemmer].__getitem__, self._split(stemmer, text)))
+                lengths.append(len(terms) - before)
+                rows_of[stemmer] += 1
+            self._append(terms, first, lengths[first:])
+        if not len(self.frequency):
             return
-        self.languages = tuple(
-            LanguageTerms(each, rows_of[each], len(terms)) for each, terms in self._numbers.items()
-        )
-        self.ranker = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-        self.names = {
-            name_term(each, term): number
-            for each in self._numbers
-            for term, number in self._numbers[each].items()
-        }
-        self.ranker.index((rows, self.names), create_empty_token=False, show_progress=False)
-        self.frequency = np.diff(self.ranker.scores["indptr"]).astype(np.int64)
-        self._weights = _weigh_by_language(self.ranker, self.frequency, self.languages)
-        self._average = sum(map(len, rows)) / len(rows)
+        self.languages = tuple(LanguageTerms(each, rows_of[each], len(seen[each])) for each in sorted(seen))
+        order = self._name_terms(seen)
+        self._average = sum(lengths) / len(lengths)
+        self._weights = self._score_blocks(order, np.frombuffer(lengths, np.int32))
 
-    def score_with(self, places: Sequence[int], others: Mapping[int, tuple[str, str]]) -> dict[str, Scores]:
-        """Put other rows among these, so that the scores of each word are in the order of the rows.
+    def order_with(self, places: NDArray[np.int64], others: Mapping[int, tuple[str, str]]) -> OrderedScores:
+        """Put other rows among these, and give the scores in the order of the terms, and of the rows of a term.
 
         Args:
             places: The place of each of these rows, ascending.
-            others: The stemmer and the text of each other row by its place, ascending.
-
-        Returns:
-            The scores of all rows, as :attr:`ranker` holds them.
+            others: The stemmer and the text of each other row by its place.
         """
-        assert self.ranker is not None  # noqa: S101 - a caller asks only if there are words
-        added = {place: self._score(*row) for place, row in others.items()}
-        return _add_rows(self.ranker.scores, np.array(places, np.int64), added)
+        scored = [(place, *self._score(*row)) for place, row in others.items()]
+        added = np.empty(sum(len(terms) for _, terms, _ in scored), ENTRY)
+        if scored:
+            added["term"] = np.concatenate([terms for _, terms, _ in scored])
+            added["row"] = np.repeat(list(others), [len(terms) for _, terms, _ in scored])
+            added["score"] = np.concatenate([scores for _, _, scores in scored])
+        widths = self.frequency + np.bincount(added["term"], minlength=len(self.frequency))
+        return OrderedScores(
+            np.concatenate([[0], np.cumsum(widths)]), self._blocks.read_by_term(places, added)
+        )
+
+    def _split(self, stemmer: str, text: str) -> list[str]:
+        if stemmer not in self._words:
+            self._words[stemmer] = Words(stemmer)
+        return self._words[stemmer].split(text)
+
+    def _append(self, terms: array[int], first: int, lengths: array[int]) -> None:
+        """Count how often each row of a block holds each term, and how many rows hold it."""
+        rows = np.repeat(np.arange(first, first + len(lengths)), lengths)
+        keys, repeats = np.unique(np.array(terms, np.int64) << 32 | rows, return_counts=True)
+        entries = np.empty(len(keys), ENTRY)
+        entries["term"], entries["row"], entries["score"] = keys >> 32, keys & 0xFFFFFFFF, repeats
+        frequency = np.bincount(entries["term"], minlength=len(self.frequency))
+        frequency[: len(self.frequency)] += self.frequency
+        self.frequency = frequency
+        self._blocks.append(entries)
+
+    def _name_terms(self, seen: Mapping[str, Mapping[str, int]]) -> NDArray[np.int32]:
+        """Number the terms language by language, each in alphabetic order; return the number of each seen one."""
+        order = np.empty(len(self.frequency), np.int32)
+        for stemmer in sorted(seen):
+            for term in sorted(seen[stemmer]):
+                order[seen[stemmer][term]] = number = len(self.names)
+                self.names[name_term(stemmer, term)] = number
+        self.frequency[order] = self.frequency.copy()
+        return order
+
+    def _score_blocks(self, order: NDArray[np.int32], lengths: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Score the rows so that each word weighs by its rarity in its language, and return the weights.
+
+        A word of a single row weighs the same in every language.
+        """
+        counts, kind = np.unique(self.frequency, return_inverse=True)
+        # The logarithm of the standard library and the type are those of bm25s, on which the last bits depend.
+        rarity = [math.log(1 + (len(lengths) - count + 0.5) / (count + 0.5)) for count in counts.tolist()]
+        rarities = np.array(rarity, np.float32)[kind]
+        weights = weigh_frequency(self.frequency, len(lengths))
+        factors: NDArray[np.float32] | None = None
+        if len(self.languages) > 1:
+            single = weigh_frequency(np.ones(1, np.int64), len(lengths))
+            by_language = measure_rarity(self.frequency, self.languages) * single
+            factors = (by_language / weights).astype(np.float32)
+            weights = by_language
+
+        def score(entries: Entries) -> None:
+            term = entries["term"] = order[entries["term"]]
+            repeats = entries["score"].astype(np.float64)
+            length = lengths[entries["row"]]
+            repeats /= _K1 * (1 - _B + _B * length / self._average) + repeats
+            entries["score"] = rarities[term] * repeats
+            if factors is not None:
+                entries["score"] *= factors[term]
+
+        self._blocks.replace(score, self.frequency)
+        return weights
 
     def _score(self, stemmer: str, text: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         known = self._others.get((stemmer, text))
         if known is None:
-            if stemmer not in self._words:
-                self._words[stemmer] = Words(stemmer)
-            known = self._others[stemmer, text] = _score_row(
-                self._words[stemmer].split(text), self._numbers.get(stemmer, {}), self._weights, self._average
-            )
+            numbers = [self.names.get(name_term(stemmer, word)) for word in self._split(stemmer, text)]
+            known = self._others[stemmer, text] = _score_row(numbers, self._weights, self._average)
         return known
-
-
-def count_rows(
-    texts: Sequence[str], stemmers: Sequence[str], counted: NDArray[np.bool_] | None = None
-) -> CountedRows:
-    """Count the rows of a snapshot that count; for the arguments, see :func:`write_keywords`."""
-    places, _ = split_rows(texts, stemmers, counted)
-    return CountedRows([texts[place] for place in places], [stemmers[place] for place in places])
 
 
 def write_keywords(
     folder: Path,
-    texts: Sequence[str],
-    stemmers: Sequence[str],
+    texts: Strings,
+    stemmers: Strings,
     *,
     counted: NDArray[np.bool_] | None = None,
     rows: CountedRows | None = None,
@@ -121,7 +213,7 @@ def write_keywords(
         stemmers: The stemmer of each row; see :class:`backstory.text.words.Words`.
         counted: Which rows count, as for :class:`CountedRows`; None for all. The score of a row does not depend on the
             rows that are not counted.
-        rows: The rows that count, if :func:`count_rows` has counted them.
+        rows: The rows that count, if they were counted before.
 
     Returns:
         The languages of the counted rows, for :func:`backstory.index.engines.keywords.read_keywords`; empty if none
@@ -129,121 +221,65 @@ def write_keywords(
 
     Raises:
         SettingsError: There is no such stemmer.
+        OSError: The disk is full, or cannot be written.
     """
-    rows = count_rows(texts, stemmers, counted) if rows is None else rows
-    if rows.ranker is None:
+    rows = CountedRows(texts, stemmers, counted=counted, folder=folder) if rows is None else rows
+    if not rows.languages:
         return ()
     places, others = split_rows(texts, stemmers, counted)
-    written = copy(rows.ranker)
+    ordered = rows.order_with(places, others)
+    with (folder / SCORED_ROWS_FILE).open("wb") as row_file, (folder / SCORES_FILE).open("wb") as score_file:
+        for file, name in ((row_file, "row"), (score_file, "score")):
+            write_header(file, ENTRY[name], (int(ordered.bounds[-1]),))
+        for piece in ordered.pieces:
+            row_file.write(np.ascontiguousarray(piece["row"]).data)
+            score_file.write(np.ascontiguousarray(piece["score"]).data)
+    np.save(folder / BOUNDS_FILE, ordered.bounds)
+    (folder / NUMBERS_FILE).write_text(json.dumps(rows.names, ensure_ascii=False), encoding="utf-8")
     if others:
-        written.scores = {**written.scores, **rows.score_with(places, others)}
         np.save(folder / FREQUENCY_FILE, rows.frequency)
-    written.save(folder, show_progress=False)
     return rows.languages
 
 
 def split_rows(
-    texts: Sequence[str], stemmers: Sequence[str], counted: NDArray[np.bool_] | None
-) -> tuple[list[int], dict[int, tuple[str, str]]]:
+    texts: Strings, stemmers: Strings, counted: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], dict[int, tuple[str, str]]]:
     """Split rows into the places of those that count, and the stemmer and text of each other row by its place."""
     if counted is None:
-        return list(range(len(texts))), {}
-    places: list[int] = np.flatnonzero(counted).tolist()
-    others: list[int] = np.flatnonzero(~counted).tolist()
-    return places, {place: (stemmers[place], texts[place]) for place in others}
+        return np.arange(len(texts)), {}
+    others = _read_blocks(texts, stemmers, counted, wanted=False)
+    return np.flatnonzero(counted), {
+        place: (stemmer, text) for block in others for place, stemmer, text in block
+    }
 
 
-def _weigh_by_language(
-    ranker: bm25s.BM25, frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]
-) -> NDArray[np.float64]:
-    """Change the scores so that each word weighs by its rarity in its language, and give the weights.
-
-    A word of a single row weighs the same in every language. With one language, nothing changes.
-    """
-    rows = sum(each.rows for each in languages)
-    weights = weigh_frequency(frequency, rows)
-    if len(languages) == 1:
-        return weights
-    by_language = measure_rarity(frequency, languages) * weigh_frequency(np.ones(1, np.int64), rows)
-    ranker.scores["data"] *= np.repeat(by_language / weights, frequency).astype(np.float32)
-    return by_language
-
-
-def _number_terms(
-    words: Mapping[str, Words], texts: Sequence[str], stemmers: Sequence[str]
-) -> tuple[dict[str, dict[str, int]], list[array[int]]]:
-    """Split rows into terms, and number those of all languages, language by language, each in alphabetic order.
-
-    Rows are kept as numbers, in whose place their words would take several times the memory.
-
-    Args:
-        words: What splits the texts, by stemmer.
-        texts: The searched text of each row.
-        stemmers: The stemmer of each row.
-
-    Returns:
-        The number of each term by stemmer, and the numbers of each row's terms.
-    """
-    count = itertools.count()
-    # Numbers in the order in which terms are first seen, until all are known.
-    seen = {stemmer: defaultdict[str, int](count.__next__) for stemmer in words}
-    rows = [
-        array("i", map(seen[stemmer].__getitem__, words[stemmer].split(text)))
-        for text, stemmer in zip(texts, stemmers, strict=True)
-    ]
-    ordered = [(stemmer, term) for stemmer in sorted(seen) for term in sorted(seen[stemmer])]
-    number_of = np.empty(len(ordered), np.int32)
-    numbers: dict[str, dict[str, int]] = {stemmer: {} for stemmer in sorted(seen)}
-    for number, (stemmer, term) in enumerate(ordered):
-        number_of[seen[stemmer][term]] = number
-        numbers[stemmer][term] = number
-    for row in rows:
-        view = np.frombuffer(row, np.int32)
-        view[:] = number_of[view]
-    return numbers, rows
+def _read_blocks(
+    texts: Strings, stemmers: Strings, counted: NDArray[np.bool_] | None, *, wanted: bool
+) -> Iterator[Iterator[tuple[int, str, str]]]:
+    """Read the place, stemmer and text of the rows that count, or of the others, block by block."""
+    for start in range(0, len(texts), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        chosen = itertools.repeat(wanted) if counted is None else (counted[block] == wanted).tolist()
+        if counted is None or any(chosen):
+            rows = zip(itertools.count(start), stemmers[block], texts[block])
+            yield itertools.compress(rows, chosen)
 
 
 def _score_row(
-    words: Sequence[str], numbers: Mapping[str, int], weights: NDArray[np.float64], average: float
+    terms: Sequence[int | None], weights: NDArray[np.float64], average: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Score a row by the statistics of other rows, in the form of BM25 that bm25s calls "lucene".
 
     Args:
-        words: The words of the row; its length counts those that are not known, too.
-        numbers: Number of each known word.
-        weights: Inverse document frequency of each known word in the other rows.
+        terms: The number of each word of the row; None for one that is not known, which counts for its length.
+        weights: Inverse document frequency of each term in the other rows.
         average: Their mean number of words.
 
     Returns:
-        Numbers of the row's known words, and the score of each.
+        The row's terms, and the score of each.
     """
-    found = Counter(numbers[word] for word in words if word in numbers)
+    found = Counter(term for term in terms if term is not None)
     term = np.fromiter(found.keys(), np.int64, len(found))
     repeats = np.fromiter(found.values(), np.float64, len(found))
-    scores = weights[term] * repeats / (repeats + _K1 * (1 - _B + _B * len(words) / average))
+    scores = weights[term] * repeats / (repeats + _K1 * (1 - _B + _B * len(terms) / average))
     return term, scores.astype(np.float32)
-
-
-def _add_rows(
-    stored: Mapping[str, Scores],
-    places: NDArray[np.int64],
-    added: Mapping[int, tuple[NDArray[np.int64], NDArray[np.float32]]],
-) -> dict[str, Scores]:
-    """Put further rows among the scored ones, so that the scores of each word stay in the order of the rows."""
-    bounds = stored["indptr"]
-    widths = np.diff(bounds)
-    term = np.concatenate(
-        [np.repeat(np.arange(len(widths)), widths), *(terms for terms, _ in added.values())]
-    )
-    row = np.concatenate(
-        [places[stored["indices"]], *(np.full(len(terms), place) for place, (terms, _) in added.items())]
-    )
-    score = np.concatenate([stored["data"], *(scores for _, scores in added.values())])
-    order = np.lexsort((row, term))
-    return {
-        "indices": row[order].astype(stored["indices"].dtype),
-        "data": score[order].astype(stored["data"].dtype),
-        "indptr": np.concatenate([[0], np.cumsum(np.bincount(term, minlength=len(widths)))]).astype(
-            bounds.dtype
-        ),
-    }

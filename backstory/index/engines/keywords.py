@@ -1,4 +1,4 @@
-"""Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores from bm25s mapped from files.
+"""Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores that are mapped from files.
 
 Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
 the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
@@ -28,7 +28,12 @@ from backstory.index.request import SearchRequest
 from backstory.text.words import find_words
 
 CELLS_AT_ONCE = 1 << 22
+BOUNDS_FILE: Final = "indptr.csc.index.npy"
+SCORED_ROWS_FILE: Final = "indices.csc.index.npy"
+SCORES_FILE: Final = "data.csc.index.npy"
+NUMBERS_FILE: Final = "vocab.index.json"
 FREQUENCY_FILE: Final = "frequency.npy"
+"""The names of the other files are those of bm25s."""
 
 _KEPT_TEXTS: Final = 4096
 """Texts whose words an open index keeps, a few megabytes."""
@@ -307,11 +312,10 @@ def read_keywords(folder: Path, languages: Sequence[LanguageTerms]) -> KeywordIn
     """
     if not languages:
         return KeywordIndex(None, languages)
-    # What bm25s saves is read without it, since it takes longer to import than to read.
     bounds, rows, scores = (
-        np.load(folder / f"{name}.csc.index.npy", mmap_mode="r") for name in ("indptr", "indices", "data")
+        np.load(folder / name, mmap_mode="r") for name in (BOUNDS_FILE, SCORED_ROWS_FILE, SCORES_FILE)
     )
-    numbers = json.loads((folder / "vocab.index.json").read_text(encoding="utf-8"))
+    numbers = json.loads((folder / NUMBERS_FILE).read_text(encoding="utf-8"))
     stored = StoredScores(bounds, rows, scores, numbers)
     counted = folder / FREQUENCY_FILE
     return KeywordIndex(stored, languages, np.load(counted) if counted.is_file() else None)

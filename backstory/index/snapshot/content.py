@@ -29,11 +29,30 @@ _FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "publish
 _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
 
 
+class RowTexts:
+    """The searched text of each row, which is made when it is read.
+
+    Args:
+        chunks: The chunks in the order of the rows, with the title of their document.
+    """
+
+    def __init__(self, chunks: pl.DataFrame) -> None:
+        self._chunks = chunks
+
+    def __len__(self) -> int:
+        return self._chunks.height
+
+    def __getitem__(self, rows: slice) -> list[str]:
+        """Make the texts of some rows."""
+        texts = pl.concat_str("title", "heading", "text", separator="\n")
+        return self._chunks[rows].select(texts).to_series().to_list()
+
+
 class SearchedTexts(TypedDict):
     """The arguments of :func:`backstory.index.engines.keyword_files.write_keywords` for the rows of a snapshot."""
 
-    texts: list[str]
-    stemmers: list[str]
+    texts: RowTexts
+    stemmers: pl.Series
     counted: NDArray[np.bool_]
 
 
@@ -87,10 +106,9 @@ class Content:
         that are written later. So they do not count.
         """
         document = self.chunks["document"]
-        texts = self.chunks.select(pl.concat_str("title", "heading", "text", separator="\n")).to_series()
         return {
-            "texts": texts.to_list(),
-            "stemmers": self.stemmers.gather(document).to_list(),
+            "texts": RowTexts(self.chunks),
+            "stemmers": self.stemmers.gather(document),
             "counted": self.by_people.gather(document).to_numpy(),
         }
 

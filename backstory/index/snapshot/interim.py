@@ -11,8 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.calibration import Calibration
-from backstory.index.engines.keyword_files import count_rows, split_rows
+from backstory.index.engines.keyword_files import CountedRows, Strings, split_rows
 from backstory.index.engines.keywords import KeywordIndex, StoredScores
+from backstory.index.engines.score_blocks import ENTRY
 from backstory.index.search import HeldSnapshot, SearchIndex
 from backstory.index.snapshot.content import Content
 from backstory.index.snapshot.database import hold_database
@@ -33,7 +34,7 @@ class InterimSnapshots:
             published: The content of the published snapshot.
             calibration: Its calibration, which depends on the documents that people wrote.
         """
-        self.rows = count_rows(**published.searched)
+        self.rows = CountedRows(**published.searched)
         self._of_people = _describe_people(published)
         self._calibration = calibration
         self._keywords: KeywordIndex | None = None
@@ -71,14 +72,15 @@ class InterimSnapshots:
             HeldSnapshot(manifest, vectors, content.rows, content.filtered, database, keywords)
         )
 
-    def _add_rows(self, texts: list[str], stemmers: list[str], counted: NDArray[np.bool_]) -> KeywordIndex:
+    def _add_rows(self, texts: Strings, stemmers: Strings, counted: NDArray[np.bool_]) -> KeywordIndex:
         """Score the rows of posts by the statistics of the others, which are computed once."""
         places, others = split_rows(texts, stemmers, counted)
         rows = self.rows
-        if rows.ranker is None:
+        if not rows.languages:
             return KeywordIndex(None, ())
-        scores = rows.score_with(places, others)
-        bounds, row, score = (scores[name] for name in ("indptr", "indices", "data"))
+        ordered = rows.order_with(places, others)
+        entries = np.concatenate([np.empty(0, ENTRY), *ordered.pieces])
+        bounds, row, score = ordered.bounds, entries["row"].copy(), entries["score"].copy()
         if self._keywords is None:
             self._keywords = KeywordIndex(
                 StoredScores(bounds, row, score, rows.names), rows.languages, rows.frequency

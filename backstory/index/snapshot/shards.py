@@ -227,6 +227,12 @@ def list_blocks(
                 yield start, min(start + step, end)
 
 
+def write_header(file: BinaryIO | _Sink, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Write what stands before the numbers of an array in a file of numpy."""
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, described)
+
+
 def _link_known(path: Path, snapshots: Path) -> bool:
     """Link the same shard of another snapshot, unless it is damaged. Return whether there is one."""
     for known in snapshots.glob(f"*/{SHARDS_FOLDER}/{path.name}"):
@@ -238,12 +244,7 @@ def _link_known(path: Path, snapshots: Path) -> bool:
 
 def _write_rows(file: BinaryIO | _Sink, vectors: Vectors | VectorFile, source: pl.Series) -> None:
     # Written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
-    header = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
-        "fortran_order": False,
-        "shape": (len(source), vectors.shape[1]),
-    }
-    np.lib.format.write_array_header_1_0(file, header)
+    write_header(file, np.dtype(np.float32), (len(source), vectors.shape[1]))
     for start in range(0, len(source), ROWS_AT_ONCE):
         rows = source[start : start + ROWS_AT_ONCE].to_numpy()
         file.write(np.ascontiguousarray(vectors[rows]).data)

@@ -1,19 +1,25 @@
 """BM25 against an independent computation of the published formula."""
 
+import io
+import json
 import math
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backstory.index.engines.found_terms import name_term
 from backstory.index.engines.keyword_files import write_keywords
 from backstory.index.engines.keywords import read_keywords
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
+from backstory.text.words import Words
 from tests.long_tests import some
 
 K1, B = 1.5, 0.75
@@ -223,3 +229,94 @@ def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
     found = beside.score(beside.find_terms(queries, 32), 0, 3, 0, len(written))
     assert np.array_equal(found[:, : len(texts)], expected)
     assert (found[:, len(texts) :] > 0).tolist() == [[True, False], [False, False], [False, False]]
+
+
+@pytest.mark.parametrize("stemmers", [["english"] * 40, ["english", "german", "none", "german"] * 10])
+def test_the_scores_are_those_of_bm25s_whatever_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stemmers: list[str]
+) -> None:
+    random = np.random.default_rng(5)
+    names = [f"word{number}" for number in range(30)]
+    texts = [" ".join(random.choice(names, random.integers(0, 12))) for _ in stemmers]
+    words = {each: Words(each) for each in set(stemmers)}
+    rows = [
+        [name_term(each, term) for term in words[each].split(text)]
+        for each, text in zip(stemmers, texts, strict=True)
+    ]
+    numbers = {name: number for number, name in enumerate(sorted({name for row in rows for name in row}))}
+    ranker = bm25s.BM25(method="lucene", k1=K1, b=B)
+    ranker.index(([[numbers[name] for name in row] for row in rows], numbers), False, show_progress=False)
+    written = []
+    for rows_at_once, entries_at_once in ((8192, 1 << 21), (7, 11), (1, 1)):
+        monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", rows_at_once)
+        monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", entries_at_once)
+        folder = tmp_path / str(rows_at_once)
+        folder.mkdir()
+        write_keywords(folder, texts, stemmers)
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert written[1] == written[2] == written[0]
+    assert json.loads(written[0]["vocab.index.json"]) == numbers
+    assert np.array_equal(np.load(folder / "indptr.csc.index.npy"), ranker.scores["indptr"])
+    assert np.array_equal(np.load(folder / "indices.csc.index.npy"), ranker.scores["indices"])
+    if len(words) == 1:
+        assert (folder / "data.csc.index.npy").read_bytes() == npy(ranker.scores["data"])
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_rows_that_do_not_count_are_put_among_the_others_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    texts, stemmers = map(list, zip(*ROWS, strict=True))
+    counted = np.arange(len(texts)) % 3 != 1
+    written = []
+    for name in ("whole", "in pieces"):
+        (tmp_path / name).mkdir()
+        write_keywords(tmp_path / name, texts, stemmers, counted=counted)
+        written.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
+        monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", at_once)
+        monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", at_once)
+    assert written[0] == written[1]
+    assert "frequency.npy" in written[0]
+
+
+def test_a_large_index_waits_in_a_file_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backstory.index.engines.score_blocks._HELD_BYTES", 1)
+    texts = ["ant bee", "cat", "bee"]
+    assert search(index(tmp_path, texts, "none"), ["bee"], 3, everything(3)).row.tolist() == [2, 0]
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+class MadeTexts:
+    """Texts that take no memory until they are read."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, rows: slice) -> list[str]:
+        return [" ".join(f"w{row * word % 97}" for word in range(40)) for row in range(self.rows)[rows]]
+
+
+def test_the_memory_of_a_build_does_not_grow_with_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", 256)
+    monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", 1 << 10)
+    monkeypatch.setattr("backstory.index.engines.score_blocks._HELD_BYTES", 1)
+    peaks: list[int] = []
+    for rows in (256, 256, 1024):  # the first one also takes what later ones share
+        folder = tmp_path / str(len(peaks))
+        folder.mkdir()
+        tracemalloc.start()
+        write_keywords(folder, MadeTexts(rows), ["none"] * rows)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    scores = (folder / "data.csc.index.npy").stat().st_size
+    assert peaks[2] - peaks[1] < scores / 2

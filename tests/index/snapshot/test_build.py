@@ -62,7 +62,7 @@ def test_the_version_is_the_same_in_every_folder_and_order(small: Any, tmp_path:
         for build in builds
     ]
     assert files[0] == files[1]  # the database holds an identifier of its own
-    assert len(files[0]) == 8
+    assert len(files[0]) == 7
 
 
 def changed_text(corpus: Any) -> Any:
