@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
+
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
 
 Fault: TypeAlias = Literal[
     "busy", "refused", "cut", "cut body", "answer lost", "answer late", "kill before", "kill after"
@@ -27,7 +30,8 @@ class Bucket:
     """The server.
 
     Attributes:
-        app: What answers as S3 does.
+        app: What answers as S3 does; it keeps the content while the server is stopped.
+        serve: Makes a server on a port, or on a free one.
         address: Its address on the loopback interface.
         calls: Method and path of each call since the test began.
         fault: Decides what happens to a call; None for what S3 does.
@@ -40,6 +44,7 @@ class Bucket:
     """
 
     app: Any
+    serve: Callable[["Bucket", int], "BaseWSGIServer"]
     address: str = ""
     calls: list[tuple[str, str]] = field(default_factory=list)
     fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
@@ -49,8 +54,37 @@ class Bucket:
     stale_list: bytes | None = None
     clock_ahead: timedelta = timedelta(0)
     is_over: threading.Event = field(default_factory=threading.Event)
+    _port: int = 0
+    _server: "BaseWSGIServer | None" = None
+    _thread: threading.Thread | None = None
 
     root = f"s3://{BUCKET}"
+
+    @property
+    def access(self) -> dict[str, str]:
+        """The environment of a program that uses it."""
+        return {
+            "AWS_ENDPOINT_URL": self.address,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def start(self) -> None:
+        """Listen, after a stop on the same port."""
+        self._server = self.serve(self, self._port)
+        self._port = self._server.port
+        self.address = f"http://127.0.0.1:{self._port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Refuse connections, until it is started again."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -141,31 +175,24 @@ def _send_half(environ: WSGIEnvironment, body: bytes) -> Iterator[bytes]:
 def running_bucket() -> Iterator[Bucket]:
     # What few tests need is not loaded for all of them.
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import WSGIRequestHandler, make_server
+    from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
     class Quiet(WSGIRequestHandler):
         def log(self, *_: object) -> None: ...
 
-    bucket = Bucket(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, bucket, threaded=True, request_handler=Quiet)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    bucket.address = f"http://127.0.0.1:{server.port}"
+    def serve(app: Bucket, port: int) -> BaseWSGIServer:
+        return make_server("127.0.0.1", port, app, threaded=True, request_handler=Quiet)
+
+    bucket = Bucket(DomainDispatcherApplication(create_backend_app), serve)
+    bucket.start()
     yield bucket
-    server.shutdown()
-    thread.join()
+    bucket.stop()
 
 
 @pytest.fixture
 def bucket(running_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """The server without faults, and an environment that names it."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": running_bucket.address,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "NO_PROXY": "127.0.0.1",
-    }.items():
+    for name, value in running_bucket.access.items():
         monkeypatch.setenv(name, value)
     made = urllib.request.Request(f"{running_bucket.address}/{BUCKET}", method="PUT")
     urllib.request.urlopen(made).close()

@@ -1,4 +1,4 @@
-"""Dagster's launcher of runs as tasks of Celery, changed to notice that the worker of a run has died."""
+"""Dagster's runs as tasks of Celery: each waits in Dagster's queue for a worker, and is missed if that one has died."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ require_extra("celery", "A run as a task of Celery", "use the launcher of `dagst
 
 import dagster as dg  # noqa: E402
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus  # noqa: E402
+from dagster._core.run_coordinator.queued_run_coordinator import RunQueueConfig  # noqa: E402
 from dagster_celery.launcher import CeleryRunLauncher  # noqa: E402
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG  # noqa: E402
 
@@ -16,6 +17,7 @@ LOST = "The worker of this run is gone, as after a loss of its machine."
 
 _ATTEMPTS = 3
 _REPLY_SECONDS = 5.0
+_COUNT_SECONDS = 2.0
 
 
 class WatchedCeleryRunLauncher(CeleryRunLauncher):
@@ -33,6 +35,11 @@ class WatchedCeleryRunLauncher(CeleryRunLauncher):
             return result
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, LOST)
 
+    def count_processes(self) -> int:
+        """Count the runs that the workers can execute at once; those that do not answer are left out."""
+        answers: dict[str, Any] = self.celery.control.inspect(timeout=_COUNT_SECONDS).stats() or {}
+        return sum(int(answer["pool"]["max-concurrency"]) for answer in answers.values())
+
     def _is_executing(self, task: str) -> bool:
         """Ask the worker that started a task whether it still executes it. One that does not answer is asked again."""
         started: dict[str, Any] = self.celery.AsyncResult(task).info or {}
@@ -45,3 +52,19 @@ class WatchedCeleryRunLauncher(CeleryRunLauncher):
             if answer is not None:
                 return task in answer.get(worker, {})
         return False
+
+
+class CeleryRunCoordinator(dg.QueuedRunCoordinator):
+    """Launches at most as many runs as the workers can execute at once, so that no run waits in Celery's queue.
+
+    There, Dagster takes a run for one that is starting, and marks it as failed if that takes long.
+    """
+
+    def get_run_queue_config(self) -> RunQueueConfig:
+        """Return the limits of the queue; with them, how many runs may be under way."""
+        launcher = self._instance.run_launcher
+        if not isinstance(launcher, WatchedCeleryRunLauncher):
+            raise TypeError(
+                f"CeleryRunCoordinator needs WatchedCeleryRunLauncher, and not {type(launcher).__name__}"
+            )
+        return super().get_run_queue_config()._replace(max_concurrent_runs=launcher.count_processes())

@@ -90,12 +90,15 @@ def test_the_composed_machines_share_servers_and_no_folder_but_their_settings() 
 
 
 def test_the_settings_of_the_composed_machines_are_right() -> None:
-    environment = read_workers()["services"]["worker"]["environment"]
+    worker = read_workers()["services"]["worker"]
+    environment = worker["environment"]
+    assert "--disable-prefetch" in worker["command"]
     named = YAML(typ="safe").load((WORKERS / "dagster.yaml").read_text(encoding="utf-8"))
     launcher = named["run_launcher"]["config"]
     wanted = (named["storage"]["postgres"]["postgres_url"], launcher["broker"], launcher["backend"])
     assert {variable["env"] for variable in wanted} <= set(environment)
-    assert named["run_launcher"]["module"] == "backstory_pipelines.dagster_internals.celery_launcher"
+    modules = {named[part]["module"] for part in ("run_launcher", "run_coordinator")}
+    assert modules == {"backstory_pipelines.dagster_internals.celery_launcher"}
     storage = read_settings(WORKERS / "backstory.yaml").storage
     assert storage.database
     assert storage.files

@@ -7,116 +7,226 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import dagster as dg
 import pytest
 
-from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, WORKSPACE_VARIABLE
+from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, SETTINGS_FILE, WORKSPACE_VARIABLE
 from pipelines.definitions import JOB
-from pipelines.run_plan import tag_range
 from tests.bucket import Bucket
 from tests.pipelines.ui_process import wait_for
 from tests.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "5f" * 32
+FIRST_USER = 61_000
+"""Number of the user of the first machine; nothing else on this computer belongs to these users."""
+# The interpreter may lie in a folder of root, so that they may read everything, and write only what is theirs.
+AS_USER = (
+    "setpriv",
+    "--clear-groups",
+    "--inh-caps=+dac_read_search",
+    "--ambient-caps=+dac_read_search",
+    "--bounding-set=-all,+dac_read_search",
+)
+PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/root", "/home", str(ROOT))
+"""Where a program may leave files: below the folders that all may write, homes, and the code."""
+BACKFILL = """mutation($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) { ... on LaunchBackfillSuccess { backfillId } }
+}"""
+PARTITION_SET = {
+    "repositorySelector": {"repositoryName": "__repository__", "repositoryLocationName": "backstory"},
+    "partitionSetName": f"{JOB}_partition_set",
+}
+ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+class Locale(NamedTuple):
+    """What a machine is set to."""
+
+    umask: int
+    zone: str
+    language: str
+
+
+LOCALES = {
+    "one": Locale(0o077, "Asia/Kathmandu", "C"),
+    "two": Locale(0o002, "America/St_Johns", "tr_TR.UTF-8"),
+}
+USUAL = Locale(0o022, "UTC", "C.UTF-8")
 
 
 @dataclass
 class Machines:
-    """Processes that stand for machines. Each has a home, a cache and a workspace folder of its own.
+    """Processes that stand for machines. Each has a user, a home, a cache and a workspace folder of its own.
+
+    Users differ where the tests run as root. Nothing of the environment of the tests is passed on.
 
     Attributes:
-        folder: Folder of all their files.
+        folder: Folder of all their folders.
         settings: ``backstory.yaml`` of the workspace.
+        instance: ``dagster.yaml``.
         shared: Environment variables that all have.
         processes: The running ones, by name; each leads a group.
     """
 
     folder: Path
     settings: str
+    instance: str
     shared: Mapping[str, str]
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    _users: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def home(self) -> Path:
-        """Folder of the instance settings of Dagster, which every machine has alike."""
-        return self.folder / "dagster"
+    def place(self, name: str) -> Path:
+        """Return the folder of a machine, which begins with the two files of settings."""
+        own = self.folder / name
+        if not own.exists():
+            for folder in ("workspace", "dagster", "tmp", "work"):
+                (own / folder).mkdir(parents=True)
+            (own / "workspace" / SETTINGS_FILE).write_text(self.settings, encoding="utf-8")
+            (own / "dagster" / "dagster.yaml").write_text(self.instance, encoding="utf-8")
+        return own
 
     def workspace(self, name: str) -> Path:
-        """Return the workspace folder of a machine, which begins with the settings alone."""
-        root = self.folder / name / "workspace"
-        if not root.exists():
-            root.mkdir(parents=True)
-            (root / "backstory.yaml").write_text(self.settings, encoding="utf-8")
-        return root
+        """Return the workspace folder of a machine."""
+        return self.place(name) / "workspace"
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment of the processes of a machine."""
-        own = self.folder / name
+        own, locale = self.place(name), LOCALES.get(name, USUAL)
         return {
-            **os.environ,
             **self.shared,
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
             "HOME": str(own),
+            "TMPDIR": str(own / "tmp"),
+            "TZ": locale.zone,
+            "LANG": locale.language,
             "BACKSTORY_CACHE_DIR": str(own / "cache"),
-            WORKSPACE_VARIABLE: str(self.workspace(name)),
+            "DAGSTER_HOME": str(own / "dagster"),
+            WORKSPACE_VARIABLE: str(own / "workspace"),
         }
 
     def start_worker(self, name: str) -> None:
         """Start a worker that executes one run at a time, and wait until it takes runs."""
         broker = self.shared["BACKSTORY_BROKER"]
+        said = self.place(name) / "said.txt"
+        begun = said.stat().st_size if said.exists() else 0
         self._start(
             name,
-            "celery",
-            *("--app", "dagster_celery.app", "--broker", broker, "--result-backend", broker),
+            *("-m", "celery", "--app", "dagster_celery.app", "--broker", broker, "--result-backend", broker),
             *("worker", "--loglevel", "info", "--hostname", f"{name}@%h"),
-            *("--concurrency", "1", "--max-tasks-per-child", "1"),
+            *("--concurrency", "1", "--max-tasks-per-child", "1", "--disable-prefetch"),
         )
-        wait_for(lambda: b" ready." in (self.folder / name / "said.txt").read_bytes(), f"{name} is ready")
+        wait_for(lambda: b" ready." in said.read_bytes()[begun:], f"{name} is ready")
 
     def start_daemon(self) -> None:
         """Start the daemon, which takes runs out of the queue, watches them, and tries lost ones again."""
-        self._start("daemon", "dagster._daemon", "run", "--workspace", str(ROOT / "workspace.yaml"))
+        self._start("daemon", "-m", "dagster._daemon", "run", "--workspace", str(ROOT / "workspace.yaml"))
+
+    def run(self, name: str, *words: str) -> "subprocess.Popen[bytes]":
+        """Start ``backstory`` on a machine."""
+        return self._start(name, "-c", "from backstory.interfaces.cli.app import main; main()", *words)
 
     def kill(self, name: str) -> None:
         """End a machine at once, as a loss of power does."""
         process = self.processes.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it and all that it started have ended
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def launch(self, first: str, last: str) -> None:
-        """Queue a run of Dagster over a range of days."""
-        command = [
-            *(sys.executable, "-m", "dagster", "job", "launch", "--job", JOB),
-            *("--workspace", str(ROOT / "workspace.yaml"), "--tags", json.dumps(tag_range(first, last))),
-        ]
-        environment = self.environment("daemon")
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    def backfill(self, days: Sequence[str]) -> None:
+        """Queue a backfill of every table over days, as the page of the job does."""
+        asked = {"selector": PARTITION_SET, "partitionNames": list(days)}
+        words = ("--workspace", str(ROOT / "workspace.yaml"), "--text", BACKFILL, "--variables")
+        program = "from dagster_graphql.cli import main; main()"
+        asking = self._start("asking", "-c", program, *words, json.dumps({"params": asked}), on="daemon")
+        assert asking.wait() == 0, (self.place("daemon") / "said.txt").read_text(encoding="utf-8")
 
-    def is_executing(self, name: str) -> bool:
-        """Return whether a worker has begun to make tables in its folder."""
-        return (self.workspace(name) / "data" / "messages").is_dir()
+    def wait_until_ended(self, count: int) -> None:
+        """Wait until as many runs as were asked for have ended, with all attempts at them.
+
+        A daemon that has ended is started again, as ``restart: unless-stopped`` does.
+        """
+
+        def has_ended() -> bool:
+            daemon = self.processes.get("daemon")
+            if daemon is not None and daemon.poll() is not None:
+                self.start_daemon()
+            ended = [run for run in self.runs() if run.dagster_run.status in ENDED]
+            waiting = [run for run in ended if run.dagster_run.tags.get("dagster/will_retry") == "true"]
+            retried = {run.dagster_run.parent_run_id for run in ended}
+            is_over = all(run.dagster_run.run_id in retried for run in waiting)
+            return is_over and len(ended) == len(self.runs()) and len(ended) - len(waiting) >= count
+
+        wait_for(has_ended, "all runs have ended")
+
+    def list_failed(self) -> list[dg.DagsterRun]:
+        """List the runs that ended without success and without a later attempt."""
+        runs = [record.dagster_run for record in self.runs()]
+        last = {run.root_run_id or run.run_id: run for run in reversed(runs)}
+        return [run for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
 
     def runs(self) -> list[dg.RunRecord]:
         """List the runs, the latest first."""
-        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+        with self.connect() as instance:
             return list(instance.get_run_records())
 
-    def _start(self, name: str, module: str, *arguments: str) -> None:
-        environment = self.environment(name)
-        with (self.folder / name / "said.txt").open("ab") as said:
+    def list_times(self) -> list[tuple[float, float]]:
+        """List when each run was taken out of the queue and when it ended, in order."""
+        with self.connect() as instance:
+            stats = [
+                instance.get_run_stats(record.dagster_run.run_id) for record in instance.get_run_records()
+            ]
+        return sorted((run.launch_time or 0, run.end_time or 0) for run in stats)
+
+    def connect(self) -> dg.DagsterInstance:
+        """Open Dagster's tables."""
+        return dg.DagsterInstance.from_config(str(self.place("reader") / "dagster"))
+
+    def find_strays(self) -> list[str]:
+        """Find the files that users of machines have left outside of the folders of their machines."""
+        if not self._users:
+            return []
+        users = [word for user in self._users.values() for word in ("-o", "-uid", str(user))][1:]
+        command = ["find", *PLACES, "-path", str(self.folder), "-prune", "-o", "(", *users, ")", "-print"]
+        outside = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+        inside = [
+            str(path)
+            for name, user in self._users.items()
+            for path in (self.folder / name).rglob("*")
+            if path.stat(follow_symlinks=False).st_uid != user
+        ]
+        return outside + inside
+
+    def _start(self, name: str, *words: str, on: str = "") -> "subprocess.Popen[bytes]":
+        """Start a process of Python on a machine, by default on that of its name, as the user of the machine."""
+        machine = on or name
+        own = self.place(machine)
+        own.chmod(0o700)
+        (own / "said.txt").touch()
+        as_user: list[str] = []
+        if os.geteuid() == 0:
+            user = self._users.setdefault(machine, FIRST_USER + len(self._users))
+            for path in (own, *own.rglob("*")):
+                os.chown(path, user, user, follow_symlinks=False)
+            as_user = [*AS_USER, f"--reuid={user}", f"--regid={user}"]
+        with (own / "said.txt").open("ab") as said:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                cwd=ROOT,
-                env=environment,
+                [*as_user, sys.executable, *words],
+                cwd=own / "work",
+                env=self.environment(machine),
+                umask=LOCALES.get(machine, USUAL).umask,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
             )
+        return self.processes[name]
 
 
 @contextmanager
@@ -145,7 +255,7 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
     """Prepare machines that share a workspace; none runs yet. All are ended at the end.
 
     Args:
-        folder: An empty folder.
+        folder: An empty folder that everyone may enter.
         settings: Settings of the workspace, without those of its storage.
         server: The server of the databases of Dagster and of the workspace.
         bucket: The bucket of the workspace's files.
@@ -155,20 +265,21 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
     with server.connect() as connection:
         connection.execute("DROP DATABASE IF EXISTS dagster WITH (FORCE)")
         connection.execute("CREATE DATABASE dagster")
-    home = folder / "dagster"
-    home.mkdir(parents=True)
     text = (ROOT / "deploy" / "workers" / "dagster.yaml").read_text(encoding="utf-8")
-    (home / "dagster.yaml").write_text(text.replace("backstory_pipelines.", "pipelines."), encoding="utf-8")
-    storage = f"storage: {{database: '{server.make_address()}', files: '{bucket.root}/group'}}\n"
+    schema = server.make_address().rpartition("%3D")[2]
+    database = f"{server.loopback_address}?options=-csearch_path%3D{schema}"
+    storage = f"storage: {{database: '{database}', files: '{bucket.root}/{schema}'}}\n"
     with run_broker(folder / "broker") as broker:
-        dagster = f"postgresql+psycopg2://backstory@/dagster?host={server.folder}&port={server.port}"
         shared = {
+            **bucket.access,
             "BACKSTORY_BROKER": broker,
-            "DAGSTER_HOME": str(home),
-            "DAGSTER_POSTGRES_URL": dagster,
+            "DAGSTER_POSTGRES_URL": f"postgresql+psycopg2://backstory:right@127.0.0.1:{server.port}/dagster",
+            "PGPASSWORD": "right",
             PSEUDONYM_KEY_VARIABLE: KEY,
         }
-        machines = Machines(folder, settings + storage, shared)
+        machines = Machines(
+            folder, settings + storage, text.replace("backstory_pipelines.", "pipelines."), shared
+        )
         try:
             yield machines
         finally:

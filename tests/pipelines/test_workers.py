@@ -1,11 +1,13 @@
-"""Workers of several machines make the tables that one machine makes, and what kills one of them changes nothing."""
+"""Workers of several machines make the tables that one machine makes, and what fails between them changes nothing."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
+from threading import Event, Timer
 
-import dagster as dg
 import pytest
 
 from backstory import run_pipeline
@@ -14,6 +16,8 @@ from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import open_workspace
 from benchmarks.workers import hash_tables
 from tests.bucket import Bucket
+from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
+from tests.models.services.embedding_answers import embed
 from tests.pipelines.machines import KEY, Machines, share
 from tests.pipelines.ui_process import wait_for
 from tests.postgres import PostgresServer
@@ -21,9 +25,11 @@ from tests.workspaces import POSTS, SETTINGS
 
 pytestmark = pytest.mark.long
 
-DAYS = [date(2025, 3, 1) + timedelta(days=place) for place in range(40)]
-RANGES = [("2025-03-01", "2025-03-13"), ("2025-03-14", "2025-03-26"), ("2025-03-27", "2025-04-09")]
+DAYS = [str(date(2025, 3, 1) + timedelta(days=place)) for place in range(40)]
+DAYS_PER_RUN = 14
+RUNS = 3
 WORKERS = ("one", "two")
+AWAY_SECONDS = 60.0
 SUBJECTS = (
     "the drip line",
     "a clicking disk",
@@ -31,7 +37,38 @@ SUBJECTS = (
     "the night train",
     "the wheel of the trolley",
 )
-ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+@dataclass
+class Embeddings:
+    """A service that counts texts, and can be told to hold its answers back in the middle of the work.
+
+    Attributes:
+        chat: The server.
+        held: Texts of the requests that wait for an answer.
+        go_on: Set when they are answered, and no more are held.
+    """
+
+    chat: ChatServer
+    held: list[str] = field(default_factory=list)
+    go_on: Event = field(default_factory=Event)
+
+    def answer(self, request: ChatRequest) -> ChatReply:
+        """Answer texts of documents at once, and those of messages when it is time."""
+        texts = request.body["input"]
+        if not self.go_on.is_set() and any(text.startswith("On day ") for text in texts):
+            self.held += texts
+            self.go_on.wait()
+        return embed(request)
+
+    def count(self) -> Counter[str]:
+        """Count how often each text was sent."""
+        return Counter(text for request in self.chat.requests for text in request.body["input"])
+
+    def holds(self, runs: int) -> bool:
+        """Return whether texts of so many runs wait for an answer."""
+        days = {int(text.split()[2]) for text in list(self.held) if text.startswith("On day ")}
+        return len({day // DAYS_PER_RUN for day in days}) >= runs
 
 
 def write_inputs(root: Path) -> None:
@@ -39,7 +76,7 @@ def write_inputs(root: Path) -> None:
     for folder in ("chats", "posts"):
         (root / folder).mkdir(parents=True)
     lines = [
-        f"{day:%d/%m/%Y}, {9 + place}:00 - {('Ada Lind', 'Ben Okri')[place % 2]}: "
+        f"{day[8:]}/{day[5:7]}/{day[:4]}, {9 + place}:00 - {('Ada Lind', 'Ben Okri')[place % 2]}: "
         f"On day {number} somebody asks about {SUBJECTS[(number + place) % len(SUBJECTS)]}"
         for number, day in enumerate(DAYS)
         for place in range(6)
@@ -51,31 +88,66 @@ def write_inputs(root: Path) -> None:
         )
 
 
+@pytest.fixture(name="embeddings")
+def serve_embeddings(chat: ChatServer) -> Iterator[Embeddings]:
+    """Give a service that holds nothing back."""
+    embeddings = Embeddings(chat)
+    embeddings.go_on.set()
+    chat.always = embeddings.answer
+    yield embeddings
+    embeddings.go_on.set()
+
+
+@pytest.fixture(name="settings")
+def make_settings(embeddings: Embeddings) -> str:
+    """Give settings with the service, and several runs for a backfill of all days."""
+    return (
+        SETTINGS.replace("hashing", "openai, model: tiny, dimension: 16").replace(
+            "2025-03-01", f"2025-03-01, days_per_run: {DAYS_PER_RUN}"
+        )
+        + f"services: {{openai: {{base_url: '{embeddings.chat.url}', requests_per_minute: 10000}}}}\n"
+    )
+
+
 @pytest.fixture(name="alone")
-def make_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def make_alone(
+    tmp_path: Path, settings: str, embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
     """Make the tables on one machine, and give their hashes."""
     monkeypatch.setenv(PSEUDONYM_KEY_VARIABLE, KEY)
     root = tmp_path / "alone"
     write_inputs(root)
-    (root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    (root / ".backstory").mkdir()
-    (root / ".backstory" / "secret.key").write_text(f"{KEY}\n", encoding="ascii")
+    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    secret = root / ".backstory" / "secret.key"
+    secret.parent.mkdir()
+    secret.write_text(f"{KEY}\n", encoding="ascii")
+    secret.chmod(0o600)
     run_pipeline(open_workspace(root))
+    embeddings.chat.requests.clear()
     return hash_tables(root)
 
 
 @pytest.fixture(name="machines")
 def start_machines(
-    tmp_path: Path, postgres_server: PostgresServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    open_folder: Path,
+    alone: dict[str, str],
+    settings: str,
+    postgres_server: PostgresServer,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Machines]:
-    """Give machines over a workspace whose inputs the first worker has published; none runs yet."""
-    with share(tmp_path / "machines", SETTINGS, postgres_server, bucket) as machines:
+    """Give machines over a workspace whose inputs were published; none runs yet, and each begins with the settings."""
+    assert alone
+    with share(open_folder, settings, postgres_server, bucket) as machines:
         for name, value in machines.shared.items():
             monkeypatch.setenv(name, value)
-        write_inputs(machines.workspace("one"))
-        with sharing(open_workspace(machines.workspace("one"))):
+        write_inputs(machines.workspace("source"))
+        with sharing(open_workspace(machines.workspace("source"))):
             pass
         yield machines
+        for name in list(machines.processes):
+            machines.kill(name)
+        assert machines.find_strays() == []
 
 
 def start(machines: Machines) -> None:
@@ -85,12 +157,12 @@ def start(machines: Machines) -> None:
     machines.start_daemon()
 
 
-def wait_for_success(machines: Machines) -> None:
-    """Wait until every run has succeeded, or a later attempt at it has."""
-    wait_for(lambda: all(run.dagster_run.status in ENDED for run in machines.runs()), "all runs have ended")
-    runs = [record.dagster_run for record in reversed(machines.runs())]
-    last = {run.root_run_id or run.run_id: run.status for run in runs}
-    assert set(last.values()) == {dg.DagsterRunStatus.SUCCESS}
+def stop_in_the_middle(machines: Machines, embeddings: Embeddings) -> None:
+    """Queue a backfill of three runs, and wait until each worker waits for vectors of one of them."""
+    embeddings.go_on.clear()
+    machines.backfill(DAYS)
+    start(machines)
+    wait_for(lambda: embeddings.holds(len(WORKERS)), "each worker executes a run")
 
 
 def fetch_tables(machines: Machines) -> dict[str, str]:
@@ -100,21 +172,81 @@ def fetch_tables(machines: Machines) -> dict[str, str]:
         return hash_tables(workspace.root)
 
 
-def test_two_workers_make_what_one_machine_makes(machines: Machines, alone: dict[str, str]) -> None:
-    for first, last in RANGES:
-        machines.launch(first, last)
+def test_two_workers_make_what_one_machine_makes(
+    machines: Machines, alone: dict[str, str], embeddings: Embeddings
+) -> None:
+    machines.backfill(DAYS)
     start(machines)
-    wait_for_success(machines)
-    times = sorted((record.start_time or 0, record.end_time or 0) for record in machines.runs())
+    machines.wait_until_ended(RUNS)
+    assert machines.list_failed() == []
+    times = machines.list_times()
     assert any(begin < end for (_, end), (begin, _) in pairwise(times))  # at the same time
+    assert times[-1][0] > min(end for _, end in times)  # until then, the third run waits in Dagster's queue
     assert fetch_tables(machines) == alone
+    assert set(embeddings.count().values()) == {1}
 
 
-def test_the_run_of_a_killed_worker_is_done_by_another(machines: Machines, alone: dict[str, str]) -> None:
-    machines.launch(str(DAYS[0]), str(DAYS[-1]))
+@pytest.mark.parametrize("killed", [("one",), WORKERS], ids=["one", "both"])
+def test_the_runs_of_killed_workers_are_done_again(
+    machines: Machines, alone: dict[str, str], embeddings: Embeddings, killed: tuple[str, ...]
+) -> None:
+    stop_in_the_middle(machines, embeddings)
+    for name in killed:
+        machines.kill(name)
+    in_flight = set(embeddings.held)
+    embeddings.go_on.set()
+    if killed == WORKERS:
+        for name in killed:
+            machines.start_worker(name)
+    machines.wait_until_ended(RUNS)
+    assert machines.list_failed() == []
+    assert fetch_tables(machines) == alone
+    sent = embeddings.count()
+    assert set(sent.values()) == {1, 2}
+    twice = {text for text, times in sent.items() if times == 2}
+    assert twice <= in_flight
+    assert killed != WORKERS or twice == in_flight
+
+
+def restart_database(server: PostgresServer, _: Bucket) -> None:
+    server.stop()
+    server.start()
+
+
+def hide_store(_: PostgresServer, bucket: Bucket) -> None:
+    """Stop the store, and start it after a minute."""
+    bucket.stop()
+    Timer(AWAY_SECONDS, bucket.start).start()
+
+
+@pytest.mark.parametrize("fail", [restart_database, hide_store])
+def test_servers_that_are_away_for_a_while_change_nothing(
+    machines: Machines,
+    alone: dict[str, str],
+    embeddings: Embeddings,
+    postgres_server: PostgresServer,
+    bucket: Bucket,
+    fail: Callable[[PostgresServer, Bucket], None],
+) -> None:
+    stop_in_the_middle(machines, embeddings)
+    fail(postgres_server, bucket)
+    embeddings.go_on.set()
+    machines.wait_until_ended(RUNS)
+    assert machines.list_failed() == []
+    assert fetch_tables(machines) == alone
+    assert set(embeddings.count().values()) == {1}
+
+
+def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
+    machines: Machines, alone: dict[str, str], embeddings: Embeddings
+) -> None:
+    machines.backfill(DAYS[: 2 * DAYS_PER_RUN])
+    machines.backfill(DAYS[DAYS_PER_RUN:])
     start(machines)
-    wait_for(lambda: any(map(machines.is_executing, WORKERS)), "a worker executes the run")
-    [busy] = filter(machines.is_executing, WORKERS)
-    machines.kill(busy)
-    wait_for_success(machines)
+    wait_for(lambda: bool(machines.runs()), "the first run of a backfill")
+    command = machines.run("three", "run")
+    assert command.wait() == 0
+    machines.wait_until_ended(4)
+    assert machines.list_failed() == []
     assert fetch_tables(machines) == alone
+    assert set(embeddings.count().values()) == {1}

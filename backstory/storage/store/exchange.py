@@ -36,6 +36,8 @@ _ATTEMPTS: Final = 5
 """Publications of others that one publication may lose against before it gives up."""
 _YOUNG: Final = KEPT / 2
 """An object that is there already is trusted up to this age: until it may be deleted, half of the time is left."""
+_SMALL_BYTES: Final = 131_072
+"""A content up to this size is uploaded without a look at what the store holds, which would take as long."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
 
 
@@ -189,7 +191,7 @@ def publish_changes(
 def upload(
     root: Path, store: ObjectStore, manifest: Manifest, present: Collection[str] = ()
 ) -> dict[str, int]:
-    """Upload the contents of a manifest that the store lacks.
+    """Upload the contents of a manifest that the store lacks, and small ones that are not known to be there.
 
     Args:
         root: The workspace.
@@ -212,7 +214,7 @@ def upload(
 
     def send(sha256: str) -> int | None:
         path, size = wanted[sha256]
-        if store.has_content(sha256, size, since=since):
+        if size > _SMALL_BYTES and store.has_content(sha256, size, since=since):
             return None
         store.upload(root / path, sha256)
         return size

@@ -37,6 +37,8 @@ PUBLISH = (
     "workspace = open_workspace(Path(sys.argv[1])); print('ready', flush=True); sys.stdin.readline()\n"
     "publish_changes(open_replica(workspace), open_store(workspace))\n"
 )
+LARGE = 40_000
+"""Lines of a document that is worth a look whether the store holds it."""
 PUTS: tuple[tuple[str, int], ...] = (*(("objects/", number) for number in range(4)), (MANIFEST, 0))
 """The calls that write, of a publication of four files: what the path holds, and how many such calls come before."""
 KILLS: tuple[tuple[Fault, str, int], ...] = tuple(
@@ -140,7 +142,7 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     first = publish_copy(made_once, tmp_path / "first", address)
     store, before = store_of(first), fetch_manifest(store_of(first))[0]
     for number in range(4):
-        (first.documents_dir / f"new-{number}.md").write_text(f"# {number}\n", encoding="utf-8")
+        (first.documents_dir / f"new-{number}.md").write_text(f"# {number}\n" * LARGE, encoding="utf-8")
     worker = subprocess.Popen(
         [sys.executable, "-c", PUBLISH, str(first.root)],
         stdin=subprocess.PIPE,
@@ -166,6 +168,13 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     after = fetch_manifest(store)[0]
     assert new <= after.files.keys()
     assert all(store.verify(sha256) for sha256 in after.objects)
+
+
+def test_small_contents_are_uploaded_without_a_look(made_once: Path, tmp_path: Path, bucket: Bucket) -> None:
+    first = publish_copy(made_once, tmp_path / "first", f"s3://{BUCKET}/{tmp_path.name}")
+    sizes = {file.sha256: file.size for file in fetch_manifest(store_of(first))[0].files.values()}
+    assert bucket.count("PUT", "objects/") == len(sizes)
+    assert bucket.count("HEAD", "objects/") == sum(size > 2**17 for size in sizes.values()) < len(sizes) / 2
 
 
 def test_a_publication_whose_answer_is_lost_counts_once(
