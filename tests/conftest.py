@@ -11,7 +11,15 @@ from tests.long_tests import LONG_TESTS
 
 # In a run of all tests, the process that shows what the workers report runs none, and imports nothing for them.
 _RUNS_TESTS = "PYTEST_XDIST_WORKER" in os.environ or "tests.files_in_turn" not in sys.modules
-_PLUGINS = ("environment", "privileges", "postgres", "workspaces", "bucket", "models.services.chat_server")
+_PLUGINS = (
+    "environment",
+    "privileges",
+    "postgres",
+    "workspaces",
+    "bucket",
+    "forms",
+    "models.services.chat_server",
+)
 pytest_plugins = [f"tests.{name}" for name in _PLUGINS] if _RUNS_TESTS else []
 
 # Consoles take their width from here when they are made, which is when a test first imports them.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from backstory.base.database_files import DamagedDatabaseError
+from backstory.base.database_files import BUSY_SECONDS, DamagedDatabaseError
 from backstory.base.errors import BackstoryError
 
 Synchronous: TypeAlias = Literal["full", "normal", "off"]
@@ -26,6 +27,20 @@ NO_LIMIT: Final = (1 << 63) - 1
 
 _MENDS: Final = 4
 """Times that a damaged file is moved aside; processes that find it at once may meet it more than once."""
+
+
+patience: Final = ContextVar("patience", default=BUSY_SECONDS)
+"""Seconds for which a server that was there before is waited for, since it may be starting again."""
+
+
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Wait no longer than this for a server, for who can do without it."""
+    token = patience.set(seconds)
+    try:
+        yield
+    finally:
+        patience.reset(token)
 
 
 class Rows(Protocol):

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import NumericBinaryLoader
 
-from backstory.base.database_files import BUSY_SECONDS
+from backstory.base.database import patience
 from backstory.base.errors import ServerError
 
 CLOCK_SECONDS: Final = 300.0
@@ -137,7 +137,7 @@ class Server:
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Connect; a server that was there before is waited for, since it may be starting again."""
-        until = time.monotonic() + BUSY_SECONDS
+        until = time.monotonic() + patience.get()
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:

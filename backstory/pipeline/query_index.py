@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
 from backstory.base.errors import EmbedderMismatchError, StaleIndexWarning
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.opening import open_last_good
+from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.pipeline.workspace import Workspace
 
 
@@ -73,3 +76,17 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     reason = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
     warnings.warn(reason, StaleIndexWarning, stacklevel=2)
     return QueryIndex(index, former, reason)
+
+
+def embed_queries(workspace: Workspace, texts: Sequence[str]) -> EmbeddedTexts:
+    """Embed what a person asks: known vectors come from the cache, and none does while its database is away.
+
+    Args:
+        workspace: The workspace, with the embedder of the index.
+        texts: The texts, none blank.
+
+    Raises:
+        ModelError: The model could not be used.
+    """
+    embed = partial(embed_texts, workspace.embedder, texts, task="query")
+    return workspace.state_reader.read(lambda: embed(cache=workspace.embeddings), lambda: embed(cache=None))

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
-from backstory.base.errors import StoreError, WorkspaceError
+from backstory.base.errors import BackstoryError, StoreError, WorkspaceError
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.locks import find_lease, require_token
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from backstory.storage.store.manifest import Manifest
     from backstory.storage.store.objects import ObjectStore
     from backstory.storage.store.replica import Replica
+
+_Read = TypeVar("_Read")
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +41,10 @@ _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
 _GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
 """Codes of errors after which a reader goes on with what it has, if it was ever in step."""
+_DATABASE_PATIENCE: Final = 2.0
+"""Seconds for which a reader waits for a database that it can do without."""
+_AWAY: Final = "unreachable_database"
+"""Code of the error after which a reader goes on without the database."""
 _CONFLICT: Final = "conflicting_files"
 """Code of the error after which a reader goes on in any case: the files of a person are here."""
 
@@ -300,3 +307,48 @@ class Follower:
                 raise
             return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"
         return ""
+
+
+class StateReader:
+    """Lets readers, who can do without state, go on while the database of the settings is away. Serves any thread.
+
+    Args:
+        clock: Seconds of a clock that never goes back.
+
+    Attributes:
+        problem: What the answers lack since the last question to the database failed; empty if it did not.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.problem = ""
+        self._clock = clock
+        self._next_question = -math.inf
+
+    def read(self, ask: Callable[[], _Read], otherwise: Callable[[], _Read]) -> _Read:
+        """Ask the database; while it is away, do otherwise, and ask again after :data:`AWAY_SECONDS`.
+
+        Args:
+            ask: Reads state of the workspace, or writes what is only kept for later.
+            otherwise: Does without.
+
+        Raises:
+            BackstoryError: Something else is wrong, such as a password; it is that of the owner of the state.
+        """
+        if self._clock() < self._next_question:
+            return otherwise()
+        try:
+            with waiting_at_most(_DATABASE_PATIENCE):
+                read = ask()
+        except BackstoryError as error:
+            if error.code != _AWAY:
+                raise
+            if not self.problem:
+                logger.warning("readers go on without the database: %s", error)
+            self.problem = (
+                "The database is away, so vectors of questions and judgements are computed anew and not kept, and "
+                f"whether a run is under way elsewhere is not known ({error.code}): {error}"
+            )
+            self._next_question = self._clock() + AWAY_SECONDS
+            return otherwise()
+        self.problem = ""
+        return read

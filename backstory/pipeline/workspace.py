@@ -18,7 +18,7 @@ from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.local_models import LocalModels
-from backstory.pipeline.sharing import Follower
+from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.probability_map import ProbabilityMap
@@ -96,6 +96,11 @@ class Workspace(WorkspacePaths):
     def follower(self) -> Follower:
         """Keeps the folder in step with the store of the settings, if there is one."""
         return Follower(self)
+
+    @cached_property
+    def state_reader(self) -> StateReader:
+        """Lets readers go on while the database of the settings is away."""
+        return StateReader()
 
     @cached_property
     def ledger(self) -> Ledger:

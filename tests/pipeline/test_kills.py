@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from backstory.base.mounts import find_mount
+from tests.forms import Share
 from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
 from tests.started_python import run_python
 
@@ -57,14 +59,17 @@ def expected(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 @pytest.mark.parametrize("number", range(KILLS))
 def test_a_killed_run_is_completed_by_the_next(
-    number: int, made: Path, expected: dict[str, dict[str, Any]], tmp_path: Path
+    number: int, made: Path, expected: dict[str, dict[str, Any]], tmp_path: Path, share: Share
 ) -> None:
     kind = ("first", "incremental")[number % 2]
-    root = tmp_path / "workspace"
+    root, other = tmp_path / "workspace", tmp_path / "other"
     if kind == "first":
+        share(root)
         write_inputs(root, feedback_inputs())
     else:
         shutil.copytree(made, root)
+        share(root)
+        assert run(root).success
         edit(root)
     moment = random.Random(number).randrange(_MOMENTS[kind])
     killed = run_python(["-m", "tests.pipeline.killed_run", str(root), str(moment)], cwd=ROOT)
@@ -72,3 +77,9 @@ def test_a_killed_run_is_completed_by_the_next(
     assert run(root).success
     assert describe(root) == expected[kind]
     assert run(root).fresh
+    if find_mount(root) is not None:
+        (other / ".backstory").mkdir(parents=True)
+        for name in ("backstory.yaml", ".backstory/secret.key"):
+            shutil.copy(root / name, other / name)
+        assert run(other).success
+        assert describe(other) == expected[kind]

@@ -23,6 +23,7 @@ from backstory.storage.tables.duckdb_engines import AttachedFile
 from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
+from tests.forms import SHARED
 from tests.workspaces import CHAT, POSTS, SETTINGS, run_workspace
 
 Inputs = Mapping[str, str]
@@ -57,7 +58,9 @@ def feedback_inputs() -> dict[str, str]:
 
 
 def write_inputs(root: Path, inputs: Inputs) -> None:
-    """Make the inputs of a workspace exactly these; what was made of former ones stays."""
+    """Make the inputs of a workspace exactly these; what was made of former ones stays, as does what it shares."""
+    settings = root / "backstory.yaml"
+    written = settings.read_text(encoding="utf-8").splitlines(keepends=True) if settings.exists() else []
     for folder in ("chats", "posts"):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for path in (root / folder).iterdir():
@@ -71,6 +74,8 @@ def write_inputs(root: Path, inputs: Inputs) -> None:
         (root / LEARNED).unlink(missing_ok=True)
     for name, text in inputs.items():
         (root / name).write_text(text, encoding="utf-8")
+    with settings.open("a", encoding="utf-8") as kept:
+        kept.writelines(line for line in written if line.startswith(SHARED))
 
 
 def run(root: Path) -> RunResult:

@@ -11,6 +11,7 @@ from backstory.base.errors import InputError
 from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.pipeline.query_index import embed_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.text.content_words import find_terms, list_content_words, terms_of
 from backstory.writing.answers.answer_kinds import Finding, judge_answer
@@ -127,7 +128,7 @@ def _compare(
     if only_content:
         compared = [" ".join(list_content_words(text, stemmer)) or text for text in compared]
     embedder = workspace.embedder
-    query = embed_texts(embedder, compared[:1], task="query", cache=workspace.embeddings).vectors
+    query = embed_queries(workspace, compared[:1]).vectors
     # Texts of callers need not belong to the library, so their vectors are not cached.
     found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
     return float((found @ query[0]).max())

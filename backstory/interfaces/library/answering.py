@@ -21,7 +21,7 @@ from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
 from backstory.interfaces.library.search import SearchPlan, cut_long, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
-from backstory.models.embeddings.embed import embed_texts
+from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.selection.strategies import cover_evidence
@@ -247,7 +247,7 @@ class SnapshotComparison:
         """Compare a question with texts, see :data:`backstory.writing.answers.answer_features.Compare`."""
         workspace = self.snapshot.workspace
         asked = cut_long(self.snapshot, question) or (question,)
-        embedded = embed_texts(workspace.embedder, asked, task="query", cache=workspace.embeddings)
+        embedded = embed_queries(workspace, asked)
         queries = embedded.vectors
         found, tokens = self.snapshot.embed_sentences(texts)
         self.tokens += embedded.stats.tokens + tokens

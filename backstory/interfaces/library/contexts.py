@@ -17,9 +17,9 @@ from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, list_messages, read_messages
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
-from backstory.models.embeddings.embed import embed_texts
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.assembly import Retrieval, Retrieved
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import add_budget_of_posts
@@ -215,9 +215,7 @@ def _cover(
     settings = workspace.located_settings
     rag = _restrict(snapshot, rag, plan)
     context = settings.context.model_copy(update={"max_tokens": plan.max_tokens} if plan.max_tokens else {})
-    embedded = embed_texts(
-        workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
-    )
+    embedded = embed_queries(workspace, chunks["text"].to_list())
     retrieval = Retrieval(
         index=index,
         rag=rag,

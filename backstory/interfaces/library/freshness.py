@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from backstory.base.errors import DocumentError, NoIndexError
 from backstory.base.ids import digest
@@ -26,6 +26,7 @@ from backstory.storage.tables.locks import find_holder, run_lock
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
+    from backstory.pipeline.history.record import RunRecord
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 """Seconds after which a search checks the files again."""
@@ -146,7 +147,7 @@ class StaleNote:
         self._stamps = FileStamps.take(listing, [*roots, *records], began)
         if not changed:
             return None
-        cut = "the last indexing was killed; " if find_holder(workspace.tables) == "killed" else ""
+        cut = "the last indexing was killed; " if _find_holder(workspace) == "killed" else ""
         return cut + _describe(changed, hidden)
 
 
@@ -156,11 +157,10 @@ def describe_indexing(workspace: Workspace) -> str | None:
     Args:
         workspace: The workspace.
     """
-    if find_holder(workspace.tables) != "running":
+    if _find_holder(workspace) != "running":
         return None
-    running = next(
-        (one for one in workspace.runs.read(_NAMED) if one.status == "running" and one.stage), None
-    )
+    latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_NAMED), list)
+    running = next((one for one in latest if one.status == "running" and one.stage), None)
     step = None if running is None else running.step or f"at {running.stage}"
     return f"indexing is under way{f': {step}' if step else ''}"
 
@@ -176,7 +176,7 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
             f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
             code="indexing",
         )
-    if find_holder(workspace.tables) == "killed":
+    if _find_holder(workspace) == "killed":
         return NoIndexError(
             f"the first indexing of {workspace.root} was killed, and nothing can be searched yet; run it again, which "
             "resumes",
@@ -202,7 +202,7 @@ def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None
 
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
-    if find_holder(workspace.tables) == "killed":
+    if _find_holder(workspace) == "killed":
         return _find_unpublished(workspace, listing, revisions)
     indexed_at = _last_write(workspace.tables)
     here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
@@ -239,6 +239,11 @@ def _find_unpublished(
         if not is_known and name_source(folder, file.uri) not in unread:
             found.append(file.uri)
     return sorted(found)
+
+
+def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
+    """Return what became of the last run; None as well where that is not known, since the database is away."""
+    return workspace.state_reader.read(lambda: find_holder(workspace.tables), lambda: None)
 
 
 def _last_write(tables: Path) -> float:

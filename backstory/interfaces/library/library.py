@@ -694,4 +694,6 @@ class Library:
         ]
 
     def _list_notes(self, age: str | None) -> list[str]:
-        return list(filter(None, [describe_indexing(self._workspace), age, self._workspace.follower.problem]))
+        indexing = describe_indexing(self._workspace)  # which asks the database
+        problems = self._workspace.follower.problem, self._workspace.state_reader.problem
+        return list(filter(None, [indexing, age, *problems]))

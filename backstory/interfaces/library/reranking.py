@@ -73,11 +73,13 @@ def rerank_hits(
     scores = np.array([[row["score"] for row in judged]])
     request = RerankRequest(digest([question], length=16), (part,), (part,), tuple(candidates), scores)
     key = {request.window_id: hash_request(reranker.id, request)}
-    answer = workspace.judgements.get(key).get(request.window_id)
+    state = workspace.state_reader
+    answer = state.read(lambda: workspace.judgements.get(key).get(request.window_id), lambda: None)
     if answer is None:
         [answer] = reranker.judge([request])
         if answer.note is None:
-            workspace.judgements.put({request.window_id: (key[request.window_id], answer)})
+            judgement = {request.window_id: (key[request.window_id], answer)}
+            state.read(lambda: workspace.judgements.put(judgement), lambda: None)
     if answer.note is not None:
         kept = f"the reranker's answer was {answer.note}; the hits stay in the order of the search"
         return list(found), False, [kept, *notes]

@@ -17,7 +17,7 @@ from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
-from backstory.models.embeddings.embed import embed_texts
+from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
@@ -141,7 +141,7 @@ def _search_keys(
     """Search for all keys at once, and add the probability of each hit. Known vectors come from the cache."""
     workspace = snapshot.workspace
     settings = workspace.settings
-    embedded = embed_texts(workspace.embedder, keys, task="query", cache=workspace.embeddings)
+    embedded = embed_queries(workspace, keys)
     rag = settings.rag
     request = SearchRequest(
         top_k=max(wanted, COMPARED, settings.rerank.candidates if plan.rerank else 0),

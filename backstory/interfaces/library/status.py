@@ -36,7 +36,8 @@ def read_status(
     except BackstoryError as error:
         reason, pending = str(error), []
     is_broken = reason is not None
-    if is_running(workspace.tables) or (watcher is not None and watcher.busy):
+    is_run = workspace.state_reader.read(lambda: is_running(workspace.tables), lambda: False)
+    if is_run or (watcher is not None and watcher.busy):
         state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
     elif is_broken:
         state = "error"

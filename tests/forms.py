@@ -1,0 +1,45 @@
+"""The two forms of a workspace, for tests that expect the same of both: of one machine, and shared by several."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from backstory.base.environment import cache_folder
+from backstory.base.mounts import find_mount, mount
+from backstory.base.postgres_server import find_server
+from tests.bucket import Bucket
+from tests.postgres import PostgresServer
+
+Share: TypeAlias = Callable[[Path], None]
+
+SHARED = "storage: "
+"""How the line of the settings begins that makes a workspace a shared one."""
+
+
+@pytest.fixture(params=["one machine", pytest.param("shared", marks=pytest.mark.long)])
+def share(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Share]:
+    """Give a function that lets the settings in a folder name a database and a bucket, the same for all of a test.
+
+    It does nothing in the form of one machine.
+    """
+    if request.param == "one machine":
+        yield lambda _: None
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    bucket: Bucket = request.getfixturevalue("bucket")
+    address, shared = server.make_address(), list[Path]()
+
+    def name_servers(root: Path) -> None:
+        shared.append(root)
+        root.mkdir(parents=True, exist_ok=True)
+        with (root / "backstory.yaml").open("a", encoding="utf-8") as settings:
+            settings.write(f"{SHARED}{{database: '{address}', files: '{bucket.root}/{tmp_path.name}'}}\n")
+
+    yield name_servers
+    for root in shared:
+        mount(root, None)
+    if find_mount(cache_folder()) == address:
+        mount(cache_folder(), None)
+    find_server(address).close_idle()

@@ -1,0 +1,77 @@
+"""Readers go on while the database of a shared workspace is away, and say what their answers lack."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from backstory import Library, run_pipeline
+from backstory.base.database import waiting_at_most
+from backstory.base.environment import cache_folder
+from backstory.base.errors import BackstoryError
+from backstory.operations.inspection.doctor import examine
+from backstory.pipeline import sharing
+from backstory.pipeline.workspace import open_workspace
+from tests.interfaces.cli.invocation import run
+from tests.postgres import PostgresServer, mounted
+from tests.workspaces import DIGEST, write_workspace
+
+CODE = "unreachable_database"
+QUESTION = "a sluggish starter"
+
+
+@pytest.fixture
+def root(postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A workspace that ran, and whose state is on a server."""
+    monkeypatch.setattr(sharing, "_DATABASE_PATIENCE", 0.05)
+    monkeypatch.setattr(sharing, "AWAY_SECONDS", 0.0)
+    address = postgres_server.make_address()
+    with mounted(tmp_path / "workspace", address), mounted(cache_folder(), address):
+        workspace = write_workspace(tmp_path / "workspace", f"{DIGEST}storage: {{database: '{address}'}}\n")
+        run_pipeline(workspace)
+        yield workspace.root
+
+
+@contextmanager
+def stopped(server: PostgresServer) -> Iterator[None]:
+    server.stop()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+def test_searches_and_answers_go_on_and_say_so(root: Path, postgres_server: PostgresServer) -> None:
+    with Library.open(root) as library:
+        before = library.search(QUESTION)
+        assert before.notes == ()
+        with stopped(postgres_server):
+            again = library.search(QUESTION)
+            told = [
+                again.notes,
+                library.search("a question that was never asked").notes,
+                library.answer(f"what is {QUESTION}?").notes,
+                library.context(f"the sourdough has {QUESTION}").notes,
+                library.grep("starter").notes,
+            ]
+            assert library.status().state == "ready"
+        assert again.hits == before.hits
+        assert all(CODE in " ".join(notes) for notes in told)
+        assert library.search(QUESTION) == before
+
+
+def test_a_process_that_begins_without_the_database_reads_and_does_not_run(
+    root: Path, postgres_server: PostgresServer
+) -> None:
+    with stopped(postgres_server):
+        for call in (["search", QUESTION], ["ask", f"what is {QUESTION}?"]):
+            shown = run(*call, "-w", str(root))
+            assert shown.exit_code == 0, shown.output
+            assert CODE in shown.output
+        workspace = open_workspace(root)
+        with waiting_at_most(0.05):  # which a process that begins does not do at all
+            with pytest.raises(BackstoryError) as error:
+                run_pipeline(workspace)
+            assert error.value.code == CODE
+            assert [found.name for found in examine(root) if not found.passed] == ["database"]
