@@ -19,6 +19,7 @@ from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
+from tests.long_tests import each_of
 from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
 from tests.workspaces import build_table, copy_made, replace_recorded
 
@@ -128,7 +129,7 @@ def test_a_damaged_table_is_one_failure_whatever_reads_it(root: Path, table: str
 
 
 def test_one_flipped_bit_is_seen_in_each_table_alone(root: Path, expected: dict[str, Any]) -> None:
-    for table in TABLES:
+    for table in each_of(list(TABLES), 2):
         flip(find_file(root, table))
         workspace = open_workspace(root)
         assert not is_fresh(workspace, find_partitions(workspace)), table
@@ -171,7 +172,13 @@ def test_other_damaged_files_are_named_and_made_again(
     assert run(root).fresh
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(damage, id=name, marks=() if damage in (cut, flip) else pytest.mark.long)
+        for name, damage in DAMAGES.items()
+    ],
+)
 def test_a_damaged_cache_is_moved_aside_and_computed_again(
     root: Path, expected: dict[str, Any], damage: Damage
 ) -> None:
@@ -211,7 +218,15 @@ def test_views_follow_a_workspace_that_was_copied(
     assert describe(copy) == expected
 
 
-@pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda path: path.write_text(f"{'ab' * 32}\n")])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(cut, marks=pytest.mark.long),
+        pytest.param(flip, marks=pytest.mark.long),
+        Path.unlink,
+        lambda path: path.write_text(f"{'ab' * 32}\n"),
+    ],
+)
 def test_a_secret_that_is_not_the_one_that_was_used_is_named_and_never_replaced(
     root: Path, damage: Damage, expected: dict[str, Any]
 ) -> None:

@@ -286,7 +286,7 @@ def test_another_date_order_reads_what_is_archived_again(make_workspace: Callabl
     assert messages_of(workspace)["timestamp"].dt.date().cast(str).to_list() == ["2025-03-02", "2025-03-03"]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 def test_any_sequence_of_edits_to_a_kept_chat_equals_a_fresh_start_with_the_same_archive(
     make_workspace: Callable[..., Workspace], tmp_path: Path, seed: int
 ) -> None:

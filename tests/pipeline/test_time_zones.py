@@ -62,7 +62,7 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
     before: dict[str, str] = {}
     base = first_inputs() if feedback == "off" else feedback_inputs()
     base["backstory.yaml"] = base["backstory.yaml"].replace("'on'", f"'on', feedback_scope: {feedback}")
-    tried = len(ZONES) if LONG_TESTS else 3 if feedback == "conversation" else 2
+    tried = len(ZONES) if LONG_TESTS else 2
     for zones in ZONES[:tried]:
         inputs = make_inputs(zones, base)
         write_inputs(root, inputs)

@@ -15,6 +15,7 @@ from tests.errors import raises
 from tests.models.service_uses import CHAT_USES, USES, Behaviour, GeminiService, OpenAIService, Service, Use
 from tests.models.services.gemini_server import exceed
 from tests.models.services.instant_time import InstantTime
+from tests.pipelines.ui_process import wait_for
 
 NEVER = "Fri, 31 Dec 2999 23:59:59 GMT"
 LONG_AGO = "Mon, 01 Jan 2001 00:00:00 GMT"
@@ -89,7 +90,7 @@ def test_silence_past_the_time_out_is_an_error_of_the_stage(
         use.connect(service, tmp_path, timeout_seconds=0.1, max_attempts=2)()
 
     assert str(caught.value.values["cause"]).endswith("Timeout")
-    assert len(service.requests) == 2
+    wait_for(lambda: len(service.requests) == 2, "the server has read what was sent")
 
 
 def test_waits_as_long_as_the_service_asks(
