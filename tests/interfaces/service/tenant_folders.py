@@ -89,7 +89,8 @@ def main() -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             touched += 1
 
-    vars(indexing_pass)["_SECONDS_BETWEEN_RECORDS"] = 0.0  # so that the disk is touched as often on any machine
+    # So that it touches the disk as often on any machine.
+    vars(indexing_pass)["_SECONDS_BETWEEN_RECORDS"] = 0.0
     sys.addaudithook(count)
     tenants = TenantFolders(root)
     jobs = IndexJobs(tenants, processes=JobProcesses() if in_processes else None)
