@@ -151,6 +151,13 @@ class Task:
                 found.decisions,
                 found.contexts,
                 assessments,
+                messages=self.windows.select(
+                    "window_id",
+                    messages=pl.lit(""),
+                    said_count="message_count",
+                    local_started_at=pl.col("started_at").dt.replace_time_zone(None),
+                    local_ended_at=pl.col("ended_at").dt.replace_time_zone(None),
+                ),
                 settings=context,
                 enabled=True,
                 hits=found.hits,

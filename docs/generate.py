@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code: ``python docs/generate.py``. A test fails where they differ."""
+"""Writes what follows from the code, such as pages: ``python docs/generate.py``. A test fails where it differs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from backstory.settings.models import SERVED_GROUPS, Settings
 from backstory.settings.services import SERVICE_FIELDS, Service
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.table import Table
-from backstory.storage.tables.views import CATALOG_COLUMNS, DOCUMENT_CATALOG
-from backstory.storage.tables.writer_inputs import COLUMNS, WRITER_INPUTS
+from backstory.storage.tables.view_expressions import (
+    CATALOG_COLUMNS,
+    DOCUMENT_CATALOG,
+    INPUT_COLUMNS,
+    VIEWS,
+    WRITER_INPUTS,
+    compile_view,
+)
 
 FOLDER = Path(__file__).resolve().parent
 MCP = FOLDER / "reference" / "mcp.md"
 TOOLS = FOLDER.parent / "tests" / "interfaces" / "mcp" / "tools.json"
+VIEW_QUERIES = FOLDER.parent / "backstory" / "storage" / "tables"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
@@ -35,9 +42,9 @@ _ABOUT_TABLES = """\
 Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` for tables
 without partitions), replaced atomically. `data/backstory.duckdb` has one view per table and the two views below, so a
 reader needs only DuckDB. Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's
-Python client needs `pytz`. In Python, `backstory.storage.tables.views.connect(folder)`
-returns an Ibis backend. The tables are listed in the order in which data flows ([asset
-graph](reference/asset-graph.md)). [Columns](reference/columns.md) lists every column with its type."""
+Python client needs `pytz`. `backstory.connect(folder)` returns an Ibis backend. The tables are listed in the order in
+which data flows ([asset graph](reference/asset-graph.md)). [Columns](reference/columns.md) lists every column with its
+type."""
 
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
@@ -157,7 +164,7 @@ def write_tables_page() -> str:
         "\n".join(["| table | what | unique |", "|---|---|---|", *rows]),
         f"## {WRITER_INPUTS}",
         "A view: one row is one window, with everything that a [writer job](writers-guide.md) reads.",
-        _list_columns(COLUMNS),
+        _list_columns(INPUT_COLUMNS),
         f"## {DOCUMENT_CATALOG}",
         _ABOUT_CATALOG,
         _list_columns(CATALOG_COLUMNS),
@@ -345,10 +352,12 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages, and the tools of the page on the MCP server."""
+    """Write all pages, the tools of the page on the MCP server, and the queries of the views."""
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
     MCP.write_text(put_tools_into(MCP.read_text(encoding="utf-8")), encoding="utf-8")
+    for view in VIEWS:
+        (VIEW_QUERIES / f"{view}.sql").write_text(compile_view(view), encoding="utf-8")
 
 
 if __name__ == "__main__":

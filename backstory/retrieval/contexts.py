@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -18,8 +18,6 @@ from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.languages import english_name
 from backstory.text.people import ShowText, show_as_written
 from backstory.text.prompts.formats import cite_documents, format_context
-
-_NOBODY: Final = pl.DataFrame(schema={"window_id": pl.String, "people": pl.List(pl.String)})
 
 
 def make_contexts(
@@ -151,10 +149,10 @@ def make_window_contexts(
     embedder_id: str,
     index_version: str,
     settings_hash: str,
+    messages: pl.DataFrame,
     posts: Sequence[str] | None = None,
-    people: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Summarize each window: its text for the prompt, and its number of rows after each stage.
+    """Summarize each window: its texts for the prompt, and its number of rows after each stage.
 
     Args:
         windows: Table ``windows``; every one gets a row.
@@ -168,9 +166,9 @@ def make_window_contexts(
         embedder_id: The embedding space that was searched.
         index_version: The snapshot to name for windows without hits.
         settings_hash: Hash of the settings that the rows depend on.
+        messages: ``window_id``, ``messages``, ``said_count``, ``local_started_at`` and ``local_ended_at`` of each
+            window, for those columns of the table.
         posts: Chunks of posts that Backstory wrote, among those of the decisions; None if posts are no documents.
-        people: ``window_id`` and ``people`` of windows, for that column of the table; None where nobody has a name
-            for readers.
 
     Returns:
         Table ``window_contexts``. ``coverage`` is the assessment's ``served_share``. ``status`` is ``degraded``,
@@ -208,13 +206,8 @@ def make_window_contexts(
             how="left",
             maintain_order="left",
         )
-        .join(
-            _NOBODY if people is None else people,
-            on="window_id",
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(pl.col("^.*_count$").fill_null(0), pl.col("people").fill_null([]))
+        .with_columns(pl.col("^.*_count$").fill_null(0))
+        .join(messages, on="window_id", how="left", maintain_order="left")
         .join(assessments, on="window_id", how="left", maintain_order="left")
     )
     foreign = pl.lit(enabled) & (pl.col("verdict") == "not_known") & ~pl.col("language_known")

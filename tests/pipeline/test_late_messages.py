@@ -17,7 +17,7 @@ DAYS = 365 if LONG_TESTS else 9
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 LATE = FIRST + timedelta(days=2, hours=9, minutes=1)
 TABLES = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
-READ_MESSAGES = ("windows", "window_chunks")
+READ_MESSAGES = ("windows", "window_chunks", "window_contexts")
 SETTINGS = """\
 conversations: {{folder: chats, date_order: dmy}}
 partitions: {{grain: {grain}}}

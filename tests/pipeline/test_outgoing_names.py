@@ -115,6 +115,17 @@ def test_two_messages_that_together_spell_a_name_are_none(written: Workspace) ->
     replace_recorded(written, "window_chunks", LAST, chunks)
     replace_recorded(written, "contexts", LAST, right)
 
+    summaries = read_table(written.tables, "window_contexts", [LAST])
+    told = "- (1) 2025-03-15 18:00 **{}**: {}\n- (2) 2025-03-15 18:01 **Heron**: {}\n"
+    for words, found in (
+        (("Ada", "Lind, thank you Ada", "Lind has tulips"), set()),
+        ((NAME, "Thank you", "Tulips"), {"messages"}),
+        (("Alder", "Thank you", f"Ask {NAME}"), {"messages"}),
+    ):
+        replace_recorded(written, "window_contexts", LAST, plant(told.format(*words), summaries, "messages"))
+        assert find(written, "window_contexts") == found
+    replace_recorded(written, "window_contexts", LAST, summaries)
+
 
 def test_doctor_names_the_table_and_the_column(written: Workspace) -> None:
     right = read_table(written.tables, "decisions", [LAST])

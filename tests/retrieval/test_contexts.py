@@ -133,6 +133,18 @@ def assessment_rows(*, verdict: str = "sufficient") -> pl.DataFrame:
     )
 
 
+def message_rows() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "window_id": ["w1", "w2"],
+            "messages": ["- (1) 2025-01-15 10:30 **Alder**: a\n", ""],
+            "said_count": [1, 0],
+            "local_started_at": DAY.replace(tzinfo=None),
+            "local_ended_at": DAY.replace(tzinfo=None),
+        }
+    )
+
+
 def summarize(
     *, enabled: bool = True, rerank_note: str | None = None, verdict: str = "sufficient"
 ) -> pl.DataFrame:
@@ -143,6 +155,7 @@ def summarize(
         decisions if enabled else decisions.clear(),
         gather_rows(decision_rows() if enabled else decision_rows().clear()),
         assessment_rows(verdict=verdict),
+        messages=message_rows(),
         settings=ContextSettings(),
         enabled=enabled,
         hits=hit_rows(),

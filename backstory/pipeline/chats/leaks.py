@@ -32,6 +32,7 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.text.leaks import Discretion, FindLeaks, find_no_leaks
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.prompts.entries import MESSAGE_AUTHOR
 
 _OPTED_OUT: Final = "opted out"
 _PEOPLE: Final = "people"
@@ -47,7 +48,7 @@ SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
         "window_chunks": {"text": "message"},
         "decisions": {"rerank_note": "message", "uncovered_topics": "message"},
         "contexts": {"serves": "message"},
-        "window_contexts": {"uncovered_topics": "message", "people": "message", "error": "message"},
+        "window_contexts": {"uncovered_topics": "message", "messages": "message", "error": "message"},
         "posts": {"title": "message", "tags": "message", "text": "message", "reason": "message"},
     }
 )
@@ -208,6 +209,8 @@ def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
     """Return the texts of a cell that are searched one by one, since two of them may together spell a name."""
     if rows.schema[column] != pl.String:
         return pl.col(column)
+    if column == "messages":
+        return pl.col(column).str.replace_all(MESSAGE_AUTHOR, "$1\n").str.split("\n")
     is_chunk = column == "text" and "chunk_index" in rows.columns  # the texts of several messages
     return pl.col(column).str.split(MESSAGE_SEPARATOR) if is_chunk else pl.concat_list(column)
 

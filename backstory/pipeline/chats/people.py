@@ -29,6 +29,7 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.partitions import Grain, partition_key
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
+from backstory.text.prompts.entries import format_message
 
 _PEOPLE: Final = "people"
 _WORDS: Final = "words for people"
@@ -36,6 +37,8 @@ _AGREED: Final = "names of people"
 _SHOWN: Final = "shown by person"
 _REAL: Final = "real"
 _NOBODY: Final = Entry("", "{}", 0)
+_UNKNOWN: Final = "someone"
+"""The author of a message whose export names none."""
 _READ_FOR_LANGUAGE: Final = 500
 """Messages of a conversation, the earliest ones, that decide its language: later ones rename nobody."""
 
@@ -207,41 +210,43 @@ def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: Peop
     )
 
 
-def list_people_in_windows(windows: pl.DataFrame, messages: pl.DataFrame, people: People) -> pl.DataFrame:
-    """List who writes or is mentioned in each window, with the names for readers.
+def show_messages(windows: pl.DataFrame, messages: pl.DataFrame, people: People) -> pl.DataFrame:
+    """Write the messages of windows as readers see them.
 
     Args:
-        windows: ``window_id``, ``conversation_id`` and ``message_ids``.
-        messages: ``message_id``, ``author`` and ``text`` of their messages, as the tables hold them.
+        windows: ``window_id`` and ``message_ids``.
+        messages: Their messages, as the tables hold them.
         people: The names.
 
     Returns:
-        ``window_id`` and ``people``: a pseudonym, a blank and a name for each, by pseudonym. A window in which nobody
-        has such a name has no row.
+        ``window_id``, ``messages``, ``said_count``, ``local_started_at`` and ``local_ended_at`` of table
+        ``window_contexts``, one row for each window.
     """
-    pseudonyms = pl.concat_list(
-        pl.concat_list("author"), pl.col("text").fill_null("").str.extract_all(PSEUDONYM)
-    )
-    said = messages.select("message_id", person=pseudonyms).explode("person").drop_nulls("person").unique()
-    named = pl.DataFrame(
-        [
-            (conversation, *one)
-            for conversation in people.seen
-            for one in people.names_in(conversation).items()
-        ],
-        schema={"conversation_id": pl.String, "person": pl.String, "name": pl.String},
-        orient="row",
-    )
+    names = {conversation: people.names_in(conversation) for conversation in people.seen}
+    is_said = (pl.col("kind") != "system") & (pl.col("text").str.strip_chars() != "")
+    said = messages.filter(is_said).with_columns(sent_at=pl.col("local_time").dt.strftime("%Y-%m-%d %H:%M"))
+    written = [
+        format_message(name_people(author or _UNKNOWN, known), sent_at, name_people(text, known))
+        for conversation, author, sent_at, text in said.select(
+            "conversation_id", "author", "sent_at", "text"
+        ).iter_rows()
+        for known in [names.get(conversation, {})]
+    ]
+    lines = said.select("message_id", line=pl.Series(written, dtype=pl.String))
+    places = pl.int_ranges(1, pl.col("message_ids").list.len() + 1)
+    listed = pl.format("- ({}) {}\n", "place", "line")
     return (
-        windows.select("window_id", "conversation_id", message_id="message_ids")
-        .explode("message_id")
-        .join(said, on="message_id")
-        .select("window_id", "conversation_id", "person")
-        .unique()
-        .join(named, on=["conversation_id", "person"])
-        .sort("window_id", "person")
+        windows.select("window_id", message_id="message_ids", place=places)
+        .explode("message_id", "place")
+        .join(messages.select("message_id", "local_time"), on="message_id", maintain_order="left")
+        .join(lines, on="message_id", how="left", maintain_order="left")
         .group_by("window_id", maintain_order=True)
-        .agg(people=pl.format("{} {}", "person", "name"))
+        .agg(
+            messages=listed.str.join(),
+            said_count=pl.col("line").count(),
+            local_started_at=pl.col("local_time").first(),
+            local_ended_at=pl.col("local_time").last(),
+        )
     )
 
 

@@ -38,7 +38,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "hits": 2,
         "decisions": 10,
         "contexts": 9,
-        "window_contexts": 11,
+        "window_contexts": 12,
         "posts": 10,
     }
 )

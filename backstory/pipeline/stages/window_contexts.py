@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from backstory.base.ids import digest_json
-from backstory.pipeline.chats.people import list_people_in_windows, read_people
-from backstory.pipeline.chats.stored_messages import read_with_previous
+from backstory.pipeline.chats.people import read_people, show_messages
+from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
@@ -25,10 +25,11 @@ class WindowContextsStage(RetrievalStage):
     contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
 
     def hash_shown(self) -> Mapping[str, Sequence[str]]:
-        """Hash the names under which readers see the people of each partition."""
+        """Hash the messages of each partition, and the names under which readers see its people."""
         grain = self.workspace.settings.partitions.grain
         known = read_people(self.workspace).fingerprint(self.partitions, grain)
-        return {key: [names] for key, names in known.items()}
+        messages = hash_read_messages(self.workspace, self.partitions)
+        return {key: [messages[key], names] for key, names in known.items()}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Summarize the windows of the partitions."""
@@ -60,7 +61,7 @@ class WindowContextsStage(RetrievalStage):
             index_version=self.version,
             settings_hash=digest_json(read_by_serving(workspace), length=16),
             posts=posts,
-            people=list_people_in_windows(
+            messages=show_messages(
                 windows, read_with_previous(workspace, partitions), read_people(workspace)
             ),
         )

@@ -353,7 +353,7 @@ class Contexts(Table):
 
 
 class WindowContexts(Table):
-    """One row is one window: its context as prompt text, and the counts of every stage."""
+    """One row is one window: its messages and its context as prompt text, and the counts of every stage."""
 
     window_id: str = declare(description="Window.")
     status: str = declare(
@@ -412,9 +412,15 @@ class WindowContexts(Table):
         description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "
         "from 1; null without such judgements.",
     )
-    people: StringList = declare(
-        description="Who writes or is mentioned in the window: pseudonym, blank, and the name that readers see."
+    messages: str = declare(
+        description="Markdown: one list item per message with a text: its number in the window, time by the clock of "
+        "the conversation, author and text on one line. People have the names for readers, as in cited_text."
     )
+    said_count: int = declare(least=0, description="Messages with a text.")
+    local_started_at: LocalDatetime = declare(
+        description="Time of the first message by the clock of the conversation."
+    )
+    local_ended_at: LocalDatetime = declare(description="Time of the last message by that clock.")
     embedder_id: str = declare(description="Embedding space that was searched.")
     engine: str = declare(description="Engine that searched.")
     index_version: str = declare(description="Snapshot that was searched.")

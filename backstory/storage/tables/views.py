@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache, partial
+from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
@@ -25,54 +25,10 @@ from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.parquet import encode_rows, replace_content
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.writer_inputs import WRITER_INPUTS, select_writer_inputs, write_utc
+from backstory.storage.tables.view_expressions import CATALOG_COLUMNS, DOCUMENT_CATALOG, VIEWS, WRITER_INPUTS
 
 if TYPE_CHECKING:
     import ibis
-
-
-DOCUMENT_CATALOG: Final = "document_catalog"
-
-
-CATALOG_COLUMNS: Final = MappingProxyType(
-    {
-        "document_id": "Document.",
-        "uri": "Path relative to the folder of documents.",
-        "title": "Title.",
-        "kind": "Kind, such as post.",
-        "format": "Reader of its format, such as markdown.",
-        "pages": "Number of pages, slides or sheets; null without.",
-        "chunks": "Number of stored chunks of this revision; 0 if it is not searched.",
-        "size": "Bytes of the file; null if it could not be opened.",
-        "revision": "Id of this content of the document.",
-        "published_at": "Date that the document states, UTC; null if it states none.",
-        "date_origin": "Where that date is from: stated, name, changed, created or copied; null without a date.",
-        "status": "ok, error or deleted.",
-        "error": "Why the file could not be read, for status error; null otherwise.",
-        "unread": "What of the file was not read, and what to do; null if all was read.",
-    }
-)
-"""The columns in order, with what each holds."""
-
-
-_SELECT: Final = f"""\
-SELECT
-    d.document_id, d.uri, d.title, d.kind, d.format,
-    nullif(len(d.page_starts), 0) AS pages,
-    coalesce(c.chunks, 0) AS chunks,
-    d.size, d.revision, {write_utc("d.published_at")} AS published_at, d.date_origin,
-    d.status, d.error, d.unread
-FROM documents d
-LEFT JOIN (
-    SELECT document_id, revision, count(*) AS chunks FROM document_chunks GROUP BY document_id, revision
-) c USING (document_id, revision)
-WHERE d.status <> 'superseded'
-ORDER BY d.uri, d.status"""  # noqa: S608 - constants of these modules only
-
-
-def select_document_catalog() -> str:
-    """Write the query of the view, over tables or views named as the tables are."""
-    return _SELECT
 
 
 VIEWS_FILE = "backstory.duckdb"
@@ -189,7 +145,7 @@ def read_writer_inputs(root: Path | str) -> pl.DataFrame:
         root: Folder of the tables; or the address of a store, as for :func:`connect`.
 
     Returns:
-        The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.writer_inputs.COLUMNS`.
+        The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.view_expressions.INPUT_COLUMNS`.
 
     Raises:
         WorkspaceError: The views were never written, or a run changes the tables all the time.
@@ -210,7 +166,7 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
 
     Returns:
         The view ``document_catalog``, with the columns of
-        :data:`backstory.storage.tables.views.CATALOG_COLUMNS`.
+        :data:`backstory.storage.tables.view_expressions.CATALOG_COLUMNS`.
 
     Raises:
         WorkspaceError: The views were never written, or by an earlier version, or a run changes the tables all the
@@ -334,8 +290,12 @@ def _list_views(name_files: Callable[[str], str | None]) -> dict[str, str]:
         name_files: Returns the SQL of the name or names of the files of a table; None if it has none.
     """
     views = {table: _view_sql(table, name_files(table)) for table in SERVED_TABLES}
-    derived = {WRITER_INPUTS: select_writer_inputs(), DOCUMENT_CATALOG: select_document_catalog()}
-    return {**views, **{name: f"CREATE VIEW {name} AS {query}" for name, query in derived.items()}}
+    return {**views, **{name: f"CREATE VIEW {name} AS {_read_query(name)}" for name in VIEWS}}
+
+
+@cache
+def _read_query(view: str) -> str:
+    return (files("backstory.storage.tables") / f"{view}.sql").read_text(encoding="utf-8")
 
 
 def _name_files(root: Path, table: str) -> str | None:
@@ -364,7 +324,7 @@ def _require_views(path: Path) -> None:
             "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = current_database()"
         )
         found = file.connection.execute(views).fetchall()
-    expected = {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
+    expected = {*SERVED_TABLES, *VIEWS}
     if {name for (name,) in found} != expected:
         raise OSError(
             errno.ENOSPC, f"{len(found)} of {len(expected)} views were written; is the disk full?", path

@@ -27,6 +27,9 @@ UNSURE: Final = "perhaps "
 """Beginning of what a document serves, in a row of table ``contexts``, where it serves nothing for certain."""
 _MAY_HELP: Final = "- May help: it serves no message for certain\n"
 
+MESSAGE_AUTHOR: Final = r"(?m)^- \(\d+\) \d{4}-\d\d-\d\d \d\d:\d\d \*\*(.*?)\*\*: "
+"""The beginning of the line of a message, with its author; see :func:`format_message`."""
+
 _MOST_RUNS: Final = 4
 
 
@@ -56,6 +59,17 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     helps = _MAY_HELP if str(record.get("serves", "")).startswith(UNSURE) else ""
     facts = f"- Tags: {tags}\n- Similarity: {similarity:.2f}\n{helps}"
     return f"{heading}({_format_date(published)})\n{snippet}\n{facts}\n"
+
+
+def format_message(author: str, sent_at: str, text: str) -> str:
+    """Write one message of a window as the rest of a list item, after its number: one line.
+
+    Args:
+        author: Name of the author.
+        sent_at: Time of sending.
+        text: Text of the message, of any number of lines.
+    """
+    return f"{sent_at} **{escape_line(author)}**: {escape_block(' '.join(text.split())).strip()}"
 
 
 def format_markdown(records: Iterable[Mapping[str, Any]], settings: ContextSettings) -> str:

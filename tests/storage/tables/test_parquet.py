@@ -20,8 +20,8 @@ from backstory.storage.tables.contracts import empty, polars_schema
 from backstory.storage.tables.ledger import LEDGER_FILE
 from backstory.storage.tables.parquet import list_partitions, read_table, scan_table, write_partition
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.views import DOCUMENT_CATALOG, VIEWS_FILE, connect, write_views
-from backstory.storage.tables.writer_inputs import WRITER_INPUTS
+from backstory.storage.tables.view_expressions import DOCUMENT_CATALOG, WRITER_INPUTS
+from backstory.storage.tables.views import VIEWS_FILE, connect, write_views
 from tests.builders.windows import make_windows
 from tests.errors import raises
 from tests.started_python import StartedPython, run_python

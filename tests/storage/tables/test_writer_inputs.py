@@ -1,24 +1,39 @@
-"""The view ``writer_inputs``: one row per window with all that a writer job reads, through DuckDB, Polars and Ibis."""
+"""The view ``writer_inputs``: one row per window with all that a writer job reads, through every backend."""
 
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
+import ibis
 import polars as pl
 import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import WorkspaceError
-from backstory.pipeline.workspace import Workspace
+from backstory.pipeline.chats.people import People, show_messages
+from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.view_expressions import (
+    INPUT_COLUMNS,
+    VIEWS,
+    WRITER_INPUTS,
+    compile_view,
+    define_writer_inputs,
+    describe_table,
+)
 from backstory.storage.tables.views import VIEWS_FILE, connect, read_writer_inputs
-from backstory.storage.tables.writer_inputs import COLUMNS, select_writer_inputs_from
 from tests.errors import raises
 from tests.injections import INJECTIONS
+from tests.postgres import PostgresServer
 from tests.text.prompts.test_prompt_injections import glance, outline, unseen_in
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
@@ -37,7 +52,7 @@ def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Wo
     windows = read_table(made.tables, "windows").sort("started_at", "window_id")
     summaries = {row["window_id"]: row for row in read_table(made.tables, "window_contexts").to_dicts()}
     contexts = read_table(made.tables, "contexts").sort("window_id", "rank")
-    assert rows.columns == list(COLUMNS)
+    assert rows.columns == list(INPUT_COLUMNS)
     assert rows["window_id"].to_list() == windows["window_id"].to_list()
     assert rows["started_at"].to_list() == windows["started_at"].to_list()
     for row in rows.to_dicts():
@@ -54,7 +69,7 @@ def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Wo
 def test_tables_of_an_earlier_version_are_said_to_be_that(made: Workspace, tmp_path: Path) -> None:
     tables = Path(shutil.copytree(made.tables, tmp_path / "tables"))
     for file in (tables / "window_contexts").rglob("*.parquet"):
-        pl.read_parquet(file).drop("people").write_parquet(file)
+        pl.read_parquet(file).drop("messages").write_parquet(file)
     with raises(WorkspaceError, "other_format", path=tables):
         connect(tables)
 
@@ -71,10 +86,23 @@ def test_messages_and_context_name_people_in_one_way(tmp_path: Path) -> None:
     assert f"{ben} cut it, and {ada} laid it." in row["context"]
     assert "member-" not in row["messages"] + row["context"]
     assert read_table(workspace.tables, "messages")["author"].drop_nulls().str.starts_with("member-").all()
-    people = (
-        read_table(workspace.tables, "window_contexts").filter(window_id=row["window_id"])["people"].item()
-    )
-    assert sorted(one.split(" ", 1)[1] for one in people) == sorted(set(names))
+
+
+def test_a_run_makes_the_rows_of_an_earlier_version_again(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    run_pipeline(workspace)
+    expected = read_writer_inputs(workspace.tables)
+    for key, entry in workspace.ledger.read("window_contexts").items():
+        rows = read_table(workspace.tables, "window_contexts", [key])
+        earlier = rows.drop("messages", "said_count", "local_started_at", "local_ended_at")
+        replace_recorded(
+            workspace, "window_contexts", key, earlier.with_columns(people=pl.lit(["member-0 Alder"]))
+        )
+        made = workspace.ledger.read("window_contexts")[key]
+        workspace.ledger.record("window_contexts", {key: replace(made, inputs=f"{entry.inputs} of before")})
+    reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
+    assert reports["window_contexts"].computed == 3
+    assert read_writer_inputs(workspace.tables).equals(expected)
 
 
 def test_the_times_of_a_window_are_also_those_of_its_clock(tmp_path: Path) -> None:
@@ -89,13 +117,65 @@ def test_the_times_of_a_window_are_also_those_of_its_clock(tmp_path: Path) -> No
     assert f"{row['local_started_at']:%Y-%m-%d}" in row["messages"].splitlines()[0]
 
 
-def test_files_and_ibis_give_the_same_rows(made: Workspace) -> None:
-    rows = read_writer_inputs(made.tables)
-    from_files = duckdb.sql(select_writer_inputs_from(f"{made.tables}/")).pl()
-    through_ibis = connect(made.tables).table("writer_inputs").to_polars()
-    times = pl.col("started_at", "ended_at").dt.replace_time_zone("UTC")
-    for found in (from_files, through_ibis):
-        assert found.drop("citations").with_columns(times).equals(rows.drop("citations"))
+def test_the_query_of_each_view_is_compiled_from_its_expression() -> None:
+    for view in VIEWS:
+        stored = files("backstory.storage.tables") / f"{view}.sql"
+        assert stored.read_text(encoding="utf-8") == compile_view(view), "run `python docs/generate.py`"
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "trino", "snowflake", "bigquery"])
+def test_each_view_compiles_for_the_engines_of_a_team(dialect: str) -> None:
+    for define in VIEWS.values():
+        assert ibis.to_sql(define(describe_table), dialect=dialect)
+
+
+@pytest.fixture
+def polars_backend() -> ibis.BaseBackend:
+    return ibis.polars.connect()
+
+
+@pytest.fixture
+def postgres_backend(postgres_server: PostgresServer) -> Iterator[ibis.BaseBackend]:
+    schema = postgres_server.make_address().rpartition("%3D")[2]
+    server = ibis.postgres.connect(
+        user="backstory",
+        host=str(postgres_server.folder),
+        port=postgres_server.port,
+        database="postgres",
+        options=f"-csearch_path={schema}",
+    )
+    yield server
+    server.disconnect()
+
+
+@pytest.mark.parametrize("backend", ["polars_backend", "postgres_backend"])
+def test_another_backend_gives_the_rows_that_duckdb_gives(
+    made: Workspace, backend: str, request: pytest.FixtureRequest
+) -> None:
+    other = request.getfixturevalue(backend)
+    for table in ("windows", "window_contexts", "contexts", "documents", "document_chunks"):
+        other.create_table(table, read_table(made.tables, table).to_arrow())
+    here = connect(made.tables)
+    for view, define in VIEWS.items():
+        given = here.to_polars(here.table(view))
+        if (view, backend) == (WRITER_INPUTS, "postgres_backend"):
+            given, define = given.drop("citations"), partial(define_writer_inputs, citations=False)
+        found = other.to_polars(define(other.table))
+        assert given.height
+        assert found.columns == given.columns
+        assert found.rows() == given.rows()
+
+
+def test_the_zone_of_a_session_of_duckdb_changes_no_time(made: Workspace) -> None:
+    expected = read_writer_inputs(made.tables)
+    with closing(duckdb.connect(made.tables / VIEWS_FILE, read_only=True)) as connection:
+        connection.execute("SET TimeZone = 'America/New_York'")
+        shown = connection.execute(
+            "SELECT started_at, citations[1].published_at FROM writer_inputs"
+        ).fetchall()
+    cited = [row[0]["published_at"] for row in expected["citations"].to_list()]
+    assert [time.replace(tzinfo=UTC) for time, _ in shown] == expected["started_at"].to_list()
+    assert [time.replace(tzinfo=UTC) for _, time in shown] == cited
 
 
 def test_duckdb_alone_returns_its_rows(made: Workspace) -> None:
@@ -118,8 +198,9 @@ def test_a_window_without_use_says_why(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace")
     run_pipeline(workspace)
     [key] = {key for key in workspace.ledger.read("messages") if key == "2025-03-15"}
-    frame = read_table(workspace.tables, "messages", [key])
-    replace_recorded(workspace, "messages", key, frame.with_columns(text=pl.lit(None, dtype=pl.String)))
+    summary = read_table(workspace.tables, "window_contexts", [key])
+    silent = summary.with_columns(messages=pl.lit(""), said_count=pl.lit(0, dtype=pl.Int64))
+    replace_recorded(workspace, "window_contexts", key, silent)
     summary = read_table(workspace.tables, "window_contexts", ["2025-03-13"])
     none = summary.with_columns(status=pl.lit("no_hits"), kept_count=pl.lit(0, dtype=pl.Int64))
     replace_recorded(workspace, "window_contexts", "2025-03-13", none)
@@ -129,27 +210,24 @@ def test_a_window_without_use_says_why(tmp_path: Path) -> None:
         ("no_hits", "no document serves the window"),
         ("no_messages", "no message of the window has a text"),
     ]
-
-
-def test_no_message_breaks_out_of_its_line(made: Workspace, tmp_path: Path) -> None:
-    windows, messages = (read_table(made.tables, name) for name in ("windows", "messages"))
-    one = messages.filter(kind="message").head(1)
-    texts = ["Words.", *INJECTIONS]
-    said = pl.concat(
-        [one.with_columns(message_id=pl.lit(f"m{i}"), text=pl.lit(t)) for i, t in enumerate(texts)]
+    replace_recorded(workspace, "window_contexts", key, summary.clear())
+    [row] = read_writer_inputs(workspace.tables).filter(use="not_made").to_dicts()
+    assert (row["partition"], row["messages"], row["message_count"], row["citations"][0]["number"]) == (
+        key,
+        "",
+        0,
+        1,
     )
-    window = windows.head(1).with_columns(message_ids=pl.lit([f"m{i}" for i in range(len(texts))]))
-    for name, frame in (("windows", window), ("messages", said)):
-        (tmp_path / name).mkdir()
-        frame.write_parquet(tmp_path / name / "a.parquet")
-    for name in ("contexts", "window_contexts"):
-        (tmp_path / name).mkdir()
-        read_table(made.tables, name).clear().write_parquet(tmp_path / name / "a.parquet")
-    [(shown, use)] = duckdb.sql(
-        f"SELECT messages, use FROM ({select_writer_inputs_from(str(tmp_path))})"
-    ).fetchall()
+
+
+def test_no_message_breaks_out_of_its_line(made: Workspace) -> None:
+    one = read_table(made.tables, "messages").filter(kind="message").head(1)
+    texts = ["Words.", *INJECTIONS]
+    ids = [f"m{place}" for place in range(len(texts))]
+    said = pl.concat([one] * len(texts)).with_columns(message_id=pl.Series(ids), text=pl.Series(texts))
+    window = pl.DataFrame({"window_id": ["w"], "message_ids": [ids]})
+    [shown] = show_messages(window, said, People({}, {}, {}))["messages"]
     lines = shown.splitlines()
-    assert use == "not_made"
     assert len(lines) == len([text for text in texts if text.strip()])
     for line in lines:
         assert outline(line) == [], line
