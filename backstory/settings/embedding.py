@@ -42,8 +42,8 @@ class EmbeddingSettings(ServiceSettings):
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
     languages: tuple[str, ...] | None = None
     """Languages that the model knows, such as `[en, de]`; null: those of the `local` models, else all."""
-    runtime: Literal["onnxruntime", "openvino"] = "onnxruntime"
-    """Library that runs the `local` model; `openvino` is faster and needs `pip install 'backstory[openvino]'`."""
+    runtime: Literal["onnxruntime", "cuda", "openvino"] = "onnxruntime"
+    """What runs the `local` model; `openvino`, an extra, is faster; `cuda` is an NVIDIA GPU (reference/install.md)."""
     precision: Literal["float32", "int8"] = "float32"
     """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/studies/int8.md)."""
     dimension: int | None = Field(default=None, ge=8, le=8192)

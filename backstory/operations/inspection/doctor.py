@@ -32,6 +32,7 @@ from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
+from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.files import Examination, examine_files
 from backstory.operations.inspection.probes import (
@@ -129,9 +130,19 @@ def _examine_files(workspace: Workspace) -> list[Examination]:
 
 
 def _describe_installation() -> str:
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+    versions = [_find_version(name) for name in _PACKAGES]
     extras = [f"extra {extra} {'installed' if is_installed(extra) else 'absent'}" for extra in MODULES]
     return ", ".join([f"Python {sys.version.split()[0]}", *versions, *extras])
+
+
+def _find_version(name: str) -> str:
+    """Name an installed package with its version; one that is built for a GPU installs the same modules."""
+    for each in (name, f"{name}-gpu"):
+        try:
+            return f"{each} {importlib.metadata.version(each)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return f"{name} absent"
 
 
 def _writable(folder: Path) -> str:
@@ -184,9 +195,10 @@ def _try_embedder(workspace: Workspace) -> str:
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
     languages = "its languages are not known" if known is None else f"knows {_list_languages(known)}"
+    computed = f"; computed by {embedder.find_provider()}" if isinstance(embedder, LocalEmbedder) else ""
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
-        f"{languages}"
+        f"{languages}{computed}"
     )
 
 

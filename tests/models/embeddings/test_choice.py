@@ -13,7 +13,7 @@ from backstory.models.embeddings.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local.embedder import LocalEmbedder
-from backstory.models.services.onnx_sessions import RunModel
+from backstory.models.services.onnx_sessions import OpenModel
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses
 
@@ -43,15 +43,15 @@ def test_what_names_no_language_is_refused(languages: list[str]) -> None:
         EmbeddingSettings.model_validate({"languages": languages})
 
 
-@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("runtime", ["onnxruntime", "cuda", "openvino"])
 def test_the_settings_choose_the_runtime(
-    runtime: Literal["onnxruntime", "openvino"], monkeypatch: pytest.MonkeyPatch
+    runtime: Literal["onnxruntime", "cuda", "openvino"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
-    def open_model(_: Path, runtime: str) -> RunModel:
+    def open_model(_: Path, runtime: str) -> OpenModel:
         asked.append(runtime)
-        return lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32)
+        return OpenModel(lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32), "none")
 
     monkeypatch.setattr("backstory.models.embeddings.local.embedder.open_model", open_model)
     installed = ModuleType("openvino")
@@ -109,7 +109,7 @@ def test_making_embedders_loads_no_model_library() -> None:
     script = """
 import sys
 from backstory.models.embeddings.choice import make_embedder
-from backstory.models.services.onnx_sessions import RunModel
+from backstory.models.services.onnx_sessions import OpenModel
 from backstory.settings.embedding import EmbeddingSettings
 for provider in ("local", "gemini", "openai", "hashing"):
     make_embedder(EmbeddingSettings(provider=provider, model="tiny" if provider == "openai" else None))

@@ -19,10 +19,12 @@ from backstory.models.embeddings.local.graph_file import require_graph_file
 from backstory.models.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph
 from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.models.services.onnx_sessions import RunModel, Runtime, open_model
+from backstory.models.services.onnx_sessions import OpenModel, Runtime, open_model
 from backstory.models.services.text_tokenizers import TextTokenizer, load_text_tokenizer
 
 MAX_PADDED_TOKENS = 4096
+MAX_PADDED_TOKENS_OF_GPU = 32_768
+"""A GPU is used only in part by fewer tokens at once. Chosen by its number of cores; no GPU was measured."""
 _LEAST_FILLED = 0.8
 """Least tokens of a text as a share of the longest one of its run; less saves padding, but takes more runs."""
 # Measured on the labelled sets, see docs/studies/defaults.md.
@@ -61,7 +63,7 @@ class LocalEmbedder:
         Args:
             model: The model to run.
             graphs: Folder for built graphs.
-            runtime: Library that runs the model. The embedding space is the same with either.
+            runtime: Library that runs the model. The embedding space is the same with each.
             ranges: Ranges of the model's activations, to multiply whole numbers of 8 bits by onnxruntime; None for
                 float32. The embedding space is another one.
             languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
@@ -85,8 +87,19 @@ class LocalEmbedder:
         self._ranges = ranges
         self._runtime: Runtime = runtime
         self._loading = threading.Lock()
-        self._run_model: RunModel | None = None
+        self._opened: OpenModel | None = None
+        self._padded_tokens = MAX_PADDED_TOKENS_OF_GPU if runtime == "cuda" else MAX_PADDED_TOKENS
         self._tokenizer: TextTokenizer | None = None
+
+    def find_provider(self) -> str:
+        """Load the model, and return what computes it: a provider of onnxruntime, or a device of OpenVINO.
+
+        Raises:
+            MissingExtraError: The runtime is not installed.
+            SettingsError: The GPU cannot be used.
+            ModelFileError: The weights cannot be used, or the graph cannot be written.
+        """
+        return self._load_model().provider
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count with the model's tokenizer, special tokens and the longer prompt included.
@@ -100,8 +113,8 @@ class LocalEmbedder:
         return counts
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Group texts of similar length into at most 4,096 padded tokens."""
-        return group_by_length(token_counts, max_padded_tokens=MAX_PADDED_TOKENS)
+        """Group texts of similar length into at most 4,096 padded tokens, or 32,768 on a GPU."""
+        return group_by_length(token_counts, max_padded_tokens=self._padded_tokens)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed texts, batch by batch.
@@ -115,7 +128,8 @@ class LocalEmbedder:
 
         Raises:
             EmbeddingInputError: A text is over ``max_input_tokens``.
-            SettingsError: The runtime is not installed.
+            MissingExtraError: The runtime is not installed.
+            SettingsError: The GPU cannot be used.
             ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
         """
         require_text(texts)
@@ -125,10 +139,10 @@ class LocalEmbedder:
         tokens = self._tokenize(self._model.prompts.get(task, ""), texts)
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
         require_within_limit(counts, self.max_input_tokens, self.id)
-        run_model = self._load_model()
+        run_model = self._load_model().run
         if self._ranges is None:
             # A few sentences differ much in length, and what pads them costs as much as they do.
-            even = group_by_length(counts, max_padded_tokens=MAX_PADDED_TOKENS, least_filled=_LEAST_FILLED)
+            even = group_by_length(counts, max_padded_tokens=self._padded_tokens, least_filled=_LEAST_FILLED)
             for batch in even:
                 vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
         else:
@@ -180,12 +194,12 @@ class LocalEmbedder:
                 self._tokenizer = loaded
             return self._tokenizer
 
-    def _load_model(self) -> RunModel:
+    def _load_model(self) -> OpenModel:
         with self._loading:
-            if self._run_model is None:
+            if self._opened is None:
                 require_graph_file(self.graph_path, self._build_graph)
-                self._run_model = open_model(self.graph_path, self._runtime)
-            return self._run_model
+                self._opened = open_model(self.graph_path, self._runtime)
+            return self._opened
 
     def _build_graph(self) -> bytes:
         if self._ranges is None:

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.base.errors import EmbeddingInputError, MissingExtraError, ModelFileError
+from backstory.base.errors import EmbeddingInputError, MissingExtraError, ModelFileError, SettingsError
 from backstory.models.embeddings.batches import group_by_length
 from backstory.models.embeddings.local.embedder import MAX_PADDED_TOKENS, LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
 from backstory.models.embeddings.local.onnx_graph import INPUT_IDS
+from backstory.models.services.onnx_sessions import OpenModel, choose_providers
 from tests.errors import raises
 from tests.models.embeddings.local import reference_bert
 
@@ -118,13 +120,13 @@ def test_a_short_text_is_not_padded_to_a_long_one_beside_it(
 ) -> None:
     texts = ["soup" + " soup" * words for words in (0, 60, 1, 200, 55, 190, 3)]
     alone = np.vstack([granite.embed([text], task="document") for text in texts])
-    run_model, computed = granite._load_model(), []
+    opened, computed = granite._load_model(), []
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         computed.append(inputs[INPUT_IDS].size)
-        return run_model(inputs)
+        return opened.run(inputs)
 
-    monkeypatch.setattr(granite, "_run_model", run)
+    monkeypatch.setattr(granite, "_opened", OpenModel(run, opened.provider))
     together = granite.embed(texts, task="document")
 
     np.testing.assert_allclose(together, alone, atol=1e-6)
@@ -184,6 +186,36 @@ def test_a_runtime_that_is_not_installed_is_named(
     absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
     with raises(MissingExtraError, extra="openvino"):
         absent.embed(["ok"], task="query")
+
+
+def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    granite.embed(["ok"], task="query")
+    assert granite.find_provider() == "CPUExecutionProvider"
+    on_gpu = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="cuda")
+    assert on_gpu.id == granite.id
+    with raises(SettingsError, "no_gpu_build", available=tuple(onnxruntime.get_available_providers())):
+        on_gpu.embed(["ok"], task="query")
+    # What a build for GPUs says where no GPU is: it then loads the model for the CPU.
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        raises(SettingsError, "unusable_gpu", providers=("CPUExecutionProvider",)),
+    ):
+        on_gpu.embed(["ok"], task="query")
+
+
+def test_a_gpu_gets_larger_batches(granite: LocalEmbedder) -> None:
+    on_gpu = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="cuda")
+    counts = np.full(1000, 100)
+    assert [max(map(len, each.plan_batches(counts))) for each in (granite, on_gpu)] == [40, 327]
+
+
+def test_a_reranker_is_run_by_a_gpu_where_onnxruntime_reports_one() -> None:
+    assert choose_providers(["AzureExecutionProvider", "CPUExecutionProvider"]) == ["CPUExecutionProvider"]
+    found = choose_providers(["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"])
+    assert found == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
 
 
 def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:

@@ -12,7 +12,6 @@ from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
 from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.services.onnx_sessions import choose_providers
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import refuses
 from tests.models.embeddings.local.test_embedder import TEXTS
@@ -56,12 +55,11 @@ def test_batches_of_equal_lengths_hold_every_text_once() -> None:
 def test_the_setting_chooses_it_and_is_refused_where_it_cannot_act() -> None:
     embedder = make_embedder(EmbeddingSettings(precision="int8"))
     assert ":int8-" in embedder.id
-    for other in ({"provider": "hashing"}, {"model_dir": "m"}, {"runtime": "openvino"}):
+    for other in (
+        {"provider": "hashing"},
+        {"model_dir": "m"},
+        {"runtime": "openvino"},
+        {"runtime": "cuda"},
+    ):
         with refuses("unusable_precision"):
             EmbeddingSettings.model_validate({"precision": "int8", **other})
-
-
-def test_a_gpu_is_used_where_onnxruntime_reports_one() -> None:
-    assert choose_providers(["AzureExecutionProvider", "CPUExecutionProvider"]) == ["CPUExecutionProvider"]
-    found = choose_providers(["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"])
-    assert found == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
