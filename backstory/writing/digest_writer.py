@@ -7,16 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from backstory.base.local_times import choose_clock, name_zone
 from backstory.base.wording import inflect
 from backstory.text.prompts.entries import cut_line
 from backstory.text.prompts.escaping import escape_line
+from backstory.text.small_talk import find_small_talk
 from backstory.writing.determiners import list_introducers, list_pointers
 from backstory.writing.draft import MOST_TAG_CHARACTERS, MOST_TITLE_CHARACTERS, Draft
-from backstory.writing.headings import Phrase, capitalize, find_phrases
+from backstory.writing.headings import Phrase, capitalize, drop_marks, find_phrases
 from backstory.writing.material import (
     Citation,
     ContextMaterial,
@@ -29,6 +30,7 @@ from backstory.writing.sentences import (
     Sentence,
     choose_sentences,
     choose_words,
+    replies,
     shorten,
     split_messages,
     split_passage,
@@ -38,7 +40,7 @@ from backstory.writing.sentences import (
 from backstory.writing.topic_names import TopicNames
 from backstory.writing.topics import Topic, find_topics
 
-_VERSION: Final = "digest-13"
+_VERSION: Final = "digest-14"
 _SENTENCES: Final = 4
 """Most sentences quoted of a short topic, without answers."""
 _MESSAGES_PER_SENTENCE: Final = 30
@@ -51,7 +53,8 @@ _TOPICS: Final = 15
 _TAGS: Final = 5
 _SHARED_FACTOR: Final = 1.5
 """How much more a term of a topic counts that the passage of its document holds, too."""
-_ANSWER_WITHIN: Final = timedelta(minutes=20)
+_SHARED_TERMS: Final = 2
+"""Terms of a topic in a sentence of a document, from which on the sentence is about the topic."""
 _EARLIER: Final = "Earlier"
 # What an earlier digest quotes is quoted without its author and time: neither belongs to the sentence.
 _QUOTED_BY: Final = re.compile(r"^- \*\*[^*\n]+\*\* (?:\d\d? \w+ \d{4} )?\d\d:\d\d: ", re.MULTILINE)
@@ -120,7 +123,9 @@ class _Digest:
         self._introducers = list_introducers(window.language)
         self._name_people = window.name_people
         self._sentences = split_messages(window.messages, self._words)
-        self._names = TopicNames(self._sentences, self._words, list_pointers(window.language))
+        self._names = TopicNames(
+            window.messages, self._sentences, self._words, list_pointers(window.language)
+        )
         self._passages = {
             citation.number: split_passage(
                 _QUOTED_BY.sub("- ", citation.passage) if citation.is_post else citation.passage, self._words
@@ -261,7 +266,8 @@ class _Digest:
         return capitalize(self._name_people(self._names.name(section.topic, section.phrase, section.weights)))
 
     def _write_quotes(self, section: _Section) -> list[str]:
-        candidates = [one for place in section.topic.places for one in self._sentences[place]]
+        said = [one for place in section.topic.places for one in self._sentences[place]]
+        candidates = _leave_out_small_talk(said) or said
         more = len(section.topic.places) // _MESSAGES_PER_SENTENCE
         most = min(_SENTENCES + more, _MOST_SENTENCES) if self._window.period is None else _EXCHANGE
         best = choose_sentences(candidates, section.weights, most) or [0]
@@ -281,7 +287,7 @@ class _Digest:
     def _find_answer(self, question: Sentence, section: _Section) -> Sentence | None:
         """Find the best sentence of the next message of the topic, if another person sent it soon."""
         place = next((place for place in section.topic.places if place > question.place), None)
-        if place is None or not self._reply(question.place, place):
+        if place is None or not replies(self._window.messages[question.place], self._window.messages[place]):
             return None
         best = choose_sentences(self._sentences[place], section.weights, 1) or [0]
         return self._sentences[place][best[0]]
@@ -289,13 +295,10 @@ class _Digest:
     def _find_question(self, answer: Sentence, section: _Section) -> Sentence | None:
         """Find the question that ends the message of the topic before, if another person sent it shortly before."""
         place = next((place for place in reversed(section.topic.places) if place < answer.place), None)
-        if place is None or not self._reply(place, answer.place):
+        if place is None or not replies(self._window.messages[place], self._window.messages[answer.place]):
             return None
-        return self._sentences[place][-1] if self._sentences[place][-1].asks else None
-
-    def _reply(self, question: int, answer: int) -> bool:
-        before, after = self._window.messages[question], self._window.messages[answer]
-        return before.author != after.author and after.sent_at - before.sent_at <= _ANSWER_WITHIN
+        last = _leave_out_small_talk(self._sentences[place][-1:])
+        return last[0] if last and last[0].asks else None
 
     def _write_quote(self, message: WindowMessage, sentences: Sequence[Sentence]) -> str:
         pieces: list[str] = []
@@ -303,7 +306,7 @@ class _Digest:
         for one in sentences:
             if pieces and one.number != before + 1:
                 pieces.append("…")
-            pieces.append(_escape(shorten(self._name_people(one.text))))
+            pieces.append(_escape(shorten(self._name_people(drop_marks(one.text) or one.text))))
             before = one.number
         author = _escape(self._name_people(message.author or "someone"))
         # A letter about a single day names it once, at its head.
@@ -312,14 +315,17 @@ class _Digest:
         return f"- **{author}** {day}{message.sent_at:%H:%M}: {' '.join(pieces)}"
 
     def _write_earlier(self, citation: Citation, weights: Mapping[str, float]) -> str:
-        """Cite a document with the sentence of it that is nearest to a topic."""
+        """Cite a document, with the sentence of it that is nearest to a topic unless the two share a chance word."""
         sentences = self._passages[citation.number]
         shares = [sum_weights(one.terms, weights) / math.sqrt(max(len(one.text), 40)) for one in sentences]
         best = max(range(len(shares)), key=lambda place: (shares[place], -place), default=None)
         # The title of a post names its main topic, which need not be that of the sentence.
         written = f"post of {_write_day(citation.published_at)}" if citation.published_at else "post"
         cited = f"{written} [{citation.number}]" if citation.is_post else self._write_citation(citation)
-        if best is None or not shares[best]:
+        shared = sentences[best].terms & weights.keys() if best is not None else frozenset[str]()
+        if best is None or (
+            len(shared) < _SHARED_TERMS and shared.isdisjoint(self._words.split(citation.title))
+        ):
             return f"> {_EARLIER}: {cited}"
         return f"> “{_escape(shorten(sentences[best].text))}”\n>\n> {_EARLIER}: {cited}"
 
@@ -329,6 +335,12 @@ class _Digest:
     def _write_citation(self, citation: Citation) -> str:
         dated = f", {_write_day(citation.published_at)}" if citation.published_at else ""
         return f"{_escape(citation.title) or 'untitled'}{dated} [{citation.number}]"
+
+
+def _leave_out_small_talk(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Leave out the sentences without content, such as "Mm-hmm" and the marks of a transcript."""
+    empty = find_small_talk([drop_marks(one.text) for one in sentences])
+    return [one for one, says_nothing in zip(sentences, empty, strict=True) if not says_nothing]
 
 
 def _list_documents(section: _Section) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import regex
@@ -21,6 +22,7 @@ LONGEST: Final = 280
 
 _SHORT: Final = 40
 """Characters below which a sentence gains nothing by being shorter."""
+_ANSWER_WITHIN: Final = timedelta(minutes=20)
 _QUESTION: Final = re.compile(r"[?？؟]\W*\Z")
 _BEGINNING: Final = regex.compile(rf"\X{{{LONGEST}}}")
 
@@ -51,6 +53,11 @@ class Sentence:
     def asks(self) -> bool:
         """Whether it is a question."""
         return bool(_QUESTION.search(self.text))
+
+
+def replies(question: WindowMessage, answer: WindowMessage) -> bool:
+    """Return whether a later message may answer another: somebody else sent it soon."""
+    return question.author != answer.author and answer.sent_at - question.sent_at <= _ANSWER_WITHIN
 
 
 def choose_words(language: str | None) -> Words:

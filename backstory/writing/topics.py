@@ -181,12 +181,16 @@ def _label_served(
     return [None if label == rest else label for label in reversed(path)]
 
 
+def measure_usual_gap(messages: Sequence[WindowMessage]) -> float:
+    """Return the usual time between two messages in seconds, within bounds; the longest for a single message."""
+    gaps = [(after.sent_at - before.sent_at).total_seconds() for before, after in pairwise(messages)]
+    return min(max(median(gaps), _USUAL_GAP[0]), _USUAL_GAP[1]) if gaps else _USUAL_GAP[1]
+
+
 def _price_changes(messages: Sequence[WindowMessage]) -> list[float]:
     """Return what a change of topic before each message but the first costs: less, the longer the silence before."""
-    gaps = [(after.sent_at - before.sent_at).total_seconds() for before, after in pairwise(messages)]
-    if not gaps:
-        return []
-    usual = min(max(median(gaps), _USUAL_GAP[0]), _USUAL_GAP[1])
+    gaps = ((after.sent_at - before.sent_at).total_seconds() for before, after in pairwise(messages))
+    usual = measure_usual_gap(messages)
     return [_CHANGE * min(max(_LONG_GAP * usual / max(gap, 1.0), _LEAST_SHARE), 1.0) for gap in gaps]
 
 

@@ -290,7 +290,7 @@ def test_a_phrase_that_is_no_name_loses_against_a_sentence_that_holds_it() -> No
         (0, ADA, "We have the extra data from the tent on the hill, which came by the post on Monday"),
         (1, BEN, "Is the extra data from the rain gauge?"),
     )
-    assert headings(write(window).text)[-1] == "“Is the extra data from the rain gauge?”"
+    assert headings(write(window).text)[-1] == "“We have the extra data from the tent on the hill”"
 
 
 def test_a_phrase_with_its_own_capital_letters_is_a_heading() -> None:
@@ -331,3 +331,80 @@ def test_a_mark_of_a_transcript_is_no_word_of_a_heading() -> None:
     [heading] = headings(write(make_window(*said)).text)
     assert heading == "“We could paint the remote control yellow”"
     assert headings(write(make_window(*said[1:])).text) == ["In short"]
+
+
+@pytest.mark.parametrize(
+    ("language", "beginning", "others", "heading"),
+    [
+        (
+            "en",
+            "Dress rehearsal. The tower fell on the whale, and the gulls and the lighthouse went on as if nothing was",
+            ("Nobody is hurt", "Strap the four long feet of the tower together with a ratchet"),
+            "“Dress rehearsal. The tower fell on the whale”",
+        ),
+        (
+            "en",
+            "Bad news, the French railways have announced a strike for the 9th of May, three days",
+            ("Unions of the railways often call it off in the last week", "Then we wait until Sunday"),
+            "“The French railways have announced a strike for the 9th of May”",
+        ),
+        (
+            "de",
+            "Am Kiosk fehlt am Samstag noch jemand",
+            ("Nimm zwei große alte Pinsel und die blaue Farbe mit", "Meine Matte liegt schon auf dem Dach"),
+            "“Am Kiosk fehlt am Samstag noch jemand”",
+        ),
+        (
+            "es",
+            "¿Quién riega el huerto este verano?",
+            ("Los tiestos enterrados aguantan cuatro días", "Mi cuñado tiene una bomba"),
+            "“¿Quién riega el huerto este verano?”",
+        ),
+    ],
+)
+def test_the_message_that_begins_a_topic_after_a_pause_heads_it(
+    language: str, beginning: str, others: tuple[str, str], heading: str
+) -> None:
+    window = make_window((0, ADA, beginning), (2, BEN, others[0]), (4, ADA, others[1]), language=language)
+    assert headings(write(window).text) == [heading]
+
+
+def test_a_message_that_answers_what_was_said_before_a_pause_heads_nothing() -> None:
+    later = "Because the reducer of the drip line was set too low for the far bed"
+    window = make_window((0, ADA, later), (1, BEN, "Three tins of copper paint for the hull of the boat"))
+    assert headings(write(window).text) == ["“Three tins of copper paint for the hull of the boat”"]
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "answers"),
+    [
+        ("en", "Which varnish is best for the boat?", ("Yacht varnish from Hull, three coats thin", "Sand it first")),
+        ("de", "Welcher Lack taugt für das Boot?", ("Bootslack aus Kiel, dreimal dünn gestrichen", "Vorher schleifen")),
+        ("pt", "Qual verniz serve para o barco?", ("Verniz naval de Santos, três demãos finas", "Lixa primeiro")),
+    ],
+)  # fmt: skip
+def test_the_question_that_was_asked_heads_its_answers(
+    language: str, question: str, answers: tuple[str, str]
+) -> None:
+    said = ("👍", question, *answers, "Two coats", "Done")
+    messages = [(place, (ADA, BEN)[place % 2], text) for place, text in enumerate(said)]
+    assert f"“{question}”" in headings(write(make_window(*messages, language=language)).text)
+
+
+def test_a_document_that_shares_a_chance_word_is_cited_without_a_quotation() -> None:
+    other = replace(cite(2, "Night trains", "We set an alarm for each line.", 0, 1, 2))
+    text = write(TWO_TOPICS, DRIP, other).text
+    assert "alarm" not in text
+    assert "> Earlier: Night trains, 1 May 2024 [2]" in text
+
+
+def test_small_talk_and_the_marks_of_a_transcript_are_not_quoted() -> None:
+    window = make_window(
+        (0, ADA, "We could paint the remote control {disfmarker} yellow like the fruit of the company"),
+        (1, BEN, "Mm-hmm."),
+        (2, ADA, "The rubber buttons {vocalsound} should be bright green"),
+    )
+    text = write(window).text
+    assert "Mm-hmm" not in text
+    assert "{" not in text
+    assert "paint the remote control yellow" in text

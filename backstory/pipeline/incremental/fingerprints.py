@@ -39,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 10,
         "contexts": 9,
         "window_contexts": 12,
-        "posts": 10,
+        "posts": 11,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
