@@ -50,6 +50,8 @@ _BEGINNING: Final = 1.7
 """How much more a sentence of such a message counts than one of another message."""
 _EARLY: Final = 1 / 3
 """Part of the messages of a topic, from its beginning, in which a question says what it is about."""
+_MOST_ANSWERS: Final = 40
+"""Messages of a topic up to which one question may be what it is about."""
 _ASKED: Final = 1.8
 """How much more a question counts that somebody answered than a statement."""
 _POINTING: Final = 1 / 4
@@ -180,6 +182,8 @@ class TopicNames:
 
     def _find_question(self, topic: Topic, weights: Mapping[str, float], least: float) -> str | None:
         """Quote the question near the beginning of a topic that says most of those that somebody answered."""
+        if len(topic.places) > _MOST_ANSWERS:
+            return None
         best = None
         early = frozenset(topic.places[: math.ceil(len(topic.places) * _EARLY)])
         for place in self._list_answered(topic):

@@ -408,3 +408,20 @@ def test_small_talk_and_the_marks_of_a_transcript_are_not_quoted() -> None:
     assert "Mm-hmm" not in text
     assert "{" not in text
     assert "paint the remote control yellow" in text
+
+
+@pytest.mark.parametrize(("messages", "heads"), [(40, True), (41, False)])
+def test_one_question_does_not_head_a_long_talk(messages: int, heads: bool) -> None:
+    said = [
+        "👍",
+        "Which varnish is best for the boat?",
+        "The best varnish for the boat: three thin yacht coats",
+    ]
+    said += ["👍"] * (messages - len(said))
+    window = make_window(*((place, (ADA, BEN)[place % 2], text) for place, text in enumerate(said)))
+    found = headings(write(window, cite(1, "Elsewhere", "Nothing.", *range(messages))).text)
+    assert found == [
+        "“Which varnish is best for the boat?”"
+        if heads
+        else "“The best varnish for the boat: three thin yacht coats”"
+    ]
