@@ -31,7 +31,7 @@ from backstory.writing.answers.catalog import (
     read_catalog_query,
     select_documents,
 )
-from backstory.writing.answers.followups import asks_more, complete_question, names_another
+from backstory.writing.answers.followups import asks_more, complete_question, names_another, selects_from
 from backstory.writing.answers.parts import split_question
 from backstory.writing.answers.routing import route_question
 
@@ -192,7 +192,8 @@ def _understand(
         notes += [condensed.note] if condensed.note else []
     if rewritten is not None and route.kind == "lookup":
         # "And of 2024?" goes on from a list, which only the completed question or the last one shows.
-        asked_before = [rewritten, *([history[-1].question] if names_another(question, history) else [])]
+        goes_on = names_another(question, history) or selects_from(question)
+        asked_before = [rewritten, *([history[-1].question] if goes_on else [])]
         wider = [each for each in map(route_question, asked_before) if each.kind in _WIDER]
         route = wider[0] if wider else route
     return _Understood(route, rewritten or question, rewritten, tokens, cost, tuple(notes))
@@ -228,11 +229,12 @@ def _answer(
 ) -> MadeAnswer:
     """Answer from the passages.
 
-    The catalog alone answers how many documents there are, and a list that only names a kind, a time or a tag.
+    The catalog alone answers how many documents there are, and a list that only names a kind, a time or a tag, also if
+    it does not call it a tag.
     """
     if query is not None and not query.topic:
         return MadeAnswer((), ()) if listed else _refuse(parts)
-    if query is not None and listed and query.asks_number:
+    if query is not None and listed and (query.asks_number or query.is_tagged):
         return MadeAnswer((), ())
     if listed:
         # What other documents say is not of those that the list names.

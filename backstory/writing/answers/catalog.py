@@ -72,6 +72,7 @@ class CatalogQuery:
         tags: Tags, each of which a document must have.
         folders: Folders, one of which must hold a document.
         topic: Content words that describe the documents otherwise.
+        is_tagged: Whether some document has tags of all these words.
         most: Number of documents that are asked for; None for all.
         newest_first: Whether the newest come first; None if the question does not say.
         asks_number: Whether the question asks only how many there are.
@@ -86,6 +87,7 @@ class CatalogQuery:
     tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     topic: tuple[str, ...] = ()
+    is_tagged: bool = False
     most: int | None = None
     newest_first: bool | None = None
     asks_number: bool = False
@@ -140,9 +142,6 @@ def read_catalog_query(
         for word in list_content_words(words.asking.sub(" ", rest), stemmer)
         if len(word) > 1 and word not in filled
     ]
-    by_stem = {term: tag for tag, folded in tags.items() for term in terms_of(folded, stemmer)}
-    found_tags = [tag for word in topic if (tag := _find_tag(word, by_stem, stemmer))]
-    topic = [word for word in topic if not _find_tag(word, by_stem, stemmer)]
     return CatalogQuery(
         first=first or _FIRST,
         last=last or _LAST,
@@ -150,9 +149,10 @@ def read_catalog_query(
         pages=pages,
         extensions=extensions,
         kinds=named_kinds,
-        tags=tuple(dict.fromkeys([*named_tags, *found_tags])),
+        tags=named_tags,
         folders=named_folders,
         topic=tuple(topic),
+        is_tagged=bool(topic) and _has_tags(documents, topic, stemmer),
         most=most,
         newest_first=newest_first,
         asks_number=bool(words.counting.search(text)),
@@ -195,12 +195,14 @@ def select_documents(
     return found
 
 
+def _has_tags(documents: Sequence[Listed], topic: Sequence[str], stemmer: str) -> bool:
+    wanted = [terms_of(word, stemmer) for word in topic]
+    held = (find_terms(tags, stemmer) for tags in {document.tags for document in documents})
+    return any(all(terms & found for terms in wanted) for found in held)
+
+
 def _is_within(pages: int | None, least: int | None, most: int | None) -> bool:
     return pages is not None and (least is None or pages >= least) and (most is None or pages <= most)
-
-
-def _find_tag(word: str, by_stem: Mapping[str, str], stemmer: str) -> str | None:
-    return next((by_stem[term] for term in sorted(terms_of(word, stemmer)) if term in by_stem), None)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ _FEW_WORDS: Final = 3
 """A question with as few content words, and "and" before them or "it" among them, goes on from the last one."""
 _FEW_SUBJECTS: Final = 2
 _MOST_CARRIED: Final = 8
-_NUMBER: Final = re.compile(r"\d[\d.,:]*")
+_DIGIT: Final = re.compile(r"\d")
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
+_COUNT: Final = re.compile(r"(?!(?:19|20)\d\d\b)\b\d[\d.,:]*")
 _ENDS: Final = " \t\n?!.,;:…"
 
 
@@ -31,6 +33,7 @@ class _Forms:
     placing: re.Pattern[str]
     another: re.Pattern[str]
     asking_more: re.Pattern[str]
+    selecting: re.Pattern[str]
 
 
 def asks_more(question: str, history: Sequence[Turn]) -> bool:
@@ -43,6 +46,11 @@ def names_another(question: str, history: Sequence[Turn]) -> bool:
     forms = _read_forms()
     rest = forms.going_on.sub("", fold(question).strip(_ENDS), count=1).strip(_ENDS)
     return bool(history and rest) and not begins_asking(rest) and _find_asking_more(question) is None
+
+
+def selects_from(question: str) -> bool:
+    """Tell whether a question asks which, or how many, of those things that were named before."""
+    return bool(_read_forms().selecting.search(fold(question).strip(_ENDS)))
 
 
 def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> str | None:
@@ -67,7 +75,7 @@ def complete_question(question: str, history: Sequence[Turn], stemmer: str) -> s
     rest = forms.going_on.sub("", asked, count=1).strip(_ENDS)
     own = list_content_words(rest, stemmer)
     is_open = bool(opening) and len(own) <= _FEW_WORDS
-    points_back = len(own) <= _FEW_WORDS and forms.standing_for.search(rest)
+    points_back = selects_from(question) or (len(own) <= _FEW_WORDS and forms.standing_for.search(rest))
     if not (is_open or len(own) <= 1 or points_back):
         return None
     is_another = bool(forms.another.match(rest)) or _names_subject(rest, history[-1].question, own, forms)
@@ -96,8 +104,10 @@ def _carry(last: str, rest: str, stemmer: str, forms: _Forms) -> list[str]:
     if placed := forms.placing.match(rest):
         word = re.escape(placed[0].strip())
         kept = re.sub(rf"\b{word}\b(?: (?!(?:{forms.placing.pattern[1:]}))\S+)+", " ", kept, count=1)
-    if _NUMBER.search(rest):
-        kept = _NUMBER.sub(" ", kept)
+    # A year is replaced by a year, and another number by another number: "the 3 newest" of those of 2024 are of 2024.
+    for numbers in (_YEAR, _COUNT):
+        if numbers.search(rest):
+            kept = numbers.sub(" ", kept)
     had = find_terms([rest], stemmer)
     words = list_content_words(kept, stemmer)
     return [word for word in words if not terms_of(word, stemmer) & had][:_MOST_CARRIED]
@@ -105,7 +115,7 @@ def _carry(last: str, rest: str, stemmer: str, forms: _Forms) -> list[str]:
 
 def _names_subject(rest: str, last: str, own: Sequence[str], forms: _Forms) -> bool:
     """Tell whether a follow-up of a summary only names what another one is wanted of: "what about tomatoes"."""
-    is_bare = 0 < len(own) <= _FEW_SUBJECTS and not (_NUMBER.search(rest) or forms.placing.match(rest))
+    is_bare = 0 < len(own) <= _FEW_SUBJECTS and not (_DIGIT.search(rest) or forms.placing.match(rest))
     return is_bare and not begins_asking(rest) and route_question(last).kind == "summarize"
 
 
@@ -133,6 +143,7 @@ def _read_forms() -> _Forms:
         placing=re.compile(rf"^(?:{_join(record['placing'])}) "),
         another=re.compile(rf"^(?:{_join(record['another'])}) (?:{_join(record['placing'])}) "),
         asking_more=re.compile(_join(record["asking_more"])),
+        selecting=re.compile(rf"\b(?:{_join(record['selecting'])})(?!\w)"),
     )
 
 

@@ -25,6 +25,7 @@ _ASKING: Final = (
     r"что|кто|когда|где|как|сколько|какой|какая|какие|почему)"
 )
 _AND: Final = r"(?:and|und|et|y|e|и|а также|ve|&)"
+_OR: Final = r"(?:or|oder|ou|o|или|veya)"
 _JOINED: Final = re.compile(
     rf"\s*[,;]\s*{_AND}\s+(?={_ASKING}\b)|\s+{_AND}\s+(?={_ASKING}\b)|\s*[,;]\s*(?={_ASKING}\b)",
     re.IGNORECASE,
@@ -41,7 +42,28 @@ _COMPARED: Final = (
         r"\s+(?P<b>.+?)(?P<rest>[,?].*)?$",
         re.IGNORECASE,
     ),
+    *(
+        re.compile(rf"^{pattern}\s*(?P<b>.+?)(?P<rest>[,?].*)?$", re.IGNORECASE)
+        for pattern in (
+            r"how\s+(?:do|does|did)\s+(?P<a>.+?)\s+(?:compare|differ)\s+(?:with|to|from|against)\b",
+            r"(?:is|are|was|were|ist|sind|war|waren)\s+(?P<a>.+?)\s+(?:worse|\w+er|(?:more|less)\s+\w+)\s+(?:than|als)\b",
+            r"(?:wie|worin)\s+unterscheide[nt]\s+sich\s+(?P<a>.+?)\s+(?:von|vom|und)\b",
+            r"en\s+quoi\s+(?P<a>.+?)\s+diff[èe]re(?:nt)?(?:-t-(?:ils?|elles?))?\s+(?:de|du|des|d['’])",
+            r"en\s+qué\s+se\s+(?:diferencia|distingue)n?\s+(?P<a>.+?)\s+(?:del?|y)\b",
+            r"in\s+(?:che\s+)?cosa\s+differisc(?:e|ono)\s+(?P<a>.+?)\s+(?:dal?|dall[aeo']|dai|e)\b",
+            r"em\s+que\s+diferem?\s+(?P<a>.+?)\s+(?:d[aeo]s?|e)\b",
+            r"чем\s+(?P<a>.+?)\s+отлича[ею]тся\s+от\b",
+        )
+    ),
+    re.compile(
+        r"^(?P<a>.+?)\s+ile\s+(?P<b>.+?)(?P<rest>)\s+(?:karşılaştır|aras[ıi]ndaki)\w*.*$", re.IGNORECASE
+    ),
+    re.compile(
+        rf"^(?P<rest>{_ASKING}\b[^,:?]*)[,:]\s+(?P<a>[^,?]+?)\s+{_OR}\s+(?P<b>[^,?]+)\??$", re.IGNORECASE
+    ),
+    re.compile(rf"^(?P<a>[^,?]+?)\s+{_OR}\s+(?P<b>[^,:?]+)(?P<rest>[,:?]\s*{_ASKING}\b.*)$", re.IGNORECASE),
 )
+_NUMBERED: Final = re.compile(r"^\D*\d+\s+(\D+)$")
 _ENDS: Final = " \t\n?!.,;:"
 
 
@@ -59,7 +81,7 @@ def split_question(question: str, kind: Kind, stemmer: str) -> tuple[str, ...]:
     text = " ".join(question.split())
     if kind == "compare":
         for form in _COMPARED:
-            if found := form.match(text):
+            if found := form.match(text.lstrip("¿¡ ")):
                 return _compare(found, stemmer)
     parts = [part.strip(_ENDS) for sentence in _SENTENCE.split(text) for part in _JOINED.split(sentence)]
     is_talk = find_small_talk(parts)
@@ -87,7 +109,9 @@ def _compare(found: re.Match[str], stemmer: str) -> tuple[str, ...]:
     groups = found.groupdict(default="")
     rest = groups["rest"].strip(_ENDS)
     first, second = groups["a"].strip(_ENDS), groups["b"].strip(_ENDS)
-    # "tomatoes 2024 vs 2025" compares tomatoes in both years.
+    # "tomatoes 2024 vs 2025" compares tomatoes in both years, and so does "the 2024 and the 2025 tomatoes".
+    if first[-1:].isdigit() and (named := _NUMBERED.search(second)):
+        first = f"{first} {named[1]}"
     *shared, _ = first.split()
     is_bare = len(second.split()) == 1 and bool(shared) and second[0].isdigit()
     head = list_content_words(first, stemmer)

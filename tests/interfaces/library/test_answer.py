@@ -75,6 +75,27 @@ def test_a_follow_up_of_a_list_is_a_list(library: Library) -> None:
     assert (answer.kind, answer.refused, answer.document_count) == ("list", None, 4)
 
 
+@pytest.mark.parametrize(
+    ("question", "shown", "of"),
+    [
+        ("and the 2 newest of them?", 2, 4),
+        ("how many of them are about sourdough?", 1, 1),
+        ("welche davon handeln von sourdough?", 1, 1),
+    ],
+)
+def test_a_follow_up_selects_from_the_documents_of_a_list(
+    library: Library, question: str, shown: int, of: int
+) -> None:
+    answer = library.answer(question, history=[Turn("list all posts of 2024", "Four.")])
+    assert (answer.kind, len(answer.documents), answer.document_count) == ("list", shown, of)
+
+
+def test_a_list_by_a_word_that_is_a_tag_names_documents_and_quotes_nothing(library: Library) -> None:
+    answer = library.answer("list all posts about moths")
+    assert ([each.uri for each in answer.documents], answer.claims) == (["unrelated.md"], ())
+    assert "all" not in answer.markdown.partition("\n")[0]
+
+
 def test_what_no_document_says_is_refused(library: Library) -> None:
     answer = library.answer("who painted the harbour mural of Zanzibar?")
     assert (answer.refused, answer.claims, answer.confidence) == ("not_in_documents", (), "low")
@@ -91,7 +112,7 @@ def test_what_no_document_says_is_refused(library: Library) -> None:
         ("list posts tagged nope", "of the kind post, tagged nope"),
         ("list all documents before 1999", "until 1998-12-31"),
         ("documents of more than 20 pages", "of at least 21 pages"),
-        ("which PDFs since may 1999 mention mosses", ".pdf, since 1999-05-01, on the topic “mosses”"),
+        ("which PDFs since may 1999 mention mosses", "a .pdf file, since 1999-05-01, on the topic “mosses”"),
     ],
 )
 def test_a_list_of_no_document_says_what_was_looked_for(

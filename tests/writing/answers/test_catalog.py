@@ -125,6 +125,31 @@ def test_documents_without_pages_have_no_number_of_them(question: str, ids: list
     assert select(question) == ids
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "which documents mention the night train?",
+        "welche Dokumente erwähnen night train?",
+        "quels documents parlent de night train ?",
+        "qué documentos hablan de night train?",
+        "quali documenti parlano di night train?",
+        "quais documentos falam de night train?",
+        "какие документы рассказывают про night train?",
+        "night train ile ilgili belgeleri listele",
+    ],
+)
+def test_words_of_a_topic_are_found_in_title_or_tags_and_demand_no_tag(question: str) -> None:
+    documents = [
+        Listed("1", "vienna.md", "By night train", "post", ("trains",), None),
+        Listed("2", "stars.md", "Stars", "post", ("night",), None),
+        Listed("3", "lisbon.md", "Lisbon", "post", ("night", "trains"), None),
+    ]
+    query = read_catalog_query(question, documents, "english", date(2024, 3, 1))
+    assert query is not None
+    assert (query.tags, query.topic) == ((), ("night", "train"))
+    assert [each.document_id for each in select_documents(query, documents, set(), "english")] == ["3", "1"]
+
+
 @pytest.mark.parametrize("question", ["documents that mention a page boy", "documents about 404 pages"])
 def test_pages_that_are_a_topic_bound_no_length(question: str) -> None:
     query = read_catalog_query(question, DOCUMENTS, "english", date(2024, 3, 1))
