@@ -29,6 +29,8 @@ class AnswerDepth:
 class Depth:
     """How many chunks a question looks at, whoever asks: a search, a tool of an agent, or an answer.
 
+    Vectors and keywords have no depth of their own: both score every chunk, and the sum of the scores decides.
+
     Attributes:
         steps: Pairs of a number of chunks that the filters admit, and of the hits up to it, ascending.
         beyond: Hits of a larger corpus.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.browser_session import BrowserPage, open_browser
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 
 ASK = "document.getElementById('ask')"
+VIOLATIONS = "axe.run().then(found => found.violations.map(each => [each.id, each.nodes[0].html]))"
 
 
 @pytest.fixture
@@ -58,6 +60,8 @@ def test_a_question_is_answered_and_its_passage_shown_without_a_mouse(
         marked = page.wait("document.querySelector('#passage mark')?.textContent")
         assert marked == page.evaluate("document.querySelector('.places blockquote').textContent")
         assert page.evaluate("document.activeElement.closest('#passage') !== null")
+        # Nothing lies below the passage, which stays in view.
+        assert page.evaluate("getComputedStyle(document.getElementById('history')).display") == "none"
         page.press("Escape")
         assert page.evaluate("document.getElementById('passage').hidden")
         assert page.evaluate("document.activeElement.className").startswith("badge")
@@ -113,3 +117,32 @@ def test_the_end_of_a_session_leads_to_the_page_for_signing_in(served: Running, 
         page.type(QUESTION)
         page.press("Enter")
         page.wait("location.pathname === '/sign-in'")
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), [(1280, 850, "light"), (360, 740, "dark")])
+def test_pages_have_no_violation_that_axe_finds(
+    served: Running, tmp_path: Path, width: int, height: int, scheme: str
+) -> None:
+    axe = resources.files(pytest.importorskip("axe_core_python")) / "axe.min.js"
+    found = {}
+
+    def look(page: BrowserPage, name: str) -> None:
+        page.evaluate(f"{axe.read_text(encoding='utf-8')};0")
+        found[name] = page.evaluate(VIOLATIONS)
+
+    with open_browser(tmp_path / "profile", width=width, height=height) as page:
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        page.load(f"{served.url}/tenants/garden")
+        look(page, "sign in")
+        sign_in(page, served, "dora", "/tenants/garden")
+        page.evaluate(f"{ASK}.elements.question.focus()")
+        page.type(f"{QUESTION[:-1]}, and who paints the moths?")
+        page.press("Enter")
+        page.wait("document.querySelector('.claim .badge')")
+        look(page, "answer")
+        page.evaluate("document.querySelector('.claim .badge').click()")
+        page.wait("document.querySelector('#passage mark')")
+        look(page, "passage")
+        page.load(f"{served.url}/tenants/garden/documents")
+        look(page, "documents")
+    assert found == {"sign in": [], "answer": [], "passage": [], "documents": []}
