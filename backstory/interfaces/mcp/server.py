@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import Any, Final
 
 import anyio.to_thread
@@ -13,6 +14,7 @@ import pydantic_core
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
@@ -27,7 +29,7 @@ from backstory.interfaces.mcp.document_tools import add_document_tools, add_writ
 from backstory.interfaces.mcp.prompts import add_prompts
 from backstory.interfaces.mcp.protocol_errors import refuse
 from backstory.interfaces.mcp.reading_tools import add_reading_tools
-from backstory.interfaces.mcp.registry import DEFAULT, Registry
+from backstory.interfaces.mcp.registry import DEFAULT, Registry, Tool
 from backstory.interfaces.mcp.resources import add_resources
 from backstory.interfaces.mcp.schemas import shorten_schema
 from backstory.interfaces.mcp.standard_streams import claim_standard_streams
@@ -99,16 +101,6 @@ class LibraryServer(MCPServer[Any]):
         except ResourceNotFoundError as error:
             hint = "list the resources and their templates, and use an address of theirs"
             raise refuse(Failure(code="unknown_resource", message=str(error), hint=hint)) from error
-
-    def shorten_schemas(self) -> None:
-        """State in the schemas that an unknown argument is an error, and leave out what a model need not read."""
-        for tool in self._tool_manager.list_tools():
-            tool.parameters = {**shorten_schema(tool.parameters), "additionalProperties": False}
-            metadata = tool.fn_metadata
-            if metadata.output_schema is not None:
-                metadata.output_schema = shorten_schema(metadata.output_schema, describes=False)
-            # The list of tools reads it from a cache that was filled before.
-            tool.__dict__.pop("output_schema", None)
 
     def _hide_root(self, value: Any) -> Any:
         """Make the places below the hidden folder relative to it, wherever they stand in values for JSON."""
@@ -182,6 +174,7 @@ def make_server(
     with _leaving_the_log():
         server = LibraryServer(
             "backstory",
+            tools=[_describe_tool(tool) for tool in chosen],
             title="Backstory",
             instructions=" ".join(
                 [_ABOUT, *(text for name, text in _GUIDE.items() if name in names), _CAUTION]
@@ -191,12 +184,26 @@ def make_server(
             subscriptions=False,
         )
     server.hidden_root = library.workspace.root if hides_root else None
-    for tool in chosen:
-        server.add_tool(tool.function, title=tool.title, annotations=tool.annotations)
-    server.shorten_schemas()
     add_resources(server, library)
     add_prompts(server, library)
     return server
+
+
+_described: Final[dict[CodeType, ServedTool]] = {}
+"""The tools of no library by the code of their functions: a service has a server for each tenant, and to describe all
+tools takes longer than most calls."""
+
+
+def _describe_tool(tool: Tool) -> ServedTool:
+    """Describe a tool by schemas that leave out what a model need not read, and make an unknown argument an error."""
+    code = tool.function.__code__
+    if code not in _described:
+        made = ServedTool.from_function(tool.function, title=tool.title, annotations=tool.annotations)
+        parameters = {**shorten_schema(made.parameters), "additionalProperties": False}
+        if made.fn_metadata.output_schema is not None:
+            made.fn_metadata.output_schema = shorten_schema(made.fn_metadata.output_schema, describes=False)
+        _described[code] = made.model_copy(update={"fn": _describe_tool, "parameters": parameters})
+    return _described[code].model_copy(update={"fn": tool.function})
 
 
 @contextmanager

@@ -55,6 +55,16 @@ def test_a_server_serves_one_set_of_tools_by_default(indexed_once: Library) -> N
     assert len({tool.title for tool in tools}) == len({tool.description for tool in tools}) == len(names) <= 9
 
 
+def test_each_server_answers_by_its_own_library_though_all_share_the_schemas(
+    indexed_once: Library, library: Library
+) -> None:
+    library.add(["A quince."], ["quince"])
+    servers = [make_server(each) for each in (indexed_once, library, indexed_once)]
+    assert [call(server, "documents")["count"] for server in servers] == [6, 7, 6]
+    listed = [use(server, lambda client: client.list_tools()).tools for server in servers]
+    assert listed[0] == listed[1] == listed[2]
+
+
 def test_the_selections_serve_what_they_say(indexed_once: Library) -> None:
     methods = {name for name in vars(DocumentTools) if not name.startswith("_")}
     original = make_server(indexed_once, tools="original", allow_write=True)
