@@ -3,7 +3,6 @@
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from backstory.storage.tables.schemas import TABLES
 from tests.bucket import Bucket
 from tests.interfaces.cli.invocation import run
 from tests.postgres import PostgresServer, mounted
+from tests.started_python import StartedPython
 from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
 COPY = "from backstory.interfaces.cli.app import main; main()"
@@ -45,9 +45,9 @@ def make_empty(root: Path, address: str) -> Path:
 
 def copy_killed(bucket: Bucket, root: Path, target: str, method: str, passed: int) -> None:
     """Copy in a process that is killed in the middle."""
-    command = [sys.executable, "-c", COPY, "storage", "copy", "--to", target, "--workspace", str(root)]
+    command = ["-c", COPY, "storage", "copy", "--to", target, "--workspace", str(root)]
     # Started without the fault, since the calls of a look at the store count, too.
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with StartedPython(command, stdout=subprocess.DEVNULL) as process:
         bucket.victim = process.pid
         bucket.fail_first("kill after", method, "objects/", passed=passed)
         assert process.wait() == -9
@@ -215,8 +215,8 @@ def test_a_copy_of_state_that_was_killed_goes_on(
         # A row of the second batch that is not yet committed: the copy waits for it, and is killed there.
         other.autocommit = False
         other.execute(f"INSERT INTO {schema}.vectors VALUES (%s, 1, '', '')", ((700).to_bytes(16),))
-        command = [sys.executable, "-c", COPY, "storage", "copy", "--to", database, "--workspace"]
-        with subprocess.Popen([*command, str(used.root)], stdout=subprocess.DEVNULL) as process:
+        command = ["-c", COPY, "storage", "copy", "--to", database, "--workspace", str(used.root)]
+        with StartedPython(command, stdout=subprocess.DEVNULL) as process:
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             while process.poll() is None and not watcher.execute(waiting).fetchall()[0][0]:
                 pass

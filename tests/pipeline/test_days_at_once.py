@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import Span, find_leases
 from tests.pipeline.sharing.workers import hash_tables
 from tests.postgres import PostgresServer, mounted
+from tests.started_python import StartedPython, run_python
 from tests.workspaces import SETTINGS
 
 EARLIER, LATER = ["2025-03-13", "2025-03-14"], ["2025-03-15", "2025-03-16"]
 RUN = [
-    sys.executable,
     "-c",
     """import json, logging, sys
 from pathlib import Path
@@ -72,11 +71,10 @@ def test_a_run_over_other_days_begins_and_ends_while_one_is_under_way(
     def run_the_rest(event: RunEvent) -> None:
         if isinstance(event, StageResult) and event.table == "hits":
             rest = LATER if first == EARLIER else EARLIER
-            told = subprocess.run([*RUN, str(two.root), json.dumps(rest)], capture_output=True, check=True)
-            ended.append(told.stdout)
+            ended.append(run_python([*RUN, str(two.root), json.dumps(rest)], check=True).stdout)
 
     assert execute_run(one, RunRequest(partitions=first), run_the_rest).finished
-    assert ended == [b"ended\n"]
+    assert ended == ["ended\n"]
     with sharing(two):
         pass
     assert hash_tables(one) == hash_tables(two) == hash_tables(made_workspace)
@@ -89,7 +87,7 @@ def test_days_that_overlap_and_posts_that_are_documents_wait(make_machine: MakeM
     leases = find_leases(one.tables)
     assert leases is not None
     held = leases.take("run", Span("2025-03-14", "2025-03-20"), "another machine")
-    waits = subprocess.Popen([*RUN, str(one.root), json.dumps(LATER)], stdout=subprocess.PIPE, text=True)
+    waits = StartedPython([*RUN, str(one.root), json.dumps(LATER)], stdout=subprocess.PIPE)
     assert waits.stdout is not None
     assert waits.stdout.readline() == "waits\n"
     leases.release(held)

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +22,7 @@ from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
 from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
 from tests.pipeline.workspace_states import SECRET, describe
+from tests.started_python import run_python
 from tests.workspaces import CHAT
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
@@ -208,8 +207,8 @@ def test_a_job_of_a_killed_service_is_completed_by_the_next_one(
     store = JobStore(folder / ".backstory")
     job = store.request(WHO)
     hook.set("kill the service", draw_moment(seed))
-    command = [sys.executable, "-m", "tests.interfaces.service.tenant_folders", str(root), "processes"]
-    assert subprocess.run(command, cwd=PROJECT, timeout=300, check=False).returncode == -signal.SIGKILL
+    command = ["-m", "tests.interfaces.service.tenant_folders", str(root), "processes"]
+    assert run_python(command, cwd=PROJECT).returncode == -signal.SIGKILL
     # The process of the job stops at its next step, at any moment of the next service.
     jobs, _ = start_jobs()
     jobs.wait("acme")

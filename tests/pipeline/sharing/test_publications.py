@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from tests.pipeline.sharing.workers import (
     publish_copy,
     store_of,
 )
+from tests.started_python import StartedPython
 
 PUBLISH = (
     "from pathlib import Path; from datetime import timedelta; import sys\n"
@@ -143,12 +143,7 @@ def test_a_power_cut_leaves_the_state_before_or_after(
     store, before = store_of(first), fetch_manifest(store_of(first))[0]
     for number in range(4):
         (first.documents_dir / f"new-{number}.md").write_text(f"# {number}\n" * LARGE, encoding="utf-8")
-    worker = subprocess.Popen(
-        [sys.executable, "-c", PUBLISH, str(first.root)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    worker = StartedPython(["-c", PUBLISH, str(first.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "ready\n"
     bucket.victim = worker.pid
