@@ -108,6 +108,8 @@ def _is_foreign(character: str) -> bool:
 
 
 def _escape_inline(text: str) -> str:
+    if not ("<" in text or "[" in text or "]" in text):  # as in most messages
+        return text
     # A backslash after the "<" breaks both a Markdown tag and a model's marker. A backslash that the author wrote
     # before the "<" cannot undo it. A "<" before a letter without a later ">" is a comparison.
     end = text.rfind(">") + 1

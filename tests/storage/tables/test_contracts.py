@@ -1,6 +1,7 @@
 """A frame that breaks the contract of its table is refused, by an error that names the columns and the values."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 import polars as pl
 import pytest
@@ -52,10 +53,8 @@ def test_numbers_out_of_range_are_found_as_pandera_finds_them(value: float | Non
     schema = polars_schema(WindowContexts)
     texts = dict.fromkeys((name for name, dtype in schema.items() if dtype == pl.String), "x")
     numbers = {name: 1 for name, dtype in schema.items() if dtype.is_numeric()}
-    lists: dict[str, list[object]] = {
-        name: [] for name, dtype in schema.items() if isinstance(dtype, pl.List)
-    }
-    kept = pl.DataFrame([texts | numbers | lists | {"status": "ok", "verdict": "not_known"}], schema=schema)
+    times = {name: datetime(2025, 1, 15) for name, dtype in schema.items() if dtype.is_temporal()}
+    kept = pl.DataFrame([texts | numbers | times | {"status": "ok", "verdict": "not_known"}], schema=schema)
     broken = kept.with_columns(coverage=pl.lit(value, pl.Float64))
     make_schema(WindowContexts).validate(kept, lazy=True)
     assert keeps_contract(kept, WindowContexts)
