@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -133,12 +134,13 @@ class Machines:
         """Start ``backstory`` on a machine."""
         return self._start(name, "-c", "from backstory.interfaces.cli.app import main; main()", *words)
 
-    def kill(self, name: str) -> None:
-        """End a machine at once, as a loss of power does."""
-        process = self.processes.pop(name)
+    def kill(self, name: str) -> float:
+        """End a machine at once, as a loss of power does, and return the CPU seconds of its processes that ended."""
+        process, before = self.processes.pop(name), _count_cpu_seconds()
         with suppress(ProcessLookupError):  # it and all that it started have ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        return _count_cpu_seconds() - before
 
     def backfill(self, days: Sequence[str]) -> None:
         """Queue a backfill of every table over days, as the page of the job does."""
@@ -164,13 +166,13 @@ class Machines:
             is_over = all(run.dagster_run.run_id in retried for run in waiting)
             return is_over and len(ended) == len(self.runs()) and len(ended) - len(waiting) >= count
 
-        wait_for(has_ended, "all runs have ended")
+        wait_for(has_ended, "all runs have ended", seconds=3600)
 
-    def list_failed(self) -> list[dg.DagsterRun]:
-        """List the runs that ended without success and without a later attempt."""
+    def list_failed(self) -> list[str]:
+        """List the runs that ended without success and without a later attempt, by id."""
         runs = [record.dagster_run for record in self.runs()]
         last = {run.root_run_id or run.run_id: run for run in reversed(runs)}
-        return [run for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
+        return [run.run_id for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
 
     def runs(self) -> list[dg.RunRecord]:
         """List the runs, the latest first."""
@@ -208,14 +210,15 @@ class Machines:
         """Start a process of Python on a machine, by default on that of its name, as the user of the machine."""
         machine = on or name
         own = self.place(machine)
-        own.chmod(0o700)
         (own / "said.txt").touch()
         as_user: list[str] = []
         if os.geteuid() == 0:
-            user = self._users.setdefault(machine, FIRST_USER + len(self._users))
-            for path in (own, *own.rglob("*")):
-                os.chown(path, user, user, follow_symlinks=False)
-            as_user = [*AS_USER, f"--reuid={user}", f"--regid={user}"]
+            if machine not in self._users:
+                self._users[machine] = FIRST_USER + len(self._users)
+                own.chmod(0o700)
+                for path in (own, *own.rglob("*")):
+                    os.chown(path, self._users[machine], self._users[machine])
+            as_user = [*AS_USER, f"--reuid={self._users[machine]}", f"--regid={self._users[machine]}"]
         with (own / "said.txt").open("ab") as said:
             self.processes[name] = subprocess.Popen(
                 [*as_user, sys.executable, *words],
@@ -227,6 +230,11 @@ class Machines:
                 start_new_session=True,
             )
         return self.processes[name]
+
+
+def _count_cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @contextmanager

@@ -6,14 +6,18 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
+from shutil import copytree
 from threading import Event, Timer
+from time import process_time
 
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.environment import PSEUDONYM_KEY_VARIABLE
 from backstory.pipeline.sharing import sharing
+from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
+from benchmarks.synthetic_workspace import Size
+from benchmarks.synthetic_workspace import write_workspace as write_year
 from benchmarks.workers import hash_tables
 from tests.bucket import Bucket
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
@@ -88,6 +92,14 @@ def write_inputs(root: Path) -> None:
         )
 
 
+def write_key(root: Path) -> None:
+    """Give the workspace of one machine the key that the others have in their environment."""
+    secret = root / ".backstory" / "secret.key"
+    secret.parent.mkdir()
+    secret.write_text(f"{KEY}\n", encoding="ascii")
+    secret.chmod(0o600)
+
+
 @pytest.fixture(name="embeddings")
 def serve_embeddings(chat: ChatServer) -> Iterator[Embeddings]:
     """Give a service that holds nothing back."""
@@ -110,18 +122,12 @@ def make_settings(embeddings: Embeddings) -> str:
 
 
 @pytest.fixture(name="alone")
-def make_alone(
-    tmp_path: Path, settings: str, embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, str]:
+def make_alone(tmp_path: Path, settings: str, embeddings: Embeddings) -> dict[str, str]:
     """Make the tables on one machine, and give their hashes."""
-    monkeypatch.setenv(PSEUDONYM_KEY_VARIABLE, KEY)
     root = tmp_path / "alone"
     write_inputs(root)
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
-    secret = root / ".backstory" / "secret.key"
-    secret.parent.mkdir()
-    secret.write_text(f"{KEY}\n", encoding="ascii")
-    secret.chmod(0o600)
+    write_key(root)
     run_pipeline(open_workspace(root))
     embeddings.chat.requests.clear()
     return hash_tables(root)
@@ -139,15 +145,20 @@ def start_machines(
     """Give machines over a workspace whose inputs were published; none runs yet, and each begins with the settings."""
     assert alone
     with share(open_folder, settings, postgres_server, bucket) as machines:
-        for name, value in machines.shared.items():
-            monkeypatch.setenv(name, value)
         write_inputs(machines.workspace("source"))
-        with sharing(open_workspace(machines.workspace("source"))):
-            pass
+        publish(machines, monkeypatch)
         yield machines
         for name in list(machines.processes):
             machines.kill(name)
         assert machines.find_strays() == []
+
+
+def publish(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish what lies in the folder of the source, and let this process use the servers."""
+    for name, value in machines.shared.items():
+        monkeypatch.setenv(name, value)
+    with sharing(open_workspace(machines.workspace("source"))):
+        pass
 
 
 def start(machines: Machines) -> None:
@@ -237,6 +248,23 @@ def test_servers_that_are_away_for_a_while_change_nothing(
     assert set(embeddings.count().values()) == {1}
 
 
+def test_what_has_failed_is_made_by_the_next_backfill(
+    machines: Machines, alone: dict[str, str], embeddings: Embeddings, bucket: Bucket
+) -> None:
+    stop_in_the_middle(machines, embeddings)
+    bucket.fault = lambda *_: "refused"
+    embeddings.go_on.set()
+    machines.wait_until_ended(RUNS)
+    failed = machines.list_failed()
+    assert len(failed) == RUNS
+    bucket.fault = lambda *_: None
+    machines.backfill(DAYS)
+    machines.wait_until_ended(2 * RUNS)
+    assert machines.list_failed() == failed
+    assert fetch_tables(machines) == alone
+    assert set(embeddings.count().values()) == {1}
+
+
 def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
     machines: Machines, alone: dict[str, str], embeddings: Embeddings
 ) -> None:
@@ -250,3 +278,37 @@ def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
     assert machines.list_failed() == []
     assert fetch_tables(machines) == alone
     assert set(embeddings.count().values()) == {1}
+
+
+def test_a_year_of_two_workers_is_that_of_one_machine(
+    tmp_path: Path,
+    open_folder: Path,
+    postgres_server: PostgresServer,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = tmp_path / "alone"
+    write_year(root, Size(windows=365, messages=50, documents=400), embedder="hashing", export="whatsapp")
+    settings = (root / "backstory.yaml").read_text(encoding="utf-8")
+    settings = settings.replace("2025-01-01", "2025-01-01, days_per_run: 31")
+    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
+    write_key(root)
+    with share(open_folder, settings, postgres_server, bucket) as machines:
+        for folder in ("chats", "posts"):
+            copytree(root / folder, machines.workspace("source") / folder)
+        publish(machines, monkeypatch)
+        days = find_partitions(open_workspace(root))
+        machines.backfill(days)
+        start(machines)
+        machines.wait_until_ended(12)
+        used = [machines.kill(name) for name in WORKERS]
+        assert machines.list_failed() == []
+        times = machines.list_times()
+        tables = fetch_tables(machines)
+    before = process_time()
+    run_pipeline(open_workspace(root))
+    alone = process_time() - before
+    print(
+        f"CPU seconds of workers {used}, alone {alone}; seconds {times[-1][1] - times[0][0]}"
+    )  # with pytest -s
+    assert tables == hash_tables(root)

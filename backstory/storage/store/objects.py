@@ -24,7 +24,7 @@ from backstory.base.files.atomic import flush, lock, publish, temporary_path
 if TYPE_CHECKING:
     from obstore.store import LocalStore, S3Store
 
-CALLS_AT_ONCE: Final = 8
+CALLS_AT_ONCE: Final = 32
 """Objects that travel at once: a store answers many calls in the time of one."""
 PATIENCE: Final = timedelta(minutes=3)
 """How long a call is tried again: a store that restarts is back within a minute or two."""
@@ -32,6 +32,8 @@ PATIENCE: Final = timedelta(minutes=3)
 _CALL_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 5
 _MOST_RETRIES: Final = 40
+_PARTS_AT_ONCE: Final = 2
+"""Parts of 5 MB of one object that travel at once: those of all objects are in memory together."""
 _ATTEMPTS: Final = 3
 """Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
 _OBJECTS: Final = "objects"
@@ -191,7 +193,7 @@ class ObjectStore:
         import obstore
 
         with self._explaining(path.name):
-            obstore.put(self._client, name_content(sha256), path)
+            obstore.put(self._client, name_content(sha256), path, max_concurrency=_PARTS_AT_ONCE)
             if self._folder is not None:
                 # The manifest names it next, and must not reach the disk before it.
                 written = self._folder / name_content(sha256)
