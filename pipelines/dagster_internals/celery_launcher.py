@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from backstory.base.errors import SettingsError
 from backstory.base.extras import require_extra
 
 require_extra("celery", "A run as a task of Celery", "use the launcher of `dagster.yaml`")
@@ -61,10 +62,16 @@ class CeleryRunCoordinator(dg.QueuedRunCoordinator):
     """
 
     def get_run_queue_config(self) -> RunQueueConfig:
-        """Return the limits of the queue; with them, how many runs may be under way."""
+        """Return the limits of the queue; with them, how many runs may be under way.
+
+        Raises:
+            SettingsError: The instance has another launcher (code ``other_launcher``).
+        """
         launcher = self._instance.run_launcher
         if not isinstance(launcher, WatchedCeleryRunLauncher):
-            raise TypeError(
-                f"CeleryRunCoordinator needs WatchedCeleryRunLauncher, and not {type(launcher).__name__}"
+            raise SettingsError(
+                f"the run_launcher of dagster.yaml is {type(launcher).__name__}, which has no workers to count; name "
+                "WatchedCeleryRunLauncher there, or leave run_coordinator out",
+                code="other_launcher",
             )
         return super().get_run_queue_config()._replace(max_concurrent_runs=launcher.count_processes())

@@ -12,7 +12,9 @@ from typer.core import TyperGroup
 
 from backstory.base.extras import MODULES
 from backstory.interfaces.cli.app import app as backstory_app
+from backstory.pipeline.workspace import Workspace
 from backstory.settings.yaml_file import read_settings
+from pipelines.dagster_internals.instance import prepare_home
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = ROOT / "deploy" / "workers"
@@ -89,10 +91,12 @@ def test_the_composed_machines_share_servers_and_no_folder_but_their_settings() 
     assert (WORKERS / composed["services"]["worker"]["build"]["context"]).resolve() == ROOT
 
 
-def test_the_settings_of_the_composed_machines_are_right() -> None:
+def test_the_settings_of_the_composed_machines_are_right(workspace: Workspace) -> None:
     worker = read_workers()["services"]["worker"]
     environment = worker["environment"]
     assert "--disable-prefetch" in worker["command"]
+    prepared = {name: value for name, value in prepare_home(workspace).items() if name.startswith("DAGSTER_")}
+    assert {name: environment[name] for name in prepared} == {**prepared, "DAGSTER_HOME": "/srv/dagster"}
     named = YAML(typ="safe").load((WORKERS / "dagster.yaml").read_text(encoding="utf-8"))
     launcher = named["run_launcher"]["config"]
     wanted = (named["storage"]["postgres"]["postgres_url"], launcher["broker"], launcher["backend"])

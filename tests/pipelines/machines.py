@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import dagster as dg
 import pytest
+from ruamel.yaml import YAML
 
 from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, SETTINGS_FILE, WORKSPACE_VARIABLE
 from pipelines.definitions import JOB
+from pipelines.failures import describe_step_failures
 from tests.bucket import Bucket
 from tests.pipelines.ui_process import wait_for
 from tests.postgres import PostgresServer
@@ -72,6 +74,7 @@ class Machines:
         folder: Folder of all their folders.
         settings: ``backstory.yaml`` of the workspace.
         instance: ``dagster.yaml``.
+        worker: The end of the command of a worker.
         shared: Environment variables that all have.
         processes: The running ones, by name; each leads a group.
     """
@@ -79,6 +82,7 @@ class Machines:
     folder: Path
     settings: str
     instance: str
+    worker: Sequence[str]
     shared: Mapping[str, str]
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     _users: dict[str, int] = field(default_factory=dict)
@@ -121,8 +125,8 @@ class Machines:
         self._start(
             name,
             *("-m", "celery", "--app", "dagster_celery.app", "--broker", broker, "--result-backend", broker),
-            *("worker", "--loglevel", "info", "--hostname", f"{name}@%h"),
-            *("--concurrency", "1", "--max-tasks-per-child", "1", "--disable-prefetch"),
+            *self.worker,
+            *("--loglevel", "info", "--hostname", f"{name}@%h"),
         )
         wait_for(lambda: b" ready." in said.read_bytes()[begun:], f"{name} is ready")
 
@@ -168,11 +172,18 @@ class Machines:
 
         wait_for(has_ended, "all runs have ended", seconds=3600)
 
-    def list_failed(self) -> list[str]:
-        """List the runs that ended without success and without a later attempt, by id."""
+    def list_failed(self) -> dict[str, list[str]]:
+        """Say why runs failed that have no later attempt, by id."""
         runs = [record.dagster_run for record in self.runs()]
         last = {run.root_run_id or run.run_id: run for run in reversed(runs)}
-        return [run.run_id for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
+        failed = [run.run_id for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
+        with self.connect() as instance:
+            return {
+                run_id: describe_step_failures(
+                    entry.get_dagster_event() for entry in instance.all_logs(run_id) if entry.is_dagster_event
+                )
+                for run_id in failed
+            }
 
     def runs(self) -> list[dg.RunRecord]:
         """List the runs, the latest first."""
@@ -273,12 +284,16 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
     with server.connect() as connection:
         connection.execute("DROP DATABASE IF EXISTS dagster WITH (FORCE)")
         connection.execute("CREATE DATABASE dagster")
-    text = (ROOT / "deploy" / "workers" / "dagster.yaml").read_text(encoding="utf-8")
+    deploy = ROOT / "deploy" / "workers"
+    instance = (deploy / "dagster.yaml").read_text(encoding="utf-8")
+    composed = YAML(typ="safe").load(deploy / "compose.yaml")["services"]["worker"]
+    words, variables = composed["command"], composed["environment"]
     schema = server.make_address().rpartition("%3D")[2]
     database = f"{server.loopback_address}?options=-csearch_path%3D{schema}"
     storage = f"storage: {{database: '{database}', files: '{bucket.root}/{schema}'}}\n"
     with run_broker(folder / "broker") as broker:
         shared = {
+            **{name: value for name, value in variables.items() if name.startswith("DAGSTER_")},
             **bucket.access,
             "BACKSTORY_BROKER": broker,
             "DAGSTER_POSTGRES_URL": f"postgresql+psycopg2://backstory:right@127.0.0.1:{server.port}/dagster",
@@ -286,7 +301,11 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
             PSEUDONYM_KEY_VARIABLE: KEY,
         }
         machines = Machines(
-            folder, settings + storage, text.replace("backstory_pipelines.", "pipelines."), shared
+            folder,
+            settings + storage,
+            instance.replace("backstory_pipelines.", "pipelines."),
+            words[words.index("worker") :],
+            shared,
         )
         try:
             yield machines

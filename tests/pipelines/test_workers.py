@@ -189,7 +189,7 @@ def test_two_workers_make_what_one_machine_makes(
     machines.backfill(DAYS)
     start(machines)
     machines.wait_until_ended(RUNS)
-    assert machines.list_failed() == []
+    assert machines.list_failed() == {}
     times = machines.list_times()
     assert any(begin < end for (_, end), (begin, _) in pairwise(times))  # at the same time
     assert times[-1][0] > min(end for _, end in times)  # until then, the third run waits in Dagster's queue
@@ -210,7 +210,7 @@ def test_the_runs_of_killed_workers_are_done_again(
         for name in killed:
             machines.start_worker(name)
     machines.wait_until_ended(RUNS)
-    assert machines.list_failed() == []
+    assert machines.list_failed() == {}
     assert fetch_tables(machines) == alone
     sent = embeddings.count()
     assert set(sent.values()) == {1, 2}
@@ -243,7 +243,7 @@ def test_servers_that_are_away_for_a_while_change_nothing(
     fail(postgres_server, bucket)
     embeddings.go_on.set()
     machines.wait_until_ended(RUNS)
-    assert machines.list_failed() == []
+    assert machines.list_failed() == {}
     assert fetch_tables(machines) == alone
     assert set(embeddings.count().values()) == {1}
 
@@ -275,7 +275,7 @@ def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
     command = machines.run("three", "run")
     assert command.wait() == 0
     machines.wait_until_ended(4)
-    assert machines.list_failed() == []
+    assert machines.list_failed() == {}
     assert fetch_tables(machines) == alone
     assert set(embeddings.count().values()) == {1}
 
@@ -302,7 +302,7 @@ def test_a_year_of_two_workers_is_that_of_one_machine(
         start(machines)
         machines.wait_until_ended(12)
         used = [machines.kill(name) for name in WORKERS]
-        assert machines.list_failed() == []
+        assert machines.list_failed() == {}
         times = machines.list_times()
         tables = fetch_tables(machines)
     before = process_time()
