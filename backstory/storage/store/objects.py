@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,11 @@ PATIENCE: Final = timedelta(minutes=3)
 
 _CALL_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 5
-_MOST_RETRIES: Final = 40
+_MOST_RETRIES: Final = 10_000
+"""More than the patience has time for: pauses between attempts are random, and forty of them may last 16 seconds."""
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 15.0
+"""Between two attempts of this module, as between those of the client."""
 _PARTS_AT_ONCE: Final = 2
 """Parts of 5 MB of one object that travel at once: those of all objects are in memory together."""
 _ATTEMPTS: Final = 3
@@ -153,7 +158,8 @@ class ObjectStore:
                 written = self.find(name)
                 return None if written is None else written.etag
             mode: Any = "create" if etag is None else {"e_tag": etag}
-            for left in reversed(range(_ATTEMPTS)):
+            pause = _FIRST_PAUSE_SECONDS
+            while True:
                 try:
                     return obstore.put(self._client, name, content, mode=mode, use_multipart=False)["e_tag"]
                 except (AlreadyExistsError, PreconditionError):
@@ -165,9 +171,10 @@ class ObjectStore:
                 except GenericError:
                     # The client does not repeat a conditional call that was not answered. If it was carried out, the
                     # next one finds another etag, and the caller what it wrote.
-                    if not left or time.monotonic() > until:
+                    if time.monotonic() + pause > until:
                         raise
-            return None
+                threading.Event().wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def has_content(self, sha256: str, size: int, *, since: datetime | None = None) -> bool:
         """Return whether the store holds a content.

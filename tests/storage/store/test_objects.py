@@ -105,6 +105,20 @@ def test_a_call_is_tried_again(s3: ObjectStore, bucket: Bucket, tmp_path: Path, 
     assert s3.read_content(sha256) == b"a table"
 
 
+def test_a_conditional_call_is_tried_again_after_pauses(s3: ObjectStore, bucket: Bucket) -> None:
+    bucket.fail_first("cut", "PUT", "name", times=4)
+    assert s3.replace("name", b"", None) is not None
+    assert bucket.count("PUT", "name") == 5
+
+
+@pytest.mark.long
+def test_a_call_is_tried_again_until_the_patience_ends(bucket: Bucket) -> None:
+    store = ObjectStore(f"{bucket.root}/prefix", patience=timedelta(minutes=15))
+    bucket.fail_first("cut", "HEAD", "name", times=60)
+    assert store.find("name") is None
+    assert bucket.count("HEAD", "name") == 61
+
+
 def test_an_answer_that_is_cut_in_the_middle_is_read_again(
     s3: ObjectStore, bucket: Bucket, tmp_path: Path
 ) -> None:
