@@ -1,5 +1,6 @@
 """The two forms of a workspace, for tests that expect the same of both: of one machine, and shared by several."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -14,8 +15,15 @@ from tests.postgres import PostgresServer
 
 Share: TypeAlias = Callable[[Path], None]
 
+ONE_MACHINE = pytest.mark.parametrize("share", ["one machine"], indirect=True)
+"""For a test of those over both, which is of files that only one machine has."""
 SHARED = "storage: "
 """How the line of the settings begins that makes a workspace a shared one."""
+
+
+def is_shared(root: Path) -> bool:
+    """Return whether the settings in a folder name servers."""
+    return f"\n{SHARED}" in (root / "backstory.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(params=["one machine", pytest.param("shared", marks=pytest.mark.long)])
@@ -30,12 +38,13 @@ def share(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Share]:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     bucket: Bucket = request.getfixturevalue("bucket")
     address, shared = server.make_address(), list[Path]()
+    prefix = hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]
 
     def name_servers(root: Path) -> None:
         shared.append(root)
         root.mkdir(parents=True, exist_ok=True)
         with (root / "backstory.yaml").open("a", encoding="utf-8") as settings:
-            settings.write(f"{SHARED}{{database: '{address}', files: '{bucket.root}/{tmp_path.name}'}}\n")
+            settings.write(f"{SHARED}{{database: '{address}', files: '{bucket.root}/{prefix}'}}\n")
 
     yield name_servers
     for root in shared:

@@ -22,6 +22,7 @@ from backstory.retrieval.evidence.document_fit import FEATURES
 from backstory.retrieval.evidence.learned import FORMAT
 from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
+from tests.forms import Share
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.disturbed_runs import run_and_kill, run_one_day
 from tests.pipeline.workspace_states import (
@@ -212,10 +213,15 @@ def fresh_workspaces(tmp_path_factory: pytest.TempPathFactory) -> FreshWorkspace
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
 def test_a_history_of_edits_ends_as_a_workspace_without_one(
-    seed: int, tmp_path: Path, fresh_workspaces: FreshWorkspaces, monkeypatch: pytest.MonkeyPatch
+    seed: int,
+    tmp_path: Path,
+    fresh_workspaces: FreshWorkspaces,
+    monkeypatch: pytest.MonkeyPatch,
+    share: Share,
 ) -> None:
     rng = random.Random(seed)
     history = [feedback_inputs()]
+    share(tmp_path)
     write_inputs(tmp_path, history[0])
     for _ in range(STEPS):
         tried = edited(history[-1], rng)

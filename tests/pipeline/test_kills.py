@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.mounts import find_mount
-from tests.forms import Share
+from tests.forms import Share, is_shared
 from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
 from tests.started_python import run_python
 
@@ -77,7 +76,7 @@ def test_a_killed_run_is_completed_by_the_next(
     assert run(root).success
     assert describe(root) == expected[kind]
     assert run(root).fresh
-    if find_mount(root) is not None:
+    if is_shared(root):
         (other / ".backstory").mkdir(parents=True)
         for name in ("backstory.yaml", ".backstory/secret.key"):
             shutil.copy(root / name, other / name)

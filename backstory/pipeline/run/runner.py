@@ -228,6 +228,8 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
 
 def _get_in_step(workspace: Workspace) -> None:
     """Fetch the exports that other workers have published, since they say which partitions there are."""
+    if workspace.settings.storage.files is not None:
+        workspace.ledger.set_aside_if_damaged()  # it is fetched again with the tables that it lists
     workspace.follower.follow(before_run=True)
     require_keys(workspace)
 
