@@ -83,7 +83,8 @@ def copy_rows(source: Database, target: Database) -> RowsCopied:
             if any(found.get(row[: table.keys]) != _as_stored(row) for row in batch):
                 raise target.make_error(
                     f"holds another row of the table {table.name} than {source.place}: one of the two was used since "
-                    "they were the same; remove the one that is out of date, or name an empty place",
+                    "they were the same, or they were never; remove the one that is out of date, name an empty place, "
+                    "or set storage.database without a copy, by which what the database lacks is made again",
                     "other_rows",
                 )
             copied += len(missing)

@@ -12,7 +12,8 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.database import Database
 from backstory.base.errors import BackstoryError, ServerError, SettingsError
-from backstory.base.mounts import open_database_at
+from backstory.base.mounts import mount, open_database_at
+from backstory.base.postgres_server import find_server
 from backstory.base.sqlite import list_tables
 from backstory.interfaces.service.job_store import JobStore
 from backstory.operations.backup.moving import copy_workspace, list_databases
@@ -241,3 +242,57 @@ def test_a_database_that_holds_another_row_is_told(
     before = read_rows(used, database)
     assert code_of_copy(used, database) == "other_rows"
     assert read_rows(used, database) == before
+
+
+def test_a_machine_with_state_of_its_own_joins_a_database_without_a_copy(
+    used: Workspace, database: str, tmp_path: Path
+) -> None:
+    copy_state(used, database)
+    other = write_workspace(tmp_path / "empty", DIGEST)
+    mount(other.root, None)
+    other = open_workspace(other.root)
+    other.embeddings.put("mine", [b"key"], np.ones((1, 8), np.float32))
+    run_pipeline(other)
+    before = read_rows(other, database)
+    assert code_of_copy(other, database) == "other_rows"
+    assert read_rows(other, database) == before
+    (other.root / "backstory.yaml").write_text(
+        f"{DIGEST}storage: {{database: '{database}'}}\n", encoding="utf-8"
+    )
+    (other.root / "posts" / "moths.md").write_text("# Moths\n\nA lamp.\n", encoding="utf-8")
+    other = open_workspace(other.root)
+    run_pipeline(other)
+    after = read_rows(other, database)
+    assert set(after["embeddings.vectors"]) > set(before["embeddings.vectors"])
+    assert len(after["runs.runs"]) == len(before["runs.runs"]) + 1
+
+
+def test_a_copy_is_the_backup_of_a_shared_workspace(
+    used: Workspace, database: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    places = f"file://{tmp_path}/store", f"file://{tmp_path}/backup"
+    backup, settings = postgres_server.make_address(), used.root / "backstory.yaml"
+    copy_state(used, database)
+    copy_workspace(used, places[0])
+    settings.write_text(
+        f"{DIGEST}storage: {{files: '{places[0]}', database: '{database}'}}\n", encoding="utf-8"
+    )
+    (used.root / "posts" / "moths.md").write_text("# Moths\n\nA lamp.\n", encoding="utf-8")
+    shared = open_workspace(used.root)
+    run_pipeline(shared)
+    copy_workspace(shared, places[1])
+    copy_state(shared, backup)
+
+    root = tmp_path / "empty"
+    (root / ".backstory").mkdir(parents=True)
+    shutil.copy(used.root / ".backstory" / "secret.key", root / ".backstory")
+    (root / "backstory.yaml").write_text(
+        f"{DIGEST}storage: {{files: '{places[1]}', database: '{backup}'}}\n", encoding="utf-8"
+    )
+    copy_state(open_workspace(root), "local")
+    (root / "backstory.yaml").write_text(DIGEST, encoding="utf-8")
+    restored = open_workspace(root)
+    assert hash_tables(restored) == hash_tables(shared)
+    assert read_rows(restored, None) == read_rows(shared, database)
+    assert sum(report.computed for report in run_pipeline(restored)) == 0
+    find_server(backup).close_idle()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import Share
 from tests.pipeline.workspace_states import first_inputs, run, write_inputs
 
 LATER_POST = (
@@ -25,11 +26,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def root(made: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy, of which the views are right."""
+def root(made: Path, tmp_path: Path, share: Share) -> Iterator[Path]:
+    """A copy of either form, of which the views are right."""
     copy = tmp_path / "workspace"
     shutil.copytree(made, copy)
-    assert run(copy).fresh
+    share(copy)
+    assert run(copy).success
     yield copy
     shutil.rmtree(copy, ignore_errors=True)
 

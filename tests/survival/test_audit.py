@@ -10,6 +10,7 @@ from backstory.operations.inspection.audit import audit
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.writing.draft import Draft
+from tests.forms import ONE_MACHINE, is_shared
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.models.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
@@ -114,10 +115,12 @@ OF_THE_INDEX = (lost_index, lost_history, damaged_history, lost_earlier_snapshot
 def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path], str]) -> None:
     name = harm(root)
     told = failed(root)
+    if is_shared(root) and harm is lost_ledger:  # the look at the store has fetched it
+        assert told == {}
+        return
     assert name in told
-    assert any(
-        word in told[name] for word in ("`backstory run`", "delete that folder", "backup", "backstory.yaml")
-    )
+    remedies = ("`backstory run`", "delete that folder", "backup", "backstory.yaml", "another worker")
+    assert any(remedy in told[name] for remedy in remedies)
 
 
 @pytest.mark.parametrize("harm", OF_THE_INDEX)
@@ -146,6 +149,7 @@ def test_changed_and_lost_posts_are_named_and_edited_ones_counted(made_workspace
     assert lost.name not in found.detail
 
 
+@ONE_MACHINE
 def test_drafts_and_judgements_are_compared_with_their_checksums(root: Path) -> None:
     workspace = open_workspace(root)
     workspace.drafts.put("request", "context", Draft("A title", "A text"))

@@ -15,6 +15,7 @@ from backstory.index.snapshot.opening import open_index
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
+from tests.forms import Share
 from tests.pipeline.workspace_states import describe, find_leftovers, first_inputs, run, write_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,11 +78,14 @@ def edit(root: Path) -> None:
     post.write_text(post.read_text(encoding="utf-8") + "\nAnd the moths.\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("share", [pytest.param(0.2, marks=pytest.mark.long), 0.7])
-def test_a_first_run_continues_when_there_is_space(disk: Disk, expected: Any, share: float) -> None:
+@pytest.mark.parametrize("part", [pytest.param(0.2, marks=pytest.mark.long), 0.7])
+def test_a_first_run_continues_when_there_is_space(
+    disk: Disk, expected: Any, part: float, share: Share
+) -> None:
     root = disk.folder / "workspace"
+    share(root)
     write_inputs(root, first_inputs())
-    disk.resize(disk.used + int(1400 * share))
+    disk.resize(disk.used + int(1400 * part))
     assert _SENTENCE in attempt(root)
     assert find_leftovers(root) == []
     disk.resize(_PLENTY)
@@ -92,11 +96,12 @@ def test_a_first_run_continues_when_there_is_space(disk: Disk, expected: Any, sh
 
 @pytest.mark.parametrize("kilobytes", [0, pytest.param(200, marks=pytest.mark.long)])
 def test_a_later_run_leaves_what_was_there_readable(
-    disk: Disk, made: Path, expected: Any, kilobytes: int
+    disk: Disk, made: Path, expected: Any, kilobytes: int, share: Share
 ) -> None:
     root = disk.folder / "workspace"
     shutil.copytree(made, root)
-    assert run(root).fresh
+    share(root)
+    assert run(root).success
     edit(root)
     disk.resize(disk.used + kilobytes)
     assert _SENTENCE in attempt(root)
@@ -111,9 +116,10 @@ def test_a_later_run_leaves_what_was_there_readable(
     assert run(root).fresh
 
 
-def test_a_limit_of_file_sizes_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_limit_of_file_sizes_is_told_in_a_sentence(tmp_path: Path, share: Share) -> None:
     """As a quota does, in a real process; this one needs no root."""
     root = tmp_path / "workspace"
+    share(root)
     write_inputs(root, first_inputs())
     limit = 20_000
     ended = subprocess.run(

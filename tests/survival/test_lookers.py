@@ -14,7 +14,8 @@ from typer.core import TyperGroup
 
 from backstory import run_pipeline
 from backstory.interfaces.cli.app import app
-from backstory.pipeline.workspace import Workspace
+from backstory.pipeline.workspace import Workspace, open_workspace
+from tests.forms import Share
 from tests.started_python import StartedPython
 from tests.survival.commands import CHANGING, ELSEWHERE, LOOKING, fill_in
 from tests.workspaces import CHAT, SETTINGS
@@ -25,12 +26,13 @@ ROUNDS = 5
 
 
 @pytest.fixture
-def posting(make_workspace: Callable[..., Workspace]) -> Path:
+def posting(make_workspace: Callable[..., Workspace], share: Share) -> Path:
     """A workspace with posts, after its first run, that only its owner can read."""
-    workspace = make_workspace(POSTING)
-    workspace.root.chmod(0o700)
-    run_pipeline(workspace)
-    return workspace.root
+    root = make_workspace(POSTING).root
+    root.chmod(0o700)
+    share(root)
+    run_pipeline(open_workspace(root))
+    return root
 
 
 def start(*words: str) -> subprocess.Popen[str]:
