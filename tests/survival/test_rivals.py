@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forms import SHARED
 from tests.pipeline.workspace_states import describe, run, write_inputs
 from tests.started_python import StartedPython
 from tests.survival.conftest import LATER_POST
@@ -88,10 +89,12 @@ def test_rival_runs_end_in_the_tables_of_one_run_and_a_reader_sees_no_error(
             process.communicate()
     assert run(root).success
     alone = tmp_path / "alone"
-    write_inputs(alone, {
+    inputs = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for path in [root / "backstory.yaml", *(root / "chats").iterdir(), *(root / "posts").iterdir()]
-    })  # fmt: skip
+    }
+    inputs["backstory.yaml"] = inputs["backstory.yaml"].partition(f"\n{SHARED}")[0] + "\n"
+    write_inputs(alone, inputs)
     assert run(alone).success
     assert describe(root) == describe(alone)
     shutil.rmtree(alone)
