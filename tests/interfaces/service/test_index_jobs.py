@@ -179,19 +179,30 @@ def test_progress_names_the_file_and_never_goes_back(
     assert any(one.step == "embedding documents" and one.file is None for one in told)
 
 
-def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something at the given record of progress, before the worker sees whether it is to go on."""
-    advance, seen = JobStore.advance, 0
+def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[JobProgress]:
+    """Do something at the given record of progress, before the worker sees whether it is to go on.
+
+    Returns:
+        The records, to which those that follow are added.
+    """
+    advance, seen = JobStore.advance, list[JobProgress]()
 
     def count(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
-        nonlocal seen
-        seen += 1
-        if seen == number:
+        seen.append(progress)
+        if len(seen) == number:
             act()
         return advance(self, turn, progress)
 
     monkeypatch.setattr("backstory.interfaces.service.indexing_pass._SECONDS_BETWEEN_RECORDS", 0.0)
     monkeypatch.setattr(JobStore, "advance", count)
+    return seen
+
+
+def cancel_current(jobs: IndexJobs) -> Job:
+    """Cancel the job that is under way, whether or not its request has been answered."""
+    job = jobs.store("acme").current()
+    assert job is not None
+    return jobs.cancel("acme", job.job_id)
 
 
 @pytest.mark.parametrize("seed", range(CANCELS))
@@ -207,9 +218,10 @@ def test_a_cancelled_job_leaves_tables_that_the_next_one_completes(
     number = random.Random(seed).randrange(1, PAGES + 12)
     cancelled: list[Job] = []
     with monkeypatch.context() as patch:
-        stop_at(number, patch, lambda: cancelled.append(jobs.cancel("acme", job.job_id)))
+        records = stop_at(number, patch, lambda: cancelled.append(cancel_current(jobs)))
         job = jobs.submit("acme", WHO)
         jobs.wait("acme")
+    assert len(records) == number  # it stopped there
     assert jobs.store("acme").read(job.job_id).state == "CANCELLED"
     assert [one.state for one in cancelled] == ["CANCELLED"]
     following = finish(jobs, "acme", jobs.submit("acme", WHO))
@@ -231,9 +243,10 @@ def test_a_later_job_that_is_cancelled_is_completed_as_if_there_had_been_no_othe
     jobs = start_jobs()
     with monkeypatch.context() as patch:
         number = random.Random(seed).randrange(1, PAGES + 12)
-        stop_at(number, patch, lambda: jobs.cancel("acme", job.job_id))
+        records = stop_at(number, patch, lambda: cancel_current(jobs))
         job = jobs.submit("acme", WHO)
         jobs.wait("acme")
+    assert len(records) == number
     assert jobs.store("acme").read(job.job_id).state == "CANCELLED"
     assert finish(jobs, "acme", jobs.submit("acme", WHO)).state == "COMPLETED"
     assert describe(folder) == edited
