@@ -23,7 +23,7 @@ WRITING = {"index_document", "index_directory", "dump_document"}
 @asynccontextmanager
 async def connect(served: Running, user: str, tenant: str) -> AsyncIterator[Client]:
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.tokens[user]}"}) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.tokens[user]}"}, timeout=60) as http,
         Client(streamable_http_client(f"{served.url}/mcp/{tenant}", http_client=http)) as client,
     ):
         yield client
