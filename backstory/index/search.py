@@ -362,7 +362,7 @@ class SearchIndex:
             # Imported late, since no other engine needs it.
             from backstory.index.engines.milvus import MilvusEngine
 
-            return MilvusEngine(settings, self.version, vectors)
+            return MilvusEngine(settings, self.manifest.served_collection, vectors)
         return VssEngine(self._database, vectors, settings.ef_search)
 
     @cached_property

@@ -12,6 +12,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.index.engines.milvus import NO_VECTORS, MilvusEngine
 from backstory.index.engines.vss import VssEngine
+from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version, note_upload
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
@@ -119,15 +120,16 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
         assert hits.select(compared).equals(exact.select(compared))
         [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
         assert again.computed == 0
-        engine = MilvusEngine(workspace.settings.index, current_version(workspace.index), NO_VECTORS)
+        manifest = read_manifest(workspace.index / current_version(workspace.index))
+        engine = MilvusEngine(workspace.settings.index, manifest.served_collection, NO_VECTORS)
         with closing(engine):
             engine.drop()
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
             assert again.computed == 1
             assert engine.holds(again.rows)
-        unpublished = MilvusEngine(workspace.settings.index, "0123456789abcdef", np.eye(4, dtype=np.float32))
+        unpublished = MilvusEngine(workspace.settings.index, "left", np.eye(4, dtype=np.float32))
         with closing(unpublished):
-            note_upload(workspace.index, "0123456789abcdef", uri)
+            note_upload(workspace.index, "0123456789abcdef", "left", uri)
             unpublished.upload(pl.Series([None] * 4, dtype=pl.String))
             assert unpublished.holds(4)
             forget(workspace, "document", read_table(workspace.tables, "documents")["document_id"][0])

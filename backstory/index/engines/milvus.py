@@ -1,6 +1,6 @@
 """Approximate search by a Milvus server: an HNSW graph over the rows of a snapshot, in a collection of its own.
 
-A snapshot never changes, and neither does its collection, which is named after its version. Milvus finds candidates.
+A snapshot never changes, and neither does its collection, which belongs to one folder alone. Milvus finds candidates.
 Their similarities are those of the snapshot's own vectors, as with every engine, and BM25 is that of the snapshot.
 """
 
@@ -44,19 +44,19 @@ class MilvusEngine(GraphEngine):
 
     Args:
         settings: Address of the server, and settings of the HNSW index.
-        version: Version of the snapshot.
-        vectors: Its vectors, for true similarities.
+        collection: Name of the snapshot's collection.
+        vectors: The snapshot's vectors, for true similarities.
     """
 
     name: ClassVar[str] = "milvus"
 
-    def __init__(self, settings: IndexSettings, version: str, vectors: StoredVectors) -> None:
+    def __init__(self, settings: IndexSettings, collection: str, vectors: StoredVectors) -> None:
         super().__init__(settings.ef_search)
         self._settings = settings
         self._vectors = vectors
         self._address = settings.uri or ""
-        self.collection = f"backstory_{version}"
-        self.place = f"Milvus collection {self.collection}"
+        self.collection = collection
+        self.place = f"Milvus collection {collection}"
 
     def starves(self, limit: int, filters: Filters, scope: Scope) -> str | None:
         """Return why the filters that Milvus does not apply leave too few rows, or None if they do not."""
@@ -192,23 +192,23 @@ class MilvusEngine(GraphEngine):
         return Matches.joined(found)
 
 
-def are_in_milvus(settings: IndexSettings, version: str, rows: int) -> bool:
+def are_in_milvus(settings: IndexSettings, collection: str, rows: int) -> bool:
     """Return whether the server holds all vectors of a snapshot.
 
     Raises:
         SearchIndexError: The server cannot be reached, or refuses.
     """
-    with closing(MilvusEngine(settings, version, NO_VECTORS)) as engine:
+    with closing(MilvusEngine(settings, collection, NO_VECTORS)) as engine:
         return engine.holds(rows)
 
 
-def drop_from_milvus(settings: IndexSettings, version: str) -> None:
+def drop_from_milvus(settings: IndexSettings, collection: str) -> None:
     """Delete the vectors of a snapshot from the server.
 
     Raises:
         SearchIndexError: The server cannot be reached, or refuses.
     """
-    with closing(MilvusEngine(settings, version, NO_VECTORS)) as engine:
+    with closing(MilvusEngine(settings, collection, NO_VECTORS)) as engine:
         engine.drop()
 
 

@@ -167,9 +167,11 @@ def _write_snapshot(
     (folder / KEYWORDS_FOLDER).mkdir()
     languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched, rows=rows)
     hnsw = _check_database(folder / DATABASE_FILE, content, vectors)
+    collection = None
     if content.is_in_milvus:
-        publication.note_upload(folder.parent, version, content.settings.uri or "")
-        hnsw = _upload(content, version, vectors)
+        collection = publication.name_collection(folder.parent, version)
+        publication.note_upload(folder.parent, version, collection, content.settings.uri or "")
+        hnsw = _upload(content, collection, vectors)
     manifest = Manifest(
         format=FORMAT,
         version=version,
@@ -181,6 +183,7 @@ def _write_snapshot(
         languages=languages,
         settings=content.settings,
         hnsw=hnsw,
+        collection=collection,
         calibration=calibration,
         made_with={
             name: _installed_version(name)
@@ -208,11 +211,11 @@ def _check_database(path: Path, content: Content, vectors: StoredVectors) -> Hns
         return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
 
 
-def _upload(content: Content, version: str, vectors: StoredVectors) -> HnswRecord:
+def _upload(content: Content, collection: str, vectors: StoredVectors) -> HnswRecord:
     """Write the vectors to the Milvus server, and measure the recall of its HNSW index."""
     from backstory.index.engines.milvus import MilvusEngine
 
-    with closing(MilvusEngine(content.settings, version, vectors)) as engine:
+    with closing(MilvusEngine(content.settings, collection, vectors)) as engine:
         engine.upload(content.tenants)
         return measure_recall(engine, vectors)
 

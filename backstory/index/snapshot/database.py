@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import duckdb
 import numpy as np
@@ -22,6 +22,9 @@ from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_e
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
 
 VECTOR_INDEX = "chunks_vector"
+_ROWS_OF_GROUP: Final = 122_880
+"""Rows that DuckDB writes together."""
+_LEAST_MEMORY: Final = 1 << 30
 _IN_MEMORY = Path(":memory:")
 """DuckDB's name of a database without a file."""
 
@@ -81,6 +84,9 @@ def write_database(
             closing(AttachedFile(path, read_only=False, engine=engine))
         ).connection
         if settings is None:
+            if chunks.height > _ROWS_OF_GROUP:
+                connection.execute(f"SET memory_limit = '{_bound_memory(chunks)}B'")
+                stack.callback(connection.execute, "RESET memory_limit")
             _create_tables(connection, documents, chunks)
         else:
             frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}
@@ -106,6 +112,12 @@ def hold_database(documents: pl.DataFrame, chunks: pl.DataFrame) -> Database:
     database = Database(None, has_hnsw=False)
     _create_tables(database.connection, documents, chunks)
     return database
+
+
+def _bound_memory(chunks: pl.DataFrame) -> int:
+    """Return the bytes that DuckDB may use: it would else keep all that it has written, up to most of the memory."""
+    sizes = [part["text"].str.len_bytes().sum() for part in chunks.iter_slices(_ROWS_OF_GROUP)]
+    return max(_LEAST_MEMORY, 4 * int(max(sizes)))
 
 
 def _create_tables(

@@ -63,6 +63,7 @@ class Manifest(_Record):
     """Content and origin of a snapshot.
 
     ``words`` and ``languages`` are those of the keyword index; ``shards`` are those of the vectors but the last.
+    ``collection`` is that of a Milvus server, if one holds the HNSW index.
     """
 
     format: int
@@ -75,6 +76,7 @@ class Manifest(_Record):
     languages: tuple[LanguageTerms, ...] = ()
     settings: IndexSettings
     hnsw: HnswRecord | None
+    collection: str | None = None
     calibration: Calibration = DEFAULT_CALIBRATION
     made_with: dict[str, str]
     shards: tuple[ShardRecord, ...] = ()
@@ -89,6 +91,11 @@ class Manifest(_Record):
     def hnsw_on_server(self) -> bool:
         """Whether a server holds the HNSW index."""
         return self.hnsw is not None and self.settings.engine == "milvus"
+
+    @property
+    def served_collection(self) -> str:
+        """The collection of the server that holds the HNSW index. Earlier manifests do not name it."""
+        return self.collection or f"backstory_{self.version}"
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:

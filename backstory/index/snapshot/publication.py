@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ from backstory.settings.models import IndexSettings
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
+_OWNER_FILE = ".owner"
 _VERSION = re.compile(rb"([0-9a-f]{16})\n")
 _UNPUBLISHED = ".building-"
 _DISCARDED = ".discarded-"
@@ -145,7 +147,7 @@ def is_served(snapshot: Path) -> bool:
     # Imported late, since no other engine needs it.
     from backstory.index.engines.milvus import are_in_milvus
 
-    return are_in_milvus(manifest.settings, manifest.version, manifest.rows)
+    return are_in_milvus(manifest.settings, manifest.served_collection, manifest.rows)
 
 
 def start_snapshot(folder: Path, version: str) -> Path:
@@ -155,16 +157,37 @@ def start_snapshot(folder: Path, version: str) -> Path:
     return path
 
 
-def note_upload(folder: Path, version: str, uri: str) -> None:
+def name_collection(folder: Path, version: str) -> str:
+    """Name the collection that a server gets for a snapshot.
+
+    The name holds a random number of the folder. So a removal here never deletes what another workspace of equal
+    documents searches. A copy of the folder has the same number.
+
+    Args:
+        folder: The folder of the index.
+        version: The snapshot's version.
+    """
+    path = folder / _OWNER_FILE
+    if not path.exists():
+        written = folder / f"{_UNPUBLISHED}owner"
+        written.write_text(secrets.token_hex(8), encoding="ascii")
+        flush(written)
+        written.replace(path)
+        flush(folder)
+    return f"backstory_{path.read_text(encoding='ascii')}_{version}"
+
+
+def note_upload(folder: Path, version: str, collection: str, uri: str) -> None:
     """Write down that a server is about to get the vectors of a snapshot, in case this process is killed.
 
     Args:
         folder: The folder of the index.
         version: The snapshot's version.
+        collection: The name of its collection.
         uri: Address of the server.
     """
     note = folder / f"{_UNPUBLISHED}note"
-    note.write_text(uri, encoding="utf-8")
+    note.write_text(f"{uri}\n{collection}", encoding="utf-8")
     flush(note)
     note.replace(folder / f"{_UPLOADING}{version}")
     flush(folder)
@@ -181,8 +204,8 @@ def drop_unpublished(folder: Path) -> None:
         # Imported late, since no other engine needs it.
         from backstory.index.engines.milvus import drop_from_milvus
 
-        settings = IndexSettings(engine="milvus", uri=note.read_text(encoding="utf-8"), allow_http=True)
-        drop_from_milvus(settings, note.name.removeprefix(_UPLOADING))
+        uri, collection = note.read_text(encoding="utf-8").splitlines()
+        drop_from_milvus(IndexSettings(engine="milvus", uri=uri, allow_http=True), collection)
         note.unlink()
 
 
@@ -203,6 +226,8 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
         for path in [*built.rglob("*"), built]:
             flush(path)
         if target.exists():
+            if _find_collection(target) != _find_collection(built):
+                _drop_served(target)
             _discard(folder, target)
         built.rename(target)
         flush(folder)
@@ -281,6 +306,15 @@ def _drop_unused(folder: Path, snapshots: Sequence[Path], *, on_server: bool = T
     return pruned
 
 
+def _find_collection(snapshot: Path) -> str | None:
+    """Find the collection of a snapshot; None if it has none, or if that is not known."""
+    try:
+        manifest = read_manifest(snapshot)
+    except SearchIndexError:
+        return None
+    return manifest.served_collection if manifest.hnsw_on_server else None
+
+
 def _drop_served(snapshot: Path) -> None:
     """Delete the vectors of a snapshot from the server that holds them, if one does."""
     try:
@@ -291,7 +325,7 @@ def _drop_served(snapshot: Path) -> None:
         # Imported late, since no other engine needs it.
         from backstory.index.engines.milvus import drop_from_milvus
 
-        drop_from_milvus(manifest.settings, manifest.version)
+        drop_from_milvus(manifest.settings, manifest.served_collection)
 
 
 def _list_unpublished(folder: Path) -> list[Path]:

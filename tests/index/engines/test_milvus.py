@@ -34,6 +34,10 @@ def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> IndexBu
     return corpus.build(folder, engine="milvus", uri=uri, **settings)
 
 
+def collection_of(build: IndexBuild) -> str:
+    return read_manifest(build.folder).served_collection
+
+
 def list_collections(uri: str) -> set[str]:
     client = MilvusClient(uri=uri)
     try:
@@ -101,7 +105,7 @@ def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_pat
 def test_the_server_gets_no_text_and_no_id(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
     build = build_at(milvus_uri, small, tmp_path)
     client = MilvusClient(uri=milvus_uri)
-    described = client.describe_collection(f"backstory_{build.version}")
+    described = client.describe_collection(collection_of(build))
     client.close()
     assert {field["name"] for field in described["fields"]} == {"row", "tenant", "vector"}
     assert not described["enable_dynamic_field"]
@@ -125,21 +129,42 @@ def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path
 
 
 def test_the_server_holds_the_kept_snapshots_alone(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
-    versions = []
+    collections = []
     for day in range(4):
         moved = small.documents.with_columns(published_at=pl.col("published_at") + timedelta(days=day))
-        versions.append(
-            build_at(
-                milvus_uri, Corpus(moved, small.chunks, small.vectors), tmp_path, keep_snapshots=2
-            ).version
-        )
+        corpus = Corpus(moved, small.chunks, small.vectors)
+        collections.append(collection_of(build_at(milvus_uri, corpus, tmp_path, keep_snapshots=2)))
     held = list_collections(milvus_uri)
-    assert [f"backstory_{version}" in held for version in versions] == [False, False, True, True]
+    assert [collection in held for collection in collections] == [False, False, True, True]
     shutil.copytree(tmp_path, tmp_path / "copy")
     prune(tmp_path / "copy", keep=1, on_server=False)
     assert list_collections(milvus_uri) == held
     prune_documents(tmp_path, pl.DataFrame({"document_id": ["none"], "revision": ["none"]}))
-    assert f"backstory_{versions[2]}" not in list_collections(milvus_uri)
+    assert collections[2] not in list_collections(milvus_uri)
+
+
+def test_a_removal_leaves_what_another_folder_of_equal_documents_searches(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    builds = [build_at(milvus_uri, small, tmp_path / name) for name in ("one", "other")]
+    assert builds[0].version == builds[1].version
+    build_at(milvus_uri, small, tmp_path / "one", hnsw_m=20, keep_snapshots=1)
+    held = list_collections(milvus_uri)
+    assert collection_of(builds[1]) in held
+    with open_index(tmp_path / "other") as index:
+        assert index.search(small.queries(1), SearchRequest(top_k=5)).engine == "milvus"
+
+
+def test_a_snapshot_that_is_built_again_under_another_name_leaves_no_vectors(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    build = build_at(milvus_uri, small, tmp_path)
+    former = collection_of(build)
+    (tmp_path / ".owner").unlink()
+    (build.folder / "rows.arrow").unlink()
+    again = build_at(milvus_uri, small, tmp_path)
+    held = list_collections(milvus_uri)
+    assert [again.built, former in held, collection_of(again) in held] == [True, False, True]
 
 
 class Killed(BaseException):
@@ -157,7 +182,7 @@ def leave_unpublished(uri: str, corpus: Corpus, folder: Path, monkeypatch: pytes
         with pytest.raises(Killed):
             build_at(uri, corpus, folder)
     [note] = folder.glob(".uploading-*")
-    return f"backstory_{note.name.removeprefix('.uploading-')}"
+    return note.read_text(encoding="utf-8").splitlines()[1]
 
 
 def test_what_a_killed_build_left_on_the_server_is_dropped(
@@ -169,7 +194,7 @@ def test_what_a_killed_build_left_on_the_server_is_dropped(
     build = build_at(milvus_uri, small, tmp_path / "index", hnsw_m=12)
     held = list_collections(milvus_uri)
     assert left not in held
-    assert {f"backstory_{build.version}", f"backstory_{other.version}"} <= held
+    assert {collection_of(build), collection_of(other)} <= held
     assert not list((tmp_path / "index").glob(".*ing-*"))
 
 
@@ -178,7 +203,7 @@ def test_a_killed_build_is_done_again(
 ) -> None:
     left = leave_unpublished(milvus_uri, small, tmp_path, monkeypatch)
     build = build_at(milvus_uri, small, tmp_path)
-    assert left == f"backstory_{build.version}"
+    assert left == collection_of(build)
     assert left in list_collections(milvus_uri)
     with publishing(tmp_path):
         drop_unpublished(tmp_path)
@@ -201,7 +226,7 @@ def test_rows_that_the_server_lost_are_written_again(small: Corpus, milvus_uri: 
     first = build_at(milvus_uri, small, tmp_path)
     assert not build_at(milvus_uri, small, tmp_path).built
     client = MilvusClient(uri=milvus_uri)
-    client.drop_collection(f"backstory_{first.version}")
+    client.drop_collection(collection_of(first))
     client.close()
     with (
         open_index(tmp_path) as index,

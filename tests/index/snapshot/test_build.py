@@ -18,6 +18,7 @@ from backstory.base.errors import (
     SettingsError,
 )
 from backstory.index.request import SearchRequest
+from backstory.index.snapshot import database
 from backstory.index.snapshot.build import build_index
 from backstory.index.snapshot.manifest import find_damage, read_documents, read_manifest
 from backstory.index.snapshot.opening import open_index
@@ -341,3 +342,22 @@ def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) 
         result = index.search(one.vectors, SearchRequest(top_k=5))
     assert result.engine == "vss"
     assert result.hits["similarity"].to_list() == pytest.approx([1.0], abs=1e-7)
+
+
+def test_duckdb_is_bounded_by_the_largest_rows_that_it_writes_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_ROWS_OF_GROUP", 2)
+    monkeypatch.setattr(database, "_LEAST_MEMORY", 1 << 20)
+    chunks = pl.DataFrame({"text": ["a", "b", "c" * 300_000, "d"]})
+    assert database._bound_memory(chunks) == 4 * 300_001
+    assert database._bound_memory(chunks[:2]) == 1 << 20
+    limits: list[str] = []
+
+    def note(connection: Any, *_: Any) -> None:
+        limits.extend(connection.execute("SELECT current_setting('memory_limit')").fetchone())
+
+    monkeypatch.setattr(database, "_create_tables", note)
+    for rows in (2, 4):
+        database.write_database(tmp_path / f"{rows}.duckdb", chunks, chunks[:rows], np.eye(4), None)
+    assert limits[0] != limits[1] == "1.1 MiB"
