@@ -1,11 +1,13 @@
 """What each size takes: constants from small runs, and a simulation of sizes that no machine here holds.
 
-``python -m benchmarks.scale`` measures the constants on this machine, writes them to ``scale_constants.json`` beside
-this module, and compares the simulation with further runs of other sizes. ``python -m benchmarks.scale --simulate``
-prints the tables of ``docs/reference/scale.md`` from that file, and measures nothing.
+``python -m benchmarks.scale`` measures the constants on this machine, and then further sizes, and writes both beside
+this module, to ``scale_constants.json`` and ``scale_measured.json``. ``python -m benchmarks.scale --simulate FILE.svg``
+prints the tables of ``docs/reference/scale.md`` from these files, draws its curves with the measured sizes on them, and
+measures nothing.
 
-Small builds reuse memory that others gave back. So put ``build_memory_mb`` of ``python -m benchmarks.growth --rows
-1000000`` in place of ``chunk_memory_bytes`` after a measurement: a megabyte of it is a byte per chunk.
+Small builds hold all at once that larger ones read in blocks. So after a measurement put in place of
+``chunk_memory_bytes`` and ``build_memory_bytes`` the slope and the rest of ``build_memory_mb`` of ``python -m
+benchmarks.growth --rows 1000 300000 1000000``.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,7 @@ from backstory.models.embeddings.choice import make_embedder
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
 from benchmarks.backfill import run_stages
+from benchmarks.curve import Line, Panel, Point, draw
 from benchmarks.growth import Figures, make_texts
 from benchmarks.growth import measure as measure_index
 from benchmarks.machine import drop_pinned_kernels
@@ -32,6 +35,7 @@ from benchmarks.search import seconds_of
 from benchmarks.synthetic_workspace import Size, write_workspace
 
 CONSTANTS_FILE: Final = Path(__file__).with_name("scale_constants.json")
+MEASURED_FILE: Final = Path(__file__).with_name("scale_measured.json")
 
 MESSAGES_PER_DAY: Final = 400
 YEARS: Final = 10
@@ -77,6 +81,7 @@ class Constants:
         chunk_cpu_s: CPU seconds per chunk to build a snapshot.
         chunk_bytes: Bytes of a snapshot per chunk.
         chunk_memory_bytes: Peak memory of the build per chunk, above that of its input.
+        build_memory_bytes: Peak memory of a build that does not depend on the number of chunks.
         query_cpu_s: CPU seconds of a hybrid query in a batch, over few chunks.
         query_chunk_cpu_s: CPU seconds of such a query per chunk that is compared.
     """
@@ -91,6 +96,7 @@ class Constants:
     chunk_cpu_s: float
     chunk_bytes: float
     chunk_memory_bytes: float
+    build_memory_bytes: float
     query_cpu_s: float
     query_chunk_cpu_s: float
 
@@ -170,7 +176,7 @@ def simulate_groups(groups: int, constants: Constants) -> Demand:
             "searching": texts * query / 3600,
         },
         (messages * constants.message_bytes + texts * constants.vector_bytes) / 1e9,
-        DOCUMENT_CHUNKS * constants.chunk_memory_bytes / 1e9,
+        _build_memory(DOCUMENT_CHUNKS, constants) / 1e9,
         query,
     )
 
@@ -189,9 +195,13 @@ def simulate_chunks(chunks: int, constants: Constants) -> Demand:
             "building": chunks * constants.chunk_cpu_s / 3600,
         },
         chunks * (constants.chunk_bytes + constants.vector_bytes) / 1e9,
-        (chunks * constants.chunk_memory_bytes + min(chunks * constants.vector_bytes, SHARD_BYTES)) / 1e9,
+        (_build_memory(chunks, constants) + min(chunks * constants.vector_bytes, SHARD_BYTES)) / 1e9,
         constants.query_cpu_s + chunks * constants.query_chunk_cpu_s,
     )
+
+
+def _build_memory(chunks: float, constants: Constants) -> float:
+    return constants.build_memory_bytes + chunks * constants.chunk_memory_bytes
 
 
 def measure_constants() -> Constants:
@@ -217,6 +227,7 @@ def measure_constants() -> Constants:
         chunk_cpu_s=(large.build_cpu_seconds - small.build_cpu_seconds) / rows,
         chunk_bytes=(large.disk_mb - small.disk_mb) * 1e6 / rows,
         chunk_memory_bytes=(large.build_memory_mb - small.build_memory_mb) * 1e6 / rows,
+        build_memory_bytes=small.build_memory_mb * 1e6,
         query_cpu_s=max(0.0, small.cpu_ms - small.rows * (large.cpu_ms - small.cpu_ms) / rows) / 1e3,
         query_chunk_cpu_s=(large.cpu_ms - small.cpu_ms) / rows / 1e3,
     )
@@ -244,40 +255,114 @@ def measure_run(size: Size) -> dict[str, float]:
         }
 
 
-def compare(constants: Constants) -> list[dict[str, object]]:
-    """Measure sizes that the constants do not come from, and put the simulation beside them.
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a size that the constants do not come from.
 
-    Args:
-        constants: What one unit takes.
-
-    Returns:
-        One entry per figure: what, simulated, measured.
+    Attributes:
+        size: The size in words.
+        units: Number of its chunks or messages.
+        what: The figure, of :data:`FIGURES`.
+        value: Its measured value.
     """
+
+    size: str
+    units: int
+    what: str
+    value: float
+
+
+FIGURES: Final[Mapping[str, Callable[[Constants, float], float]]] = {
+    "build, CPU s": lambda constants, chunks: constants.chunk_cpu_s * chunks,
+    "snapshot, MB": lambda constants, chunks: constants.chunk_bytes * chunks / 1e6,
+    "memory of the build, MB": lambda constants, chunks: _build_memory(chunks, constants) / 1e6,
+    "hybrid query, CPU ms": lambda constants, chunks: (
+        (constants.query_cpu_s + constants.query_chunk_cpu_s * chunks) * 1e3
+    ),
+    "run, CPU s": lambda constants, messages: constants.run_cpu_s + constants.message_cpu_s * messages,
+    "texts": lambda constants, messages: constants.texts_per_message * messages,
+}
+"""What is simulated for a number of chunks or messages, and measured."""
+
+
+def measure_others() -> list[Measured]:
+    """Measure sizes that the constants do not come from."""
     found = _index(COMPARED_ROWS)
-    figures = [
-        ("build, CPU s", constants.chunk_cpu_s * found.rows, found.build_cpu_seconds),
-        ("snapshot, MB", constants.chunk_bytes * found.rows / 1e6, found.disk_mb),
-        ("memory of the build, MB", constants.chunk_memory_bytes * found.rows / 1e6, found.build_memory_mb),
-        (
-            "hybrid query, CPU ms",
-            (constants.query_cpu_s + constants.query_chunk_cpu_s * found.rows) * 1e3,
-            found.cpu_ms,
-        ),
-    ]
-    lines: list[dict[str, object]] = [
-        {"size": f"{found.rows:,} chunks", "what": what, "simulated": simulated, "measured": measured}
-        for what, simulated, measured in figures
+    values = (found.build_cpu_seconds, found.disk_mb, found.build_memory_mb, found.cpu_ms)
+    measured = [
+        Measured(f"{found.rows:,} chunks", found.rows, what, value)
+        for what, value in zip(FIGURES, values, strict=False)
     ]
     for size in COMPARED_SIZES:
         run = measure_run(size)
-        messages = run["messages"]
-        named = f"{size.conversations} conversation(s), {messages:,.0f} messages"
-        for what, simulated, measured in (
-            ("run, CPU s", constants.run_cpu_s + constants.message_cpu_s * messages, run["cpu_s"]),
-            ("texts", constants.texts_per_message * messages, run["texts"]),
-        ):
-            lines.append({"size": named, "what": what, "simulated": simulated, "measured": measured})
-    return lines
+        messages = round(run["messages"])
+        groups = "1 conversation" if size.conversations == 1 else f"{size.conversations} conversations"
+        named = f"{groups}, {messages:,} messages"
+        measured += [
+            Measured(named, messages, "run, CPU s", run["cpu_s"]),
+            Measured(named, messages, "texts", run["texts"]),
+        ]
+    return measured
+
+
+def tabulate_measured(constants: Constants, measured: Sequence[Measured]) -> str:
+    """Write the table of what was simulated and measured in Markdown."""
+    lines = ["| size | what | simulated | measured | ratio |", "|---|---|---|---|---|"]
+    for each in measured:
+        simulated = FIGURES[each.what](constants, each.units)
+        lines.append(
+            f"| {each.size} | {each.what} | {_round(simulated, 3)} | {_round(each.value, 3)} | "
+            f"{each.value / simulated:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def draw_curves(constants: Constants, measured: Sequence[Measured]) -> str:
+    """Draw CPU seconds by number of chunks and of messages, with what was measured, as SVG."""
+    counts = [10.0**power for power in range(3, 11)]
+
+    def compute(seconds: Callable[[float], float]) -> list[Point]:
+        return [(count, seconds(count)) for count in counts]
+
+    def find(what: str, factor: float = 1.0) -> list[Point]:
+        return [(each.units, each.value * factor) for each in measured if each.what == what]
+
+    query = constants.query_cpu_s + DOCUMENT_CHUNKS * constants.query_chunk_cpu_s
+    texts = constants.texts_per_message
+    return draw(
+        [
+            Panel(
+                "CPU seconds of an index of documents; circles are measured",
+                "chunks",
+                [
+                    Line("embedding", compute(lambda chunks: chunks * constants.text_cpu_s)),
+                    Line(
+                        "building",
+                        compute(lambda chunks: FIGURES["build, CPU s"](constants, chunks)),
+                        find("build, CPU s"),
+                    ),
+                    Line(
+                        "one exact query",
+                        compute(lambda chunks: FIGURES["hybrid query, CPU ms"](constants, chunks) / 1e3),
+                        find("hybrid query, CPU ms", 1e-3),
+                    ),
+                ],
+            ),
+            Panel(
+                "CPU seconds of a backfill; circles are measured",
+                "messages",
+                [
+                    Line("embedding", compute(lambda messages: messages * texts * constants.text_cpu_s)),
+                    Line(
+                        "tables",
+                        compute(lambda messages: FIGURES["run, CPU s"](constants, messages)),
+                        find("run, CPU s"),
+                    ),
+                    Line("searching", compute(lambda messages: messages * texts * query)),
+                ],
+            ),
+        ]
+    )
 
 
 def tabulate(constants: Constants) -> str:
@@ -308,37 +393,52 @@ def read_constants() -> Constants:
     return Constants(**json.loads(CONSTANTS_FILE.read_text(encoding="utf-8")))
 
 
+def read_measured() -> list[Measured]:
+    """Read what was measured last of other sizes."""
+    return [Measured(**each) for each in json.loads(MEASURED_FILE.read_text(encoding="utf-8"))]
+
+
 def _index(rows: int) -> Figures:
     """Build and ask an index; the figures of the hybrid ranking."""
     return measure_index(rows, QUERIES, DIMENSION, repeats=3, approximate=False)[-1]
 
 
-def _round(value: float) -> str:
-    """Write a number with two digits that count."""
+def _round(value: float, count: int = 2) -> str:
+    """Write a number with some digits that count."""
     if value <= 0:
         return "0"
-    digits = 1 - math.floor(math.log10(value))
+    digits = count - 1 - math.floor(math.log10(value))
     return f"{round(value, digits):,.{max(0, digits)}f}"
 
 
 def main() -> int:
-    """Measure and compare, or simulate.
+    """Measure, or simulate.
 
     Returns:
         0.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--simulate", action="store_true", help="print the tables from the stored constants")
-    if parser.parse_args().simulate:
-        print(tabulate(read_constants()))
-        return 0
-    drop_pinned_kernels("benchmarks.scale")
-    constants = measure_constants()
-    CONSTANTS_FILE.write_text(json.dumps(asdict(constants), indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(asdict(constants)), flush=True)
-    for line in compare(constants):
-        print(json.dumps(line), flush=True)
+    parser.add_argument(
+        "--simulate",
+        type=Path,
+        metavar="FILE.svg",
+        help="print the tables from what was measured last, and draw the curves",
+    )
+    drawing = parser.parse_args().simulate
+    if drawing is None:
+        drop_pinned_kernels("benchmarks.scale")
+        constants = measure_constants()
+        _write(CONSTANTS_FILE, asdict(constants))
+        _write(MEASURED_FILE, [asdict(each) for each in measure_others()])
+    constants, measured = read_constants(), read_measured()
+    print(tabulate(constants), tabulate_measured(constants, measured), sep="\n\n")
+    if drawing is not None:
+        drawing.write_text(draw_curves(constants, measured), encoding="utf-8")
     return 0
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

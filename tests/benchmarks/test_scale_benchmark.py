@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -11,11 +12,15 @@ from benchmarks.scale import (
     GROUPS,
     REMEDIES,
     Constants,
+    Measured,
+    draw_curves,
     measure_run,
     read_constants,
+    read_measured,
     simulate_chunks,
     simulate_groups,
     tabulate,
+    tabulate_measured,
 )
 from benchmarks.synthetic_workspace import Size
 
@@ -24,7 +29,19 @@ ONES = Constants(**{field.name: 1.0 for field in fields(Constants)})
 
 
 def test_the_page_shows_what_the_constants_give() -> None:
-    assert tabulate(read_constants()) in PAGE.read_text(encoding="utf-8")
+    page, constants, measured = PAGE.read_text(encoding="utf-8"), read_constants(), read_measured()
+    assert tabulate(constants) in page
+    assert tabulate_measured(constants, measured) in page
+    assert draw_curves(constants, measured) == PAGE.with_suffix(".svg").read_text(encoding="utf-8")
+
+
+def test_a_measured_point_lies_on_the_curve_where_the_simulation_is_right() -> None:
+    exact = Measured("10^4 chunks", 10**4, "build, CPU s", 10**4)
+    assert tabulate_measured(ONES, [exact]).endswith("| 10,000 | 10,000 | 1.00 |")
+    drawing = ElementTree.fromstring(draw_curves(ONES, [exact]))
+    [circle] = drawing.findall(".//{*}circle")
+    [line, *_] = drawing.findall(f".//{{*}}path[@stroke='{circle.get('stroke')}']")
+    assert f"{circle.get('cx')},{circle.get('cy')}" in line.get("d", "").removeprefix("M").split(" ")
 
 
 def test_demands_are_sums_of_units() -> None:
@@ -37,8 +54,8 @@ def test_demands_are_sums_of_units() -> None:
     assert chunks.hours == {"embedding": 2.0, "building": 2.0}
     assert (chunks.workers, chunks.query_seconds) == (1, 7_201)
     assert chunks.dollars_once == pytest.approx(0.16)
-    assert chunks.memory_gb == pytest.approx(2 * 7_200 / 1e9)
-    assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((10**10 + SHARD_BYTES) / 1e9)
+    assert chunks.memory_gb == pytest.approx((2 * 7_200 + 1) / 1e9)
+    assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((1 + 10**10 + SHARD_BYTES) / 1e9)
 
 
 def test_each_size_names_what_binds_and_a_remedy() -> None:
