@@ -359,5 +359,7 @@ def test_duckdb_is_bounded_by_the_largest_rows_that_it_writes_together(
 
     monkeypatch.setattr(database, "_create_tables", note)
     for rows in (2, 4):
-        database.write_database(tmp_path / f"{rows}.duckdb", chunks, chunks[:rows], np.eye(4), None)
+        database.write_database(
+            tmp_path / f"{rows}.duckdb", chunks, chunks[:rows], np.eye(4, dtype=np.float32), None
+        )
     assert limits[0] != limits[1] == "1.1 MiB"
