@@ -44,8 +44,6 @@ from backstory.writing.answers.answering import answer_question
 
 _FOLDS: Final = 10
 _RIDGE: Final = 0.01
-_NOT_WEIGHED: Final = frozenset({"similarity"})
-"""Measured for the model of quotes alone: the model of sentences compares the sentences of one question."""
 _KINDS: Final = ("lookup", "compare")
 
 
@@ -182,8 +180,9 @@ def fit_sentences(asked: Sequence[AskedPart], name: str) -> LogisticModel:
             for part in fitting
         ]
     )
-    names = [each for each in fitting[0].features if each not in _NOT_WEIGHED]
-    columns = {each: np.concatenate([part.features[each] for part in fitting]) for each in names}
+    columns = {
+        each: np.concatenate([part.features[each] for part in fitting]) for each in fitting[0].features
+    }
     return LogisticModel.fit(columns, right.astype(np.float64), weights, (name,), ridge=_RIDGE)
 
 

@@ -78,7 +78,7 @@ class Answer(Result):
     )
     hits: tuple[Hit, ...] = Field(description="The passages from which it was answered, best first.")
     model: str | None = Field(
-        description="What answered: a model with its parameters, or extractive:2; null for small talk and refusals."
+        description="What answered: a model with its parameters, or extractive:3; null for small talk and refusals."
     )
     prompts: str | None = Field(
         default=None, description="Hash of the prompts of the model that answered; null without one."

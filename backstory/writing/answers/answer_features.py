@@ -14,8 +14,9 @@ from backstory.base.ids import is_written
 from backstory.retrieval.evidence.shared_words import Values
 from backstory.text.words import find_words
 from backstory.writing.answers.answer import Passage
-from backstory.writing.answers.answer_kinds import counts_asked, holds_asked, list_numbers, list_wanted
+from backstory.writing.answers.answer_kinds import list_numbers, list_wanted
 from backstory.writing.answers.answer_sentences import AnswerSentence
+from backstory.writing.answers.asked_values import find_asked_value, states_value
 
 Compare: TypeAlias = Callable[[str, Sequence[str]], NDArray[np.float64]]
 """Returns how far the cosine of a question and each of some texts lies above chance, shape ``(texts,)``."""
@@ -25,7 +26,7 @@ MOST_COMPARED: Final = 32
 _TINY: Final = 1e-6
 _FEW_WORDS: Final = 0.1
 _UNSURE: Final = 0.01
-"""Least distance of a probability from 0 and 1, whose odds would decide alone."""
+"""Least distance of a share from 0 and 1, whose odds would decide alone."""
 
 
 def choose_candidates(
@@ -72,28 +73,24 @@ def measure_sentences(
         compare: Compares the question with texts.
 
     Returns:
-        The values of each feature, shape ``(sentences,)``; ``similarity``, in the units of ``compare``, is one.
+        The values of each feature, shape ``(sentences,)``.
     """
     compared = compare(part, [*(each.titled for each in sentences), *(each.text for each in sentences)])
     titled, alone = compared[: len(sentences)], compared[len(sentences) :]
-    holds = [holds_asked(part, each.text) for each in sentences]
-    probability = np.array([each.passage.probability for each in sentences])
+    value = find_asked_value(part)
+    holds = np.array([value is not None and states_value(value, part, each.text) for each in sentences])
     return {
         "own": np.log(_FEW_WORDS + shares["own"]),
         "headed": shares["headed"],
         "told": shares["told"],
-        "similarity": titled,
         "titled": _standardize(titled),
         "alone": _standardize(alone),
         "beside": _standardize(_average_beside(sentences, titled)),
-        "holds": np.array([each is True for each in holds], np.float64),
-        "lacks": np.array([each is False for each in holds], np.float64),
-        "counted": np.array([counts_asked(part, each.text) for each in sentences], np.float64),
+        "holds": holds.astype(np.float64),
+        "lacks": (~holds & (value is not None)).astype(np.float64),
         "asks": np.array([each.asks for each in sentences], np.float64),
         "written": np.array([is_written(each.passage.uri) for each in sentences], np.float64),
         "rank": np.log1p(np.array([each.rank for each in sentences], np.float64)),
-        "passage": np.log((probability + _UNSURE) / (1 - probability + _UNSURE)),
-        "length": np.log1p(np.array([len(each.text) for each in sentences], np.float64)),
     }
 
 
@@ -114,7 +111,6 @@ def measure_quote(
     chosen = list(places)
     values = {
         "share": math.log((share + _UNSURE) / (1 - share + _UNSURE)),
-        "similarity": features["similarity"][chosen].max(),
         "told": features["told"][best],
         "holds": features["holds"][chosen].max(),
         "lacks": features["lacks"][chosen].min(),

@@ -14,6 +14,7 @@ import regex
 
 from backstory.text.content_words import find_terms, list_content_words
 from backstory.text.words import find_words
+from backstory.writing.answers.asked_values import find_asked_value
 
 Finding: TypeAlias = Literal["holds", "repeats", "other", "lacks", "unclear"]
 """A text holds what is asked for near the words of the question, only repeats the question, is about another thing,
@@ -46,8 +47,6 @@ _PLACE: Final = (
     r"\b(?i:in|at|on|behind|beside|under|near|inside|opposite|above|below|from|to|into|next to) "
     r"(?:(?:the|a|an|our|your|their|its|number) (?:\p{L}+|\d+)|\p{Lu}\p{L}+)"
 )
-_COUNTED: Final = regex.compile(r"^(?:.* )?how many (?:\w+ )??(\w{3,})")
-_CONTRACTED: Final = regex.compile(r"^(what|who|where|when|how)[’']?s ")
 _STEP: Final = (
     r"(?:^|[.:;,] |\b(?i:then|and|first|please|to) )(?i:press|hold|push|pull|turn|switch|open|close|click|tap|select|"
     r"choose|pick|go|run|type|enter|fill|pour|put|place|take|remove|add|mix|stir|cut|trim|prune|dig|plant|water|"
@@ -168,45 +167,16 @@ _COSTING: Final = "cost costs pay paid price priced charge charged fee spend spe
 
 def list_wanted(question: str, stemmer: str) -> set[str]:
     """List the terms of what a question is about, without those that only say what is asked for."""
-    kind = _find_kind(question)
-    asks_price = kind is not None and "cost" in kind.asked.pattern
+    value = find_asked_value(question)
+    asks_price = value is not None and value.name == "price"
     asking = " ".join([_ASKING, _LIGHT, *([_COSTING] if asks_price else [])])
     wanted = find_terms([question], stemmer)
     return (wanted - find_terms([asking], stemmer)) or wanted
 
 
-def holds_asked(question: str, sentence: str) -> bool | None:
-    """Tell whether a sentence holds a thing of the kind that an English question asks for; None if form does not tell.
-
-    Args:
-        question: The question.
-        sentence: The sentence.
-    """
-    kind = _find_kind(question)
-    if kind is None:
-        return None
-    holds = _holds(kind, sentence, set(find_words(question)))
-    # A reason or a step may be told in any words.
-    return None if not holds and kind.thing.pattern in (_CAUSE, _STEP) else holds
-
-
-def counts_asked(question: str, sentence: str) -> bool:
-    """Tell whether a sentence has a number beside the noun of an English question that begins with "how many"."""
-    asked = _COUNTED.search(" ".join(find_words(question)))
-    if asked is None:
-        return False
-    noun = regex.escape(asked[1].rstrip("s"))
-    return bool(regex.search(rf"{_NUMBER}(?: [\p{{L}}-]+){{0,2}}? {noun}", sentence, regex.IGNORECASE))
-
-
 def list_numbers(question: str) -> set[str]:
     """List the numbers of a question, and its identifiers with a digit."""
     return {word for word in find_words(question) if _DIGIT.search(word)}
-
-
-def _find_kind(question: str) -> _Kind | None:
-    asked = _CONTRACTED.sub(r"\1 is ", " ".join(find_words(question)))
-    return next((kind for kind in _KINDS if kind.asked.search(asked)), None)
 
 
 def _list_passages(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
