@@ -27,8 +27,8 @@ from tests.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "5f" * 32
-FIRST_USER = 61_000
-"""Number of the user of the first machine; nothing else on this computer belongs to these users."""
+FIRST_USER = 61_000 + 10 * (os.getpid() % 400)
+"""Number of the user of the first machine; nothing else on this computer belongs to these users, nor other tests."""
 # The interpreter may lie in a folder of root, so that they may read everything, and write only what is theirs.
 AS_USER = (
     "setpriv",
