@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
+from dagster._core.storage.tags import BACKFILL_ID_TAG, WILL_RETRY_TAG
 from ruamel.yaml import YAML
 
 from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, SETTINGS_FILE, WORKSPACE_VARIABLE
@@ -157,18 +159,33 @@ class Machines:
     def wait_until_ended(self, count: int) -> None:
         """Wait until as many runs as were asked for have ended, with all attempts at them.
 
-        A daemon that has ended is started again, as ``restart: unless-stopped`` does.
+        Dagster tries no run of a backfill again that it has ended. A daemon that has ended is started again, as
+        ``restart: unless-stopped`` does.
         """
 
         def has_ended() -> bool:
             daemon = self.processes.get("daemon")
             if daemon is not None and daemon.poll() is not None:
                 self.start_daemon()
-            ended = [run for run in self.runs() if run.dagster_run.status in ENDED]
-            waiting = [run for run in ended if run.dagster_run.tags.get("dagster/will_retry") == "true"]
-            retried = {run.dagster_run.parent_run_id for run in ended}
-            is_over = all(run.dagster_run.run_id in retried for run in waiting)
-            return is_over and len(ended) == len(self.runs()) and len(ended) - len(waiting) >= count
+            with self.connect() as instance:
+                over = {
+                    backfill.backfill_id
+                    for backfill in instance.get_backfills()
+                    if backfill.status in BULK_ACTION_TERMINAL_STATUSES
+                }
+                runs = [record.dagster_run for record in instance.get_run_records()]
+            tried_again = {run.parent_run_id for run in runs}
+            waiting = [
+                run
+                for run in runs
+                if run.status not in ENDED
+                or (
+                    run.tags.get(WILL_RETRY_TAG) == "true"
+                    and run.run_id not in tried_again
+                    and run.tags.get(BACKFILL_ID_TAG) not in over
+                )
+            ]
+            return not waiting and sum(run.parent_run_id is None for run in runs) >= count
 
         wait_for(has_ended, "all runs have ended", seconds=3600)
 
