@@ -74,19 +74,21 @@ def write_database(
         vectors: Their vectors, shape ``(rows, dimension)``; written only for an HNSW index, which needs a column.
         settings: How to build the HNSW index, or None for a database without one.
     """
-    engine = None if settings is None else _start_vss_engine()
-    if engine is not None:
+    engine = None
+    if settings is not None:
+        engine = _start_vss_engine()
         # One thread, so that the same content always gives the same graph, and with it the same hits.
         engine.execute("SET threads = 1")
         engine.execute("SET hnsw_enable_experimental_persistence = true")
+    elif chunks.height > _ROWS_OF_GROUP:
+        # An engine of its own: after RESET, DuckDB states the former limit and still keeps to this one.
+        engine = start_engine(threads=1)
+        engine.execute(f"SET memory_limit = '{_bound_memory(chunks)}B'")
     with ExitStack() as stack:
         connection = stack.enter_context(
             closing(AttachedFile(path, read_only=False, engine=engine))
         ).connection
         if settings is None:
-            if chunks.height > _ROWS_OF_GROUP:
-                connection.execute(f"SET memory_limit = '{_bound_memory(chunks)}B'")
-                stack.callback(connection.execute, "RESET memory_limit")
             _create_tables(connection, documents, chunks)
         else:
             frames = {"document_rows": documents, "chunk_rows": chunks.with_row_index("row")}

@@ -1,6 +1,7 @@
 """What a build makes, when it makes nothing, and what it refuses."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from backstory.index.snapshot.manifest import find_damage, read_documents, read_
 from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.publication import current_version, prune_documents
 from backstory.settings.models import IndexSettings
+from backstory.storage.tables.duckdb_engines import AttachedFile
 from tests.errors import raises
 
 
@@ -363,3 +365,6 @@ def test_duckdb_is_bounded_by_the_largest_rows_that_it_writes_together(
             tmp_path / f"{rows}.duckdb", chunks, chunks[:rows], np.eye(4, dtype=np.float32), None
         )
     assert limits[0] != limits[1] == "1.1 MiB"
+    # The engine that the next file borrows has no such limit.
+    with closing(AttachedFile(Path(":memory:"), read_only=False)) as file:
+        file.connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(1_000_000)")
