@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from backstory.base.database import Database, Session
+from backstory.base.database import Database, Session, waiting_at_most
 from backstory.base.errors import InputError
 from backstory.interfaces.service.accounts_file import forget_tenant, open_accounts_file
 from backstory.interfaces.service.names import (
@@ -31,13 +31,17 @@ _SESSION_BYTES: Final = 32
 SESSION_HOURS: Final = 12
 """Hours after which a browser has to sign in again."""
 
+_PATIENCE_SECONDS: Final = 2.0
+"""Seconds for which a request waits for a server of accounts that is away."""
+
 _OF_TOKEN: Final = (
     "SELECT token_id, hash, expires_at, user_id, name FROM tokens JOIN users USING (user_id) "  # noqa: S105 - SQL
     "WHERE hash = ?"
 )
 _OF_SESSION: Final = (
-    "SELECT token_id, sessions.hash, min(sessions.expires_at, coalesce(tokens.expires_at, sessions.expires_at)), "
-    "user_id, name FROM sessions JOIN tokens USING (token_id) JOIN users USING (user_id) WHERE sessions.hash = ?"
+    "SELECT token_id, sessions.hash, CASE WHEN tokens.expires_at < sessions.expires_at THEN tokens.expires_at "
+    "ELSE sessions.expires_at END, user_id, name FROM sessions JOIN tokens USING (token_id) JOIN users USING (user_id) "
+    "WHERE sessions.hash = ?"
 )
 
 
@@ -97,17 +101,17 @@ class Token:
 
 
 class Accounts:
-    """The users of a service, in one file. Threads and processes may share it; a change is seen at once.
+    """The users of a service, in one database. Threads, processes and machines may share it; a change is seen at once.
 
     Attributes:
-        database: The file, which also holds the sealed keys of tenants.
+        database: What they lie in, with the sealed keys of tenants.
     """
 
     def __init__(self, path: Path) -> None:
-        """Name the file; nothing is read or written yet.
+        """Name the database; nothing is read or written yet.
 
         Args:
-            path: The file, which the first change makes.
+            path: The file, which the first change makes, or at which it would lie if it were not mounted.
         """
         self.database: Database = open_accounts_file(path)
 
@@ -250,7 +254,7 @@ class Accounts:
             The user with their present roles; None if no token is equal, or if it has ended.
 
         Raises:
-            AccountError: The file is damaged, or cannot be read.
+            AccountError: The accounts are damaged, or cannot be read.
         """
         return self._find_caller(_OF_TOKEN, _hash(token), now)
 
@@ -293,7 +297,7 @@ class Accounts:
             session.execute("DELETE FROM sessions WHERE hash = ?", (_hash(opened),))
 
     def _find_caller(self, query: str, hashed: bytes, now: datetime | None) -> Caller | None:
-        with self.database.reading() as session:
+        with waiting_at_most(_PATIENCE_SECONDS), self.database.reading() as session:
             row = session.execute(query, (hashed,)).fetchone()
             if row is None:
                 return None

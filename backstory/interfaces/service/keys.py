@@ -61,8 +61,11 @@ class KeyRing:
             raise InputError(f"no key was given for {name}; write it to standard input", code="blank_key")
         with self.database.writing() as session:
             # A second key file beside sealed keys would hide that the first one is lost.
-            if not session.execute("SELECT 1 FROM sealed_keys LIMIT 1").fetchone():
+            known = session.execute("SELECT tenant, name, sealed FROM sealed_keys LIMIT 1").fetchone()
+            if known is None:
                 make_key_file(self._key_file)
+            else:  # the key file of another machine may differ
+                self._unseal(self._open_cipher(), *known)
             nonce = os.urandom(_NONCE_BYTES)
             text = key.get_secret_value().encode()
             sealed = nonce + self._open_cipher().encrypt(nonce, text, _bind(tenant, name))
@@ -82,20 +85,9 @@ class KeyRing:
         if not rows:
             return MappingProxyType({})
         cipher = self._open_cipher()
-        opened = {}
-        for name, sealed in rows:
-            try:
-                text = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bind(tenant, name))
-            except (InvalidTag, ValueError) as error:
-                raise AccountError(
-                    f"{name} of the tenant {tenant} cannot be opened by the key file {self._key_file}: it was sealed "
-                    "with another one, or was altered; restore the file, or store the key again",
-                    code="unopened_key",
-                    tenant=tenant,
-                    name=name,
-                ) from error
-            opened[name] = SecretStr(text.decode())
-        return MappingProxyType(opened)
+        return MappingProxyType(
+            {name: SecretStr(self._unseal(cipher, tenant, name, sealed).decode()) for name, sealed in rows}
+        )
 
     def names(self, tenant: str) -> tuple[str, ...]:
         """Return the names of the keys of a tenant, sorted."""
@@ -131,6 +123,18 @@ class KeyRing:
             return session.execute(
                 "SELECT name, sealed FROM sealed_keys WHERE tenant = ? ORDER BY name", (tenant,)
             ).fetchall()
+
+    def _unseal(self, cipher: AESGCM, tenant: str, name: str, sealed: bytes) -> bytes:
+        try:
+            return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bind(tenant, name))
+        except (InvalidTag, ValueError) as error:
+            raise AccountError(
+                f"{name} of the tenant {tenant} cannot be opened by the key file {self._key_file}: it was sealed "
+                "with another one, or was altered; restore the file, or store the key again",
+                code="unopened_key",
+                tenant=tenant,
+                name=name,
+            ) from error
 
     def _open_cipher(self) -> AESGCM:
         return AESGCM(read_key_file(self._key_file))

@@ -1,4 +1,4 @@
-"""Opens the parts of a service that lie in its folder: accounts, keys and tenants."""
+"""Opens the parts of a service: accounts, keys and tenants, in its folder or in a database that machines share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import config_folder
-from backstory.base.errors import InputError
+from backstory.base.environment import SETTINGS_FILE, cache_folder, config_folder
+from backstory.base.errors import InputError, SettingsError
+from backstory.base.mounts import find_mount, mount
 from backstory.interfaces.service.accounts import Accounts
-from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE
+from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE, move_accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
 from backstory.settings.paths import CONVERSATIONS
 from backstory.settings.template import OWNER_ONLY
+from backstory.settings.yaml_file import read_settings
 from backstory.storage.conversations import ConversationStore
+
+SERVICE_SETTINGS: Final = "service.yaml"
+"""Name of the settings in the folder of a service, which are those of `backstory.yaml` for the accounts."""
 
 MEGABYTE: Final = 1 << 20
 DEFAULT_MEGABYTES: Final = 512
@@ -23,7 +28,7 @@ DEFAULT_MEGABYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class ServiceFolder:
-    """The parts of a service that lie in its folder.
+    """The parts of a service, each in its folder or where the settings of the folder say.
 
     Attributes:
         accounts: Users, tokens and roles.
@@ -80,11 +85,12 @@ def open_service_folder(
 
     Raises:
         InputError: The folder is none of a service, and is not to be made.
-        AccountError: The key file lies in the folder.
+        AccountError: The key file lies in the folder, or accounts of a file cannot be copied to the database.
+        SettingsError: The settings of the folder are invalid.
     """
     if makes:
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-    elif not ((root / ACCOUNTS_FILE).exists() or (root / TENANTS_FOLDER).is_dir()):
+    elif not any((root / name).exists() for name in (ACCOUNTS_FILE, TENANTS_FOLDER, SERVICE_SETTINGS)):
         raise InputError(
             f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`",
             code="no_service",
@@ -92,7 +98,39 @@ def open_service_folder(
         )
     path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()
     require_outside(path, root)
+    _mount_accounts(root)
     accounts = Accounts(root / ACCOUNTS_FILE)
     keys = KeyRing(accounts.database, path)
     memory_bytes = (DEFAULT_MEGABYTES if megabytes is None else megabytes) * MEGABYTE
     return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=memory_bytes))
+
+
+def read_shared_database(root: Path) -> str | None:
+    """Return the address of the database that holds the accounts of a service; None if its folder does.
+
+    Raises:
+        SettingsError: The settings of the folder are invalid, or say anything else (code ``other_setting``).
+    """
+    path = root / SERVICE_SETTINGS
+    if not path.exists():
+        return None
+    settings = read_settings(path)
+    said = settings.model_dump(exclude_unset=True)
+    if said.keys() - {"storage"} or said.get("storage", {}).keys() - {"database"}:
+        raise SettingsError(
+            f"{path} says more than `storage: {{database: ADDRESS}}`; all other settings are those of tenants, in "
+            f"{TENANTS_FOLDER}/NAME/{SETTINGS_FILE}",
+            code="other_setting",
+            path=path,
+        )
+    return settings.storage.database
+
+
+def _mount_accounts(root: Path) -> None:
+    """Keep the accounts where the settings of the folder say, and the limits of calls with them."""
+    address = read_shared_database(root)
+    mount(root / ACCOUNTS_FILE, address)
+    if address is not None:
+        move_accounts(root / ACCOUNTS_FILE, address)
+        if find_mount(cache_folder()) is None:
+            mount(cache_folder(), address)

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import AccountError, InputError
+from backstory.base.sqlite import list_tables
 from backstory.interfaces.service.accounts import SESSION_HOURS, TOKEN_PREFIX, Accounts
 from backstory.interfaces.service.disk_quotas import DiskQuotas
 from tests.errors import raises
+from tests.postgres import ON_FILES
+
+pytestmark = pytest.mark.usefixtures("either_storage")
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -26,9 +30,19 @@ def accounts(tmp_path: Path) -> Accounts:
     return made
 
 
-def read_files(accounts: Accounts) -> bytes:
-    folder = accounts.database.path.parent
-    return b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+def read_stored(accounts: Accounts) -> bytes:
+    """Read all that is stored: the bytes of files, or every value of every table."""
+    path = accounts.database.path
+    if path.exists():
+        return b"".join(each.read_bytes() for each in path.parent.iterdir() if each.is_file())
+    with accounts.database.reading() as session:
+        rows = [
+            row
+            for table in sorted(list_tables(accounts.database.description.schema))
+            for row in session.execute(f"SELECT * FROM {table}").fetchall()
+        ]
+    values = [value for row in rows for value in row if value is not None]
+    return b"\0".join(value if isinstance(value, bytes) else str(value).encode() for value in values)
 
 
 def test_a_token_names_its_user_with_their_roles(accounts: Accounts) -> None:
@@ -49,13 +63,14 @@ def test_a_token_names_its_user_with_their_roles(accounts: Accounts) -> None:
 def test_a_token_is_long_and_only_its_hash_is_stored(accounts: Accounts) -> None:
     tokens = {accounts.make_token("anna") for _ in range(20)}
     assert len(tokens) == 20
-    stored = read_files(accounts)
+    stored = read_stored(accounts)
     for token in tokens:
         secret = token.removeprefix(TOKEN_PREFIX)
         assert token.startswith(TOKEN_PREFIX)
         assert len(secret) == 43
         assert secret.encode() not in stored
-    assert stat.S_IMODE(accounts.database.path.stat().st_mode) == 0o600
+    path = accounts.database.path
+    assert not path.exists() or stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -67,6 +82,7 @@ def test_a_token_that_differs_at_all_is_refused(accounts: Accounts, change: Call
     assert accounts.authenticate(change(token)) is None
 
 
+@ON_FILES
 @pytest.mark.parametrize(
     "guess", ["", "bst_", "%", "_" * 47, "' OR 1=1 --", "bst_\x00", "\udce9", "é" * 47, "a" * 100_000]
 )
@@ -90,6 +106,7 @@ def test_a_token_ends_on_its_day(accounts: Accounts) -> None:
     assert [listed.expires_at for listed in accounts.list_tokens()] == [end]
 
 
+@ON_FILES
 @pytest.mark.parametrize("days", [0, -1, 10**9])
 def test_an_impossible_number_of_days_is_refused(accounts: Accounts, days: int) -> None:
     with raises(InputError, "bad_days", days=days):
@@ -149,6 +166,7 @@ def test_a_later_tenant_of_the_same_name_begins_without_roles(accounts: Accounts
 NO_NAMES = ["", ".", "..", "a/b", "a\\b", "a b", "a\n", "ａnna", "аnna", "a'", 'a"', "a%", "a*", "a\x00"]
 
 
+@ON_FILES
 @pytest.mark.parametrize("name", [*NO_NAMES, "-a", "A", "a" * 101])
 def test_a_name_that_could_be_taken_for_another_or_for_a_pattern_is_refused(
     accounts: Accounts, name: str
@@ -157,6 +175,7 @@ def test_a_name_that_could_be_taken_for_another_or_for_a_pattern_is_refused(
         accounts.add_user(name)
 
 
+@ON_FILES
 @pytest.mark.parametrize("tenant", [*NO_NAMES, "-a", "A", "a.b", "a_b", "a" * 64])
 def test_a_role_is_granted_only_in_what_can_be_a_tenant(accounts: Accounts, tenant: str) -> None:
     with raises(InputError, "bad_tenant_name", name=tenant):
@@ -174,6 +193,7 @@ def test_what_is_unknown_is_named(accounts: Accounts) -> None:
         accounts.grant("anna", "garden", "admin")
 
 
+@ON_FILES
 def test_a_damaged_file_lets_nobody_in_and_is_not_replaced(accounts: Accounts) -> None:
     token = accounts.make_token("anna")
     accounts.database.path.write_bytes(b"no database" * 1000)
@@ -194,7 +214,7 @@ def test_a_session_of_a_browser_stands_for_its_token(accounts: Accounts) -> None
     # What a browser keeps is no token, and the file holds neither.
     assert accounts.authenticate(opened, now=NOW) is None
     assert accounts.find_session(token, now=NOW) is None
-    assert opened.encode() not in read_files(accounts)
+    assert opened.encode() not in read_stored(accounts)
     assert accounts.open_session("bst_guessed", now=NOW) is None
 
 
@@ -227,15 +247,23 @@ def test_a_session_ends_by_time_by_signing_out_and_with_its_token(accounts: Acco
         assert session.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
 
 
-def test_a_file_of_the_version_before_lets_everybody_in_and_gets_its_quotas(accounts: Accounts) -> None:
+@ON_FILES
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_a_version_before_lets_everybody_in_and_gets_its_tables(
+    accounts: Accounts, version: int
+) -> None:
     accounts.grant("anna", "garden", "owner")
     token = accounts.make_token("anna")
     path = accounts.database.path
     with closing(sqlite3.connect(path)) as file, file:
-        file.executescript("DROP TABLE quotas; PRAGMA user_version = 1;")
+        later = ("places", "tenants", "quotas")[: 4 - version]
+        file.executescript("".join(f"DROP TABLE {table};" for table in later))
+        file.execute(f"PRAGMA user_version = {version}")
     for _ in range(2):
         opened = Accounts(path)
         caller = opened.authenticate(token)
         assert caller is not None
         assert caller.may("garden", "owner")
         DiskQuotas(opened.database).set("garden", 1)
+        with opened.database.reading() as session:
+            assert session.execute("SELECT count(*) FROM tenants, places").fetchone() == (0,)

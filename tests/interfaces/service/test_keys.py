@@ -1,9 +1,7 @@
 """Keys of tenants: sealed in the file of accounts, opened by a file outside, and used by one workspace alone."""
 
 import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,6 +41,7 @@ def ring(tmp_path: Path, key_file: Path) -> KeyRing:
     return ring
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_each_tenant_opens_its_own_keys(ring: KeyRing) -> None:
     assert ring.open("garden") == {ANSWER_KEY_VARIABLE: OF_GARDEN}
     assert ring.open("kitchen") == {ANSWER_KEY_VARIABLE: OF_KITCHEN}
@@ -50,6 +49,7 @@ def test_each_tenant_opens_its_own_keys(ring: KeyRing) -> None:
     assert ring.names("garden") == (ANSWER_KEY_VARIABLE,)
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_key_is_replaced_and_removed(ring: KeyRing) -> None:
     before = ring.stamp("garden")
     ring.seal("garden", ANSWER_KEY_VARIABLE, SecretStr("sk-later"))
@@ -82,20 +82,23 @@ def test_without_the_key_file_no_key_is_read_and_none_is_added(ring: KeyRing, ke
     assert ring.open("cellar") == {}
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_another_key_file_opens_nothing(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     make_key_file(key_file)
     with raises(AccountError, "unopened_key", tenant="garden", name=ANSWER_KEY_VARIABLE):
         ring.open("garden")
+    with raises(AccountError, "unopened_key"):
+        ring.seal("cellar", ANSWER_KEY_VARIABLE, OF_GARDEN)
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_sealed_key_opens_for_its_tenant_and_under_its_name_alone(ring: KeyRing) -> None:
-    with closing(sqlite3.connect(ring.database.path)) as connection, connection:
-        [(sealed,)] = connection.execute("SELECT sealed FROM sealed_keys WHERE tenant = 'garden'")
-        copy = "INSERT INTO sealed_keys VALUES (?, ?, ?)"
-        connection.execute(copy, ("cellar", ANSWER_KEY_VARIABLE, sealed))
-        connection.execute(copy, ("kitchen", WRITER_KEY_VARIABLE, sealed))
-        connection.execute(copy, ("attic", ANSWER_KEY_VARIABLE, b"short"))
+    with ring.database.writing() as session:
+        found = session.execute("SELECT sealed FROM sealed_keys WHERE tenant = 'garden'").fetchone()[0]
+        copies = [("cellar", ANSWER_KEY_VARIABLE), ("kitchen", WRITER_KEY_VARIABLE)]
+        rows = [*((*copy, found) for copy in copies), ("attic", ANSWER_KEY_VARIABLE, b"short")]
+        session.executemany("INSERT INTO sealed_keys VALUES (?, ?, ?)", rows)
     for tenant in ("cellar", "kitchen", "attic"):
         with raises(AccountError, "unopened_key", tenant=tenant):
             ring.open(tenant)
