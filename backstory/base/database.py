@@ -7,7 +7,7 @@ Every owner describes its tables once, and writes SQL that SQLite and Postgres u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -86,6 +86,8 @@ class Description:
         private: Whether only the owner of the file may read it.
         replaces_bad_text: Whether a text that is no UTF-8 is given with replacement characters, since a checksum shows
             the damage of its row. Otherwise the file counts as damaged.
+        serves: Tells of a row, by its columns, whether it does as well as another one in its place, as any sound
+            answer of a cache does.
     """
 
     schema: str
@@ -98,6 +100,7 @@ class Description:
     synchronous: Synchronous = "normal"
     private: bool = False
     replaces_bad_text: bool = False
+    serves: Callable[[Mapping[str, Any]], bool] = lambda _: False
 
 
 class Database(ABC):

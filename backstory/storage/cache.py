@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from backstory.base.database import Description, Session
 from backstory.base.errors import CacheFileError
@@ -56,6 +56,10 @@ class CacheKind:
         parts = (part.encode() if isinstance(part, str) else part for part in columns)
         return hashlib.blake2b(self.separator.join(parts), digest_size=8).digest()
 
+    def is_sound(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row, by its columns, has its checksum."""
+        return bool(row["checksum"] == self.checksum(*(_as_hashed(row[column]) for column in self.hashed)))
+
 
 class CacheFile:
     """The file of a cache; threads may share an object, and it survives a fork.
@@ -81,6 +85,7 @@ class CacheFile:
                 version=kind.format,
                 synchronous="full" if kind.paid else "normal",
                 replaces_bad_text=True,
+                serves=kind.is_sound,
             ),
         )
 

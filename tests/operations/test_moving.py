@@ -25,6 +25,7 @@ from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import ObjectStore, name_content
 from backstory.storage.tables.parquet import hash_partitions
 from backstory.storage.tables.schemas import TABLES
+from backstory.writing.draft import Draft
 from tests.bucket import Bucket
 from tests.interfaces.cli.invocation import run
 from tests.postgres import PostgresServer, mounted
@@ -205,18 +206,14 @@ def test_state_moves_to_a_database_and_back(used: Workspace, database: str, tmp_
     assert code_of_copy(used, "local") == "no_store"
 
 
-def test_a_copy_of_state_that_was_killed_goes_on(
-    used: Workspace, database: str, postgres_server: PostgresServer
-) -> None:
-    total = sum(map(len, read_rows(used, None).values()))
-    copy_state(used, database)
+def copy_state_killed(server: PostgresServer, root: Path, database: str, number: int) -> None:
+    """Copy in a process that is killed at the vector whose key is a number."""
     schema = f"{database.rpartition('%3D')[2]}_embeddings"
-    with postgres_server.connect() as other, postgres_server.connect() as watcher:
-        other.execute(f"DELETE FROM {schema}.vectors")
-        # A row of the second batch that is not yet committed: the copy waits for it, and is killed there.
+    with server.connect() as other, server.connect() as watcher:
+        # A row that is not yet committed: the copy waits for it, and is killed there.
         other.autocommit = False
-        other.execute(f"INSERT INTO {schema}.vectors VALUES (%s, 1, '', '')", ((700).to_bytes(16),))
-        command = ["-c", COPY, "storage", "copy", "--to", database, "--workspace", str(used.root)]
+        other.execute(f"INSERT INTO {schema}.vectors VALUES (%s, 1, '', '')", (number.to_bytes(16),))
+        command = ["-c", COPY, "storage", "copy", "--to", database, "--workspace", str(root)]
         with StartedPython(command, stdout=subprocess.DEVNULL) as process:
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             while process.poll() is None and not watcher.execute(waiting).fetchall()[0][0]:
@@ -224,8 +221,17 @@ def test_a_copy_of_state_that_was_killed_goes_on(
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -9
         other.rollback()
-        other.autocommit = True
-        [(kept,)] = other.execute(f"SELECT count(*) FROM {schema}.vectors").fetchall()
+
+
+def test_a_copy_of_state_that_was_killed_goes_on(
+    used: Workspace, database: str, postgres_server: PostgresServer
+) -> None:
+    total = sum(map(len, read_rows(used, None).values()))
+    copy_state(used, database)
+    with postgres_server.connect() as other:
+        other.execute(f"DELETE FROM {database.rpartition('%3D')[2]}_embeddings.vectors")
+    copy_state_killed(postgres_server, used.root, database, 700)
+    kept = len(read_rows(used, database)["embeddings.vectors"])
     assert kept == 500
     vectors = len(read_rows(used, None)["embeddings.vectors"])
     assert copy_state(used, database) == (total, vectors - kept)
@@ -240,31 +246,52 @@ def test_a_database_that_holds_another_row_is_told(
     with postgres_server.connect() as other:
         other.execute(f"UPDATE {database.rpartition('%3D')[2]}_embeddings.vectors SET vector = 'x'")
     before = read_rows(used, database)
-    assert code_of_copy(used, database) == "other_rows"
+    with pytest.raises(BackstoryError, match=f"embeddings.* of .*{used.root}") as damaged:
+        copy_workspace(used, database)
+    assert damaged.value.code == "other_rows"
     assert read_rows(used, database) == before
 
 
-def test_a_machine_with_state_of_its_own_joins_a_database_without_a_copy(
-    used: Workspace, database: str, tmp_path: Path
+def test_a_run_that_went_on_after_a_copy_is_told(
+    used: Workspace, database: str, postgres_server: PostgresServer
 ) -> None:
     copy_state(used, database)
-    other = write_workspace(tmp_path / "empty", DIGEST)
-    mount(other.root, None)
-    other = open_workspace(other.root)
-    other.embeddings.put("mine", [b"key"], np.ones((1, 8), np.float32))
+    with postgres_server.connect() as other:
+        other.execute(f"UPDATE {database.rpartition('%3D')[2]}_runs.runs SET status = 'failed'")
+    assert code_of_copy(used, database) == "other_rows"
+
+
+def test_a_machine_with_state_of_its_own_brings_it_into_a_database(
+    used: Workspace, database: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    used.drafts.put("asked by both", "shown", Draft("Ours", "The text here"))
+    copy_state(used, database)
+    root = write_workspace(tmp_path / "empty", DIGEST).root
+    mount(root, None)
+    other = open_workspace(root)
     run_pipeline(other)
-    before = read_rows(other, database)
-    assert code_of_copy(other, database) == "other_rows"
-    assert read_rows(other, database) == before
-    (other.root / "backstory.yaml").write_text(
-        f"{DIGEST}storage: {{database: '{database}'}}\n", encoding="utf-8"
-    )
-    (other.root / "posts" / "moths.md").write_text("# Moths\n\nA lamp.\n", encoding="utf-8")
-    other = open_workspace(other.root)
-    run_pipeline(other)
+    keys = [number.to_bytes(16) for number in range(600, 1800)]
+    other.embeddings.put("theirs", [b"key", *keys], np.full((1201, 8), 2, np.float32))
+    other.drafts.put("asked by both", "shown", Draft("Theirs", "Another text"))
+    other.drafts.put("asked there", "shown", Draft("Title", "Text"))
+    JobStore(root / ".backstory").request("bob")
+    before, brought = read_rows(used, database), read_rows(other, None)
+    copy_state_killed(postgres_server, root, database, 1700)
+    assert len(read_rows(used, database)["embeddings.vectors"]) == len(before["embeddings.vectors"]) + 400
+    done = copy_workspace(other, database)
+    again = copy_workspace(other, database)
+    # 600 vectors and a draft answer what the database has an answer to.
+    assert (again.rows, again.copied_rows, again.kept_rows) == (done.rows, 0, 601)
     after = read_rows(other, database)
-    assert set(after["embeddings.vectors"]) > set(before["embeddings.vectors"])
-    assert len(after["runs.runs"]) == len(before["runs.runs"]) + 1
+    assert all(set(before[name]) <= set(rows) for name, rows in after.items())
+    assert len(after["runs.runs"]) == len(before["runs.runs"]) + len(brought["runs.runs"])
+    (root / "backstory.yaml").write_text(f"{DIGEST}storage: {{database: '{database}'}}\n", encoding="utf-8")
+    joined = open_workspace(root)
+    assert joined.embeddings.count()["theirs"] == 601
+    assert joined.drafts.get("asked by both") == Draft("Ours", "The text here")
+    assert joined.drafts.get("asked there") == Draft("Title", "Text")
+    assert joined.embeddings.get([b"key"], 8)[1].tolist() == [[2.0] * 8]
+    assert joined.embeddings.get(keys[:1], 8)[1].tolist() == [[1.0] * 8]
 
 
 def test_a_copy_is_the_backup_of_a_shared_workspace(

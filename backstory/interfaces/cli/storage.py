@@ -61,7 +61,12 @@ def copy(
         said.append(f"{held}, and every one has its hash; {copied} copied")
     if done.rows or not done.files:
         copied = count(done.copied_rows, "row was", "rows were")
-        said.append(f"{count(done.rows, 'row')} of state are in {place}, each as it was; {copied} copied")
+        said.append(
+            f"{count(done.rows - done.kept_rows, 'row')} of state are in {place}, each as it was; {copied} copied"
+        )
+    if done.kept_rows:
+        answers = count(done.kept_rows, "answer of a cache", "answers of caches")
+        said.append(f"{answers} were not copied, since {place} has another answer to the same, which stays")
     said.append(_describe_next_step(opened, to))
     for line in filter(None, said):
         open_console().print(plain(line), soft_wrap=True)

@@ -42,6 +42,7 @@ class Copied:
         copied: Number of contents that were not there before, or not whole.
         rows: Number of rows of its databases that are in the target now.
         copied_rows: Number of rows that were not there before.
+        kept_rows: Number of rows in whose place the target has another answer to the same, which stays.
     """
 
     files: int = 0
@@ -49,13 +50,15 @@ class Copied:
     copied: int = 0
     rows: int = 0
     copied_rows: int = 0
+    kept_rows: int = 0
 
 
 def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database] = ()) -> Copied:
     """Copy the files or the databases of a workspace, and compare every content and every row where it arrived.
 
-    The call waits for a run that is under way. One that was stopped goes on where it was. The limits of calls are not
-    copied: they are grants of the last minute, by the clock of one machine.
+    The call waits for a run that is under way. One that was stopped goes on where it was. A database that holds state
+    of other machines takes this one's up. The limits of calls are not copied: they are grants of the last minute, by
+    the clock of one machine.
 
     Args:
         workspace: An open workspace.
@@ -72,8 +75,8 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         StoreError: The store holds another workspace (code ``already_there``), cannot be used, or changed what it was
             given (``damaged_object``).
         SettingsError: The target is no address that may be used, or holds a password or a key.
-        BackstoryError: The target holds another row under the key of one (code ``other_rows``), or a database cannot be
-            used.
+        BackstoryError: The target holds another row in the place of one, and no answer of a cache (code
+            ``other_rows``); or a database cannot be used.
     """
     storage = workspace.settings.storage
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
@@ -104,7 +107,10 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
                 for each in (*list_databases(workspace), *further)
             ]
             done = replace(
-                done, rows=sum(each.rows for each in copies), copied_rows=sum(each.copied for each in copies)
+                done,
+                rows=sum(each.rows for each in copies),
+                copied_rows=sum(each.copied for each in copies),
+                kept_rows=sum(each.kept for each in copies),
             )
     return done
 
