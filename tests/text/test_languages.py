@@ -5,6 +5,7 @@ Of the real windows every sixteenth is tried, all in a long run.
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from backstory.base.language_names import LANGUAGE_NAMES
+from backstory.text.language_detector import load_detector
 from backstory.text.languages import (
     detect_language,
     detect_languages,
@@ -160,6 +162,19 @@ def test_windows_and_posts_of_four_languages_are_told(shared_data: Path, name: s
     found = detect_languages(rows, by=key, text=text)
     expected = found[key].str.extract(r"(?:^|-)(de|es|ja|pt)[-/]")
     assert found["language"].to_list() == expected.to_list()
+
+
+def test_the_probabilities_are_those_of_the_library() -> None:
+    library = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    labels = (*LANGUAGE_NAMES, "zxx")
+    library.set_languages(labels)
+    texts = ["", "12:30", "HALLO ZUSAMMEN", "caf\u0065\u0301", "a\udc80", *MADE_UP]
+    texts += [text for chat in CHATS.values() for text in chat]
+    detector = load_detector(labels)
+    measured = detector.measure(texts)
+    for text, row in zip(texts, measured, strict=True):
+        assert dict(zip(detector.labels, row.tolist(), strict=True)) == dict(library.rank(text))
+        assert np.array_equal(detector.measure([text])[0], row)
 
 
 def test_a_long_text_without_blanks_is_read_to_its_end() -> None:

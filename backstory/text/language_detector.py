@@ -1,0 +1,92 @@
+"""The model that tells in which language a text is: that of py3langid, scored for many texts at once.
+
+py3langid takes a text a call, converts what it reads of the model to single precision each time, and sorts all
+languages. Here each row of the model is converted once, and only what depends on one text alone is done for each. The
+probabilities are the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Collection, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class LanguageDetector:
+    """The model for some languages. Threads may share an object.
+
+    Args:
+        languages: The labels that it is to tell from each other.
+
+    Attributes:
+        labels: The languages, each once.
+    """
+
+    def __init__(self, languages: Collection[str]) -> None:
+        from py3langid.langid import MODEL_DIR, MODEL_FILE
+        from py3langid.modelio import load_model
+
+        self._model, priors, classes, self._moves, rows, self._features = load_model(MODEL_DIR / MODEL_FILE)
+        self._chosen = [place for place, label in enumerate(classes) if label in languages]
+        named = [classes[place] for place in self._chosen]
+        self.labels: Sequence[str] = list(dict.fromkeys(named))
+        self._columns = [named.index(label) for label in self.labels]
+        # A label may have a further column, such as that of another script.
+        self._further = [
+            (named.index(label), place) for place, label in enumerate(named) if named.index(label) != place
+        ]
+        self._priors = np.ascontiguousarray(priors[self._chosen], np.float32)
+        self._rows = [row << 8 for row in rows]
+        # Most rows are never read, so their pages never take memory.
+        self._weights = np.empty((len(self._model), len(named)), np.float32)
+        self._is_converted = np.zeros(len(self._model), bool)
+
+    def measure(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the probabilities of the languages for each text.
+
+        Args:
+            texts: Texts, at least one.
+
+        Returns:
+            Shape ``(texts, labels)``; a row adds up to 1. Probabilities are normalised by the length of the text, so
+            that one threshold fits all lengths.
+        """
+        from py3langid.langid import visit_counts
+
+        encoded = [_encode(text) for text in texts]
+        seen = [visit_counts(self._moves, self._rows, self._features, each) or {} for each in encoded]
+        self._convert(sorted({feature for each in seen for feature in each}))
+        scores = np.zeros((len(texts), len(self._priors)), np.float32)
+        for row, features in zip(scores, seen, strict=True):
+            if features:
+                counts = np.fromiter(features.values(), np.float32, len(features))
+                np.add(np.log1p(counts) @ self._weights[list(features)], self._priors, out=row)
+        scores *= np.array([[1 / math.sqrt(len(each) or 1)] for each in encoded], np.float32)
+        np.exp(scores - scores.max(axis=1, keepdims=True), out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        for first, further in self._further:
+            scores[:, first] += scores[:, further]
+        return scores[:, self._columns]
+
+    def _convert(self, features: Sequence[int]) -> None:
+        """Convert the rows of features that were not read before."""
+        wanted = np.array(features, np.intp)
+        fresh = wanted[~self._is_converted[wanted]]
+        self._weights[fresh] = self._model[fresh][:, self._chosen]
+        self._is_converted[fresh] = True
+
+
+@cache
+def load_detector(languages: Collection[str]) -> LanguageDetector:
+    """Load the model for some languages, once in a process."""
+    return LanguageDetector(languages)
+
+
+def _encode(text: str) -> bytes:
+    """Encode a text as those were that the model was trained on."""
+    lower = text.lower() if text.isupper() else text
+    return unicodedata.normalize("NFC", lower).encode(errors="surrogatepass")
