@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Final, Protocol
 
 from backstory.ingest.documents.formats.code_reader import CodeReader
 from backstory.ingest.documents.formats.csv_reader import CsvReader
@@ -85,3 +85,12 @@ def find_reader(uri: str, readers: Iterable[DocumentReader]) -> DocumentReader |
     """Return the first reader that supports the file's suffix, in any case; None if there is none."""
     suffix = PurePosixPath(uri).suffix.lower()
     return next((reader for reader in readers if suffix in reader.suffixes), None)
+
+
+_MARKDOWN: Final = ("markdown", "html", "docx", "odt", "epub", "restructuredtext", "asciidoc", "org")
+
+
+def gives_markdown(uri: str) -> bool:
+    """Tell whether the text that a file is read as is Markdown; other texts may hold marks that mean nothing."""
+    reader = find_reader(uri, READERS)
+    return reader is not None and reader.format in _MARKDOWN

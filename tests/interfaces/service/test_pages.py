@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.pages.rendering import HTMX, render_prose
+from backstory.interfaces.library.results import DocumentEntry
+from backstory.interfaces.service.pages.passages import ShownPassage
+from backstory.interfaces.service.pages.rendering import HTMX, make_excerpt, render, render_prose
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.writing.answers.forms import make_forms
+from tests.injections import HTML, LINKS
 from tests.interfaces.service.page_reading import Browser, Page, browsing
 from tests.interfaces.service.running import QUESTION, Running, read_events, running, write_service
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete
@@ -305,6 +308,52 @@ def test_links_of_an_answer_lead_to_the_web_alone() -> None:
     links = [(link["href"], link["rel"]) for link in page.all("a")]
     assert links == [(f"https://example.org/{name}", "noreferrer noopener") for name in "af"]
     assert page.all("img") == []
+
+
+# ----- Passages
+
+
+def show_passage(document: DocumentEntry, before: str, marked: str) -> Page:
+    shown = ShownPassage(document, before, marked, " at the end", 0, 99, 99, None, False, None)
+    return Page(render("passage.html", tenant="garden", passage=shown))
+
+
+def test_a_passage_of_markdown_is_shown_as_a_browser_shows_it_and_no_other_text_is(
+    indexed_once: Library,
+) -> None:
+    document = indexed_once.documents().documents[0]
+    page = show_passage(document, "# Fares\n\nA **bed** costs ", "40 *euros*")
+    assert page.texts("strong") == ["bed"]
+    assert page.texts("mark") == ["40 euros"]
+    assert page.one("div", class_="body").text.strip() == "Fares\nA bed costs 40 euros at the end"
+    for uri in ("fares.txt", "fares.py", "fares.csv"):
+        page = show_passage(document.model_copy(update={"uri": uri}), "# Fares **", "**40")
+        assert page.one("div", class_="body").text == "# Fares ****40 at the end"
+        assert page.texts("mark") == ["**40"]
+    # The address of a link is marked where it is written out.
+    page = show_passage(document, "[a](", "https://example.org")
+    assert page.texts("mark") == ["https://example.org"]
+
+
+def test_a_passage_holds_no_html_of_its_document_no_image_and_no_link_that_runs_code(
+    indexed_once: Library,
+) -> None:
+    document = indexed_once.documents().documents[0]
+    for text in (HOSTILE, *HTML, *LINKS):
+        for page in (show_passage(document, text, "x"), show_passage(document, "x ", text)):
+            tags = {element.tag for element in page.elements}
+            assert not tags & {"script", "img", "iframe", "svg", "style", "details", "table"}, text
+            assert not [
+                name for element in page.elements for name in element.attributes if name.startswith("on")
+            ]
+            links = [link["href"] for link in page.all("a") if not link["href"].startswith("/tenants/")]
+            assert all(link.startswith(("https://", "http://")) for link in links), text
+
+
+def test_an_excerpt_has_the_words_of_markdown_alone() -> None:
+    text = "- A **bed** of the [sleeper](s.md), `a < b`"
+    assert make_excerpt(text, "fares.md") == "A bed of the sleeper, a < b"
+    assert make_excerpt(text, "fares.py") == text
 
 
 # ----- Hostile text

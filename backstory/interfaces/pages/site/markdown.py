@@ -15,6 +15,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from backstory.interfaces.pages.report.page import drop_controls
+from backstory.interfaces.pages.site.marks import mark_tokens
 
 _TOPIC: Final = "h2"
 _LAST_LEVEL: Final = 6
@@ -102,13 +103,17 @@ def begin_markdown(text: str, topics: int) -> str:
     return "".join(lines[: starts[topics]]) if len(starts) > topics else text
 
 
-def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
+def render_markdown(
+    text: str, resolve: Resolve, *, title: str = "", marked: tuple[int, int] | None = None
+) -> Markup:
     """Render Markdown.
 
     Args:
         text: Markdown of a post or a document.
         resolve: Where each link leads. Addresses that can run code never come to it.
         title: Title of the page. A first heading that repeats it is left out.
+        marked: First character of a part that is shown in an element ``mark``, and the one after its last; None for no
+            part.
 
     Returns:
         HTML whose highest heading is ``h2``. HTML in the text is shown as text, an image as its description.
@@ -116,6 +121,9 @@ def render_markdown(text: str, resolve: Resolve, *, title: str = "") -> Markup:
     tokens = _parse(text)
     if len(tokens) > 2 and tokens[0].type == "heading_open" and _words(tokens[1]) == " ".join(title.split()):
         tokens = tokens[3:]
+    if marked is not None:
+        start, end = (len(drop_controls(text[:place])) for place in marked)
+        mark_tokens(tokens, drop_controls(text), start, end)
     _lower_headings(tokens)
     for token in tokens:
         if token.children is not None:

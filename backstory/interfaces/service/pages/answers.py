@@ -21,6 +21,7 @@ class ShownPlace:
         number: Its number in the answer, from 1.
         paint: CSS classes of its colour.
         title: Title of the document.
+        uri: Its path.
         where: Page or line, in words; empty if neither is known.
         quote: Words of the document.
         document_id: Id of the document.
@@ -31,6 +32,7 @@ class ShownPlace:
     number: int
     paint: str
     title: str
+    uri: str
     where: str
     quote: str
     document_id: str
@@ -161,6 +163,7 @@ def _number_places(cited: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int, i
                 number=len(places) + 1,
                 paint=name_paint(len(places)),
                 title=place["title"],
+                uri=place["uri"],
                 where=_describe_place(place),
                 quote=place["quote"],
                 document_id=place["document_id"],

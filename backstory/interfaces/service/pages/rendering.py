@@ -14,10 +14,12 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backstory.base.wording import count
+from backstory.ingest.documents.reader import gives_markdown
 from backstory.interfaces.pages.report.page import encode_page, open_templates
 from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE, name_paint
 from backstory.interfaces.pages.site.markdown import Target, render_markdown
 from backstory.interfaces.service.conversations import REMOVED_ANSWER, REMOVED_QUESTION
+from backstory.interfaces.service.pages.passages import ShownPassage
 
 ROOM: Final = "backstory.interfaces.service.pages"
 STYLE: Final = "service.css"
@@ -90,6 +92,8 @@ def render(template: str, **values: Any) -> str:
             count=count,
             htmx_settings=json.dumps(_HTMX_SETTINGS),
             paint=name_paint,
+            excerpt=make_excerpt,
+            passage_prose=render_passage,
             prose=render_prose,
             removed_answer=REMOVED_ANSWER,
             removed_question=REMOVED_QUESTION,
@@ -116,6 +120,31 @@ def show(
 def render_prose(text: str) -> Markup:
     """Render Markdown of an answer: without HTML of its own, and with links to pages of the web alone."""
     return render_markdown(text, _resolve)
+
+
+def render_passage(passage: ShownPassage) -> Markup | None:
+    """Render a passage of a Markdown text with its mark, as answers are rendered.
+
+    Returns:
+        The HTML; None if the text is no Markdown, or nothing of what is marked would be seen, such as the address of a
+        link.
+    """
+    if not gives_markdown(passage.document.uri):
+        return None
+    first, last = len(passage.before), len(passage.before) + len(passage.marked)
+    is_title_marked = first < last and "\n" not in passage.before.strip()
+    shown = render_markdown(
+        f"{passage.before}{passage.marked}{passage.after}",
+        _resolve,
+        title="" if is_title_marked else passage.document.title,
+        marked=(first, last),
+    )
+    return shown if first == last or "<mark>" in shown else None
+
+
+def make_excerpt(text: str, uri: str) -> str:
+    """Return the words of a passage without the marks of Markdown, if its document is Markdown."""
+    return render_prose(text).striptags() if gives_markdown(uri) else text
 
 
 def _resolve(address: str, _words: str) -> Target | None:
