@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from backstory.base.environment import CACHE_VARIABLE
 from backstory.base.language_names import LANGUAGE_NAMES
-from backstory.text.language_detector import load_detector
+from backstory.text.language_detector import LanguageDetector
 from backstory.text.languages import (
     detect_language,
     detect_languages,
@@ -139,9 +140,19 @@ def test_languages_are_called_by_their_english_names() -> None:
     assert codes.to_list() == ["Japanese", None]
 
 
-def test_the_names_are_of_the_languages_that_the_detector_knows_by_two_letters() -> None:
-    labels = LanguageIdentifier.from_model_file(MODEL_FILE).labels
-    assert set(LANGUAGE_NAMES) == {label for label in labels if len(label) == 2}
+@pytest.fixture(scope="module")
+def library() -> LanguageIdentifier:
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages((*LANGUAGE_NAMES, "zxx"))
+    return identifier
+
+
+def test_the_names_are_of_the_languages_that_the_detector_knows_by_two_letters(
+    library: LanguageIdentifier,
+) -> None:
+    library.set_languages()
+    assert set(LANGUAGE_NAMES) == {label for label in library.labels if len(label) == 2}
+    library.set_languages((*LANGUAGE_NAMES, "zxx"))
     assert len(set(LANGUAGE_NAMES.values())) == len(LANGUAGE_NAMES)
 
 
@@ -164,17 +175,31 @@ def test_windows_and_posts_of_four_languages_are_told(shared_data: Path, name: s
     assert found["language"].to_list() == expected.to_list()
 
 
-def test_the_probabilities_are_those_of_the_library() -> None:
-    library = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    labels = (*LANGUAGE_NAMES, "zxx")
-    library.set_languages(labels)
+@pytest.mark.parametrize("is_writable", [True, False], ids=["mapped", "in memory"])
+def test_the_probabilities_are_those_of_the_library(
+    is_writable: bool,
+    library: LanguageIdentifier,
+    model_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(model_cache if is_writable else tmp_path / "file"))
+    (tmp_path / "file").touch()
     texts = ["", "12:30", "HALLO ZUSAMMEN", "caf\u0065\u0301", "a\udc80", *MADE_UP]
     texts += [text for chat in CHATS.values() for text in chat]
-    detector = load_detector(labels)
+    detector = LanguageDetector((*LANGUAGE_NAMES, "zxx"))
     measured = detector.measure(texts)
     for text, row in zip(texts, measured, strict=True):
         assert dict(zip(detector.labels, row.tolist(), strict=True)) == dict(library.rank(text))
         assert np.array_equal(detector.measure([text])[0], row)
+
+
+def test_a_process_maps_what_an_earlier_one_unpacked(model_cache: Path) -> None:
+    LanguageDetector(["en"])
+    [file] = model_cache.glob("models/py3langid-*/model.npy")
+    before = file.stat()
+    LanguageDetector(["en"])
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_a_long_text_without_blanks_is_read_to_its_end() -> None:

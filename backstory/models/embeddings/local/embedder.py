@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelFileError
+from backstory.base.files.built import require_built_file
 from backstory.models.embeddings.batches import group_by_length, group_equal_lengths
 from backstory.models.embeddings.checks import count_at_least, require_text, require_within_limit
 from backstory.models.embeddings.local.activation_ranges import ActivationRanges
 from backstory.models.embeddings.local.bert_model import BertModel
-from backstory.models.embeddings.local.graph_file import require_graph_file
 from backstory.models.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph
 from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
 from backstory.models.embeddings.protocol import Task, Vectors
@@ -197,7 +197,7 @@ class LocalEmbedder:
     def _load_model(self) -> OpenModel:
         with self._loading:
             if self._opened is None:
-                require_graph_file(self.graph_path, self._build_graph)
+                require_built_file(self.graph_path, self._build_graph)
                 self._opened = open_model(self.graph_path, self._runtime)
             return self._opened
 

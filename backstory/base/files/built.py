@@ -1,4 +1,4 @@
-"""The built graph of a local model, cached in the user's cache folder."""
+"""Files that are built from those of a package, such as the graph of a model, and cached in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ logger = logging.getLogger(__name__)
 
 
 def checksum_path(path: Path) -> Path:
-    """Return the path of a graph file's checksum, next to the file."""
+    """Return the path of a built file's checksum, next to the file."""
     return path.with_name(f"{path.name}.sha256")
 
 
-def require_graph_file(path: Path, build: Callable[[], bytes]) -> None:
-    """Build a graph file unless it exists and matches its recorded checksum.
+def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
+    """Build a file unless it exists and matches its recorded checksum.
 
     If several processes need it at once, one builds it and the rest wait. The file gets its name only when it is
     complete and on disk.
 
     Args:
-        path: The graph file; its checksum is recorded beside it.
+        path: The file; its checksum is recorded beside it.
         build: Makes the content of the file.
 
     Raises:
@@ -40,25 +40,23 @@ def require_graph_file(path: Path, build: Callable[[], bytes]) -> None:
             if _is_intact(path):
                 return
             if path.exists():
-                logger.warning("model graph differs from its checksum, building it again path=%s", path)
+                logger.warning("built file differs from its checksum, building it again path=%s", path)
             started = time.perf_counter()
             content = build()
-            # The checksum is written first: a graph that does not match it counts as incomplete.
+            # The checksum is written first: a file that does not match it counts as incomplete.
             _replace(checksum_path(path), hashlib.sha256(content).hexdigest())
             file.write(content)
             file.flush()
             publish(temporary_path(path), path)
     except OSError as error:
         raise ModelFileError(
-            f"the model's graph cannot be written to {path} ({error}); make room there, or set "
+            f"what a model needs cannot be written to {path} ({error}); make room there, or set "
             f"{CACHE_VARIABLE} to a folder that can be written to",
             code="unwritable_folder",
             path=path,
             variable=CACHE_VARIABLE,
         ) from error
-    logger.info(
-        "built model graph path=%s bytes=%d seconds=%.1f", path, len(content), time.perf_counter() - started
-    )
+    logger.info("built path=%s bytes=%d seconds=%.1f", path, len(content), time.perf_counter() - started)
 
 
 def _is_intact(path: Path) -> bool:

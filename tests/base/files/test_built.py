@@ -6,9 +6,9 @@ import pytest
 
 from backstory.base.errors import ModelFileError
 from backstory.base.files.atomic import temporary_path
+from backstory.base.files.built import checksum_path, require_built_file
 from backstory.models.embeddings.local.bert_folder import read_bert_folder
 from backstory.models.embeddings.local.embedder import LocalEmbedder
-from backstory.models.embeddings.local.graph_file import checksum_path, require_graph_file
 from backstory.models.embeddings.local.onnx_graph import build_graph
 from tests.errors import raises
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
@@ -36,8 +36,8 @@ def build() -> Builder:
 def test_is_built_once(tmp_path: Path, build: Builder) -> None:
     path = tmp_path / "model" / "model.onnx"
 
-    require_graph_file(path, build)
-    require_graph_file(path, build)
+    require_built_file(path, build)
+    require_built_file(path, build)
 
     assert path.read_bytes() == CONTENT
     assert build.builds == 1
@@ -69,10 +69,10 @@ def test_a_damaged_file_is_built_again(
     tmp_path: Path, build: Builder, damage: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "model.onnx"
-    require_graph_file(path, build)
+    require_built_file(path, build)
     damage(path)
 
-    require_graph_file(path, build)
+    require_built_file(path, build)
 
     assert path.read_bytes() == CONTENT
     assert build.builds == 2
@@ -82,7 +82,7 @@ def test_what_a_killed_writer_left_is_not_used(tmp_path: Path, build: Builder) -
     path = tmp_path / "model.onnx"
     temporary_path(path).write_bytes(CONTENT + b" half of another one")
 
-    require_graph_file(path, build)
+    require_built_file(path, build)
 
     assert path.read_bytes() == CONTENT
     assert not temporary_path(path).exists()
@@ -95,7 +95,7 @@ def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
         raise ModelFileError("no tensors")
 
     with raises(ModelFileError):
-        require_graph_file(path, fail)
+        require_built_file(path, fail)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder
     (tmp_path / "models").write_text("a file where a folder should be")
 
     with raises(ModelFileError, "unwritable_folder", variable="BACKSTORY_CACHE_DIR"):
-        require_graph_file(tmp_path / "models" / "tiny" / "model.onnx", build)
+        require_built_file(tmp_path / "models" / "tiny" / "model.onnx", build)
 
 
 _USE_MODEL = """
