@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,9 @@ def is_of_full_disk(error: BaseException, folder: Path) -> bool:
         return True
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code == sqlite3.SQLITE_FULL or (code in _SQLITE_ERRORS and _count_free(folder) < _LEAST_BYTES)
+        return code == sqlite3.SQLITE_FULL or (
+            code in _SQLITE_ERRORS and _count_writable(folder) < _LEAST_BYTES
+        )
     # DuckDB and Polars pass the sentence of the operating system on, in exceptions of their own.
     return any(sentence in str(error) for sentence in _SENTENCES)
 
@@ -60,6 +63,13 @@ def _describe(error: Exception, folder: Path) -> str:
         "reached). Finished work is kept, and no file is left half written. Free some space, and run the same command "
         "again to resume"
     )
+
+
+def _count_writable(folder: Path) -> int:
+    """Count the bytes that a file in a folder can take: what is free, and at most the limit of file sizes."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    free = _count_free(folder)
+    return free if limit == resource.RLIM_INFINITY else min(free, limit)
 
 
 def _count_free(folder: Path) -> int:
