@@ -84,8 +84,9 @@ def define_writer_inputs(table: GetTable, *, citations: bool = True) -> ibis.Tab
 
     Args:
         table: Gives the tables ``windows``, ``window_contexts`` and ``contexts`` of one backend.
-        citations: Whether the column ``citations`` is one of the view. Ibis can fetch no list of structs from Postgres,
-            where the rows of table ``contexts`` have the same.
+        citations: Whether the column ``citations`` is one of the view. Of Postgres and Spark, :func:`define_citations`
+            gives the same as rows: Ibis compiles a list of structs to one of records without names for Postgres, which
+            leaves out those with a null, and to none in an order for Spark.
 
     Returns:
         An expression with the columns :data:`INPUT_COLUMNS`.
@@ -128,19 +129,36 @@ def define_writer_inputs(table: GetTable, *, citations: bool = True) -> ibis.Tab
     )
 
 
+def define_citations(table: GetTable) -> ibis.Table:
+    """Define the passages that writers are shown, for backends that cannot list them: one row each, by window and rank.
+
+    Args:
+        table: Gives the table ``contexts`` of one backend.
+
+    Returns:
+        An expression with ``window_id`` and the fields of ``citations``.
+    """
+    passages = table("contexts")
+    return passages.order_by("window_id", "rank").select("window_id", **_pick_cited(passages))
+
+
 def _list_citations(passages: ibis.Table) -> ibis.Table:
     """List the passages of each window by rank."""
     import ibis
 
-    fields = {
+    listed = ibis.struct(_pick_cited(passages)).collect(order_by=passages["rank"])
+    return passages.group_by("window_id").agg(citations=listed)
+
+
+def _pick_cited(passages: ibis.Table) -> dict[str, Any]:
+    """Pick what a writer's program reads of each passage."""
+    return {
         "number": passages.citation,
         **{name: passages[name] for name in ("document_id", "revision", "title", "uri")},
         **{name: passages[name] for name in ("page_start", "page_end")},
         "published_at": _in_utc(passages.published_at),
         **{name: passages[name] for name in ("tags", "passage", "passage_start", "passage_end", "serves")},
     }
-    listed = ibis.struct(fields).collect(order_by=passages["rank"])
-    return passages.group_by("window_id").agg(citations=listed)
 
 
 def define_document_catalog(table: GetTable) -> ibis.Table:

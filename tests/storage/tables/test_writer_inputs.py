@@ -27,6 +27,8 @@ from backstory.storage.tables.view_expressions import (
     VIEWS,
     WRITER_INPUTS,
     compile_view,
+    define_citations,
+    define_document_catalog,
     define_writer_inputs,
     describe_table,
 )
@@ -129,6 +131,11 @@ def test_each_view_compiles_for_the_engines_of_a_team(dialect: str) -> None:
         assert ibis.to_sql(define(describe_table), dialect=dialect)
 
 
+def test_all_but_the_list_of_citations_compiles_for_spark() -> None:
+    for define in (partial(define_writer_inputs, citations=False), define_citations, define_document_catalog):
+        assert ibis.to_sql(define(describe_table), dialect="pyspark")
+
+
 @pytest.fixture
 def polars_backend() -> ibis.BaseBackend:
     return ibis.polars.connect()
@@ -164,6 +171,12 @@ def test_another_backend_gives_the_rows_that_duckdb_gives(
         assert given.height
         assert found.columns == given.columns
         assert found.rows() == given.rows()
+    listed = here.to_polars(here.table(WRITER_INPUTS)).select("window_id", "citations").explode("citations")
+    rows = listed.drop_nulls("citations").unnest("citations").sort("window_id", maintain_order=True)
+    cited = other.to_polars(define_citations(other.table))
+    assert rows.height
+    assert cited.columns == rows.columns
+    assert cited.rows() == rows.rows()
 
 
 def test_the_zone_of_a_session_of_duckdb_changes_no_time(made: Workspace) -> None:
