@@ -1,8 +1,9 @@
 """Leases: locks of several machines, in the database that they share.
 
 A lease is held for a range of partitions, renewed by a thread of its process, and taken over by others when it has not
-been renewed for a while. Each has a token that is higher than all before, so that a holder that wakes up late is told
-from the one that has taken over. The time is that of the database.
+been renewed for a while, or at once by those of its machine that see that its process has ended. Each has a token that
+is higher than all before, so that a holder that wakes up late is told from the one that has taken over. The time is
+that of the database.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final, NamedTuple
 from backstory.base.database import Description, Session
 from backstory.base.errors import BackstoryError, LeaseError, StaleLeaseError
 from backstory.base.mounts import find_mount, open_database
+from backstory.base.processes import has_ended, name_process
 
 LEASE_SECONDS: Final = 30.0
 """How long a lease lasts that is not renewed. A holder renews it three times as often."""
@@ -30,6 +32,8 @@ _REMEMBERED_SECONDS: Final = 7 * 86_400.0
 """How long others see that a holder has died. Most names are used once, so that nobody takes their leases over."""
 _FIRST_POLL_SECONDS: Final = 0.05
 _LONGEST_POLL_SECONDS: Final = 1.0
+_PROCESS: Final = "\n"
+"""What stands in a holder before the name of its process, which no person reads."""
 _FILE: Final = "leases.sqlite"
 _SCHEMA: Final = """
 CREATE TABLE leases (
@@ -76,7 +80,7 @@ class Holding:
 
     Attributes:
         holder: Who holds it.
-        is_live: Whether it has been renewed in time.
+        is_live: Whether it has been renewed in time, by a process that has not ended as far as this machine sees.
     """
 
     holder: str
@@ -130,18 +134,21 @@ class Leases:
             )
             found = session.execute(overlapping, (name, span.last, span.first)).fetchall()
             for _, other, expires in found:
-                if expires > now:
-                    return str(other)
+                if _is_live(other, expires, now):
+                    return _describe(other)
             forgotten = "SELECT token FROM leases WHERE expires < ?"
             for (token,) in session.execute(forgotten, (now - _REMEMBERED_SECONDS,)).fetchall():
                 _drop(session, token)
             for token, other, _ in found:
-                logger.warning("the lease of %s, which has not been renewed, is taken over", other)
+                logger.warning(
+                    "the lease of %s, which has ended or did not renew it, is taken over", _describe(other)
+                )
                 _drop(session, token)
             session.execute("INSERT INTO last_token VALUES (1, 0) ON CONFLICT DO NOTHING")
             raised = session.execute("UPDATE last_token SET token = token + 1 RETURNING token")
             token = int(raised.fetchone()[0])
-            row = (token, name, *span, f"{holder} on {socket.gethostname()}", now + self._seconds)
+            named = f"{holder} on {socket.gethostname()}{_PROCESS}{name_process()}"
+            row = (token, name, *span, named, now + self._seconds)
             session.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?)", row)
         self._keep(token)
         return Lease(name, span, token)
@@ -197,7 +204,7 @@ class Leases:
             query = "SELECT holder, expires FROM leases WHERE name = ? ORDER BY token"
             rows = session.execute(query, (name,)).fetchall()
             now = self._read_time(session)
-        return [Holding(holder, expires > now) for holder, expires in rows]
+        return [Holding(_describe(holder), _is_live(holder, expires, now)) for holder, expires in rows]
 
     def claim(self, lease: Lease, keys: Collection[bytes]) -> set[bytes]:
         """Claim keys for the holder of a lease.
@@ -212,15 +219,12 @@ class Leases:
         Raises:
             LeaseError: The database cannot be used.
         """
-        claiming = (
-            "INSERT INTO claims VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET token = excluded.token "
-            "WHERE claims.token NOT IN (SELECT token FROM leases WHERE expires > ?)"
-        )
         with self._database.writing() as session:
             now = self._read_time(session)
-            session.executemany(claiming, [(key, lease.token, now) for key in sorted(keys)])
-            rows = session.execute("SELECT key FROM claims WHERE token = ?", (lease.token,)).fetchall()
-        return {key for (key,) in rows}.intersection(keys)
+            claimed = _claim(session, lease.token, keys, now)
+            if len(claimed) < len(keys) and _end_dead(session, now):
+                claimed = _claim(session, lease.token, keys, now)
+        return claimed
 
     def disclaim(self, lease: Lease, keys: Collection[bytes]) -> None:
         """Give claimed keys back.
@@ -302,3 +306,31 @@ _opening: Final = threading.Lock()
 def _drop(session: Session, token: int) -> None:
     session.execute("DELETE FROM claims WHERE token = ?", (token,))
     session.execute("DELETE FROM leases WHERE token = ?", (token,))
+
+
+def _claim(session: Session, token: int, keys: Collection[bytes], now: float) -> set[bytes]:
+    """Claim the keys that nobody else with a live lease has claimed, and return those that are claimed now."""
+    claiming = (
+        "INSERT INTO claims VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET token = excluded.token "
+        "WHERE claims.token NOT IN (SELECT token FROM leases WHERE expires > ?)"
+    )
+    session.executemany(claiming, [(key, token, now) for key in sorted(keys)])
+    rows = session.execute("SELECT key FROM claims WHERE token = ?", (token,)).fetchall()
+    return {key for (key,) in rows}.intersection(keys)
+
+
+def _describe(holder: str) -> str:
+    """Return what a person reads of a holder."""
+    return holder.partition(_PROCESS)[0]
+
+
+def _is_live(holder: str, expires: float, now: float) -> bool:
+    return expires > now and not has_ended(holder.partition(_PROCESS)[2])
+
+
+def _end_dead(session: Session, now: float) -> bool:
+    """End the leases of processes of this machine that have ended, and return whether there were any."""
+    live = session.execute("SELECT token, holder FROM leases WHERE expires > ?", (now,)).fetchall()
+    dead = [token for token, holder in live if has_ended(holder.partition(_PROCESS)[2])]
+    session.executemany("UPDATE leases SET expires = ? WHERE token = ?", [(now, token) for token in dead])
+    return bool(dead)

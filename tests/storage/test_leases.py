@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -155,6 +156,8 @@ def test_another_machine_takes_over_from_a_process_that_was_killed(
         holder.wait()
         leases = find_leases(tables)
         assert leases is not None
+        with leases._database.writing() as session:  # no other machine sees that it has ended
+            session.execute("UPDATE leases SET holder = 'the other machine'")
         waited: list[str] = []
 
         def note(found: str) -> threading.Lock:
@@ -168,6 +171,27 @@ def test_another_machine_takes_over_from_a_process_that_was_killed(
         assert not is_running(tables)
         assert find_holder(tables) is None
     assert ["the other machine" in found for found in waited] == [True]
+
+
+def test_a_process_of_this_machine_that_was_killed_is_taken_over_from_at_once(
+    postgres_server: PostgresServer, tmp_path: Path, start: Start
+) -> None:
+    address = postgres_server.make_address()
+    holder = start(_HOLDER, tmp_path, address, LONG)
+    with mounted(tmp_path, address):
+        tables = tmp_path / "data"
+        holder.send_signal(signal.SIGSTOP)
+        assert is_running(tables)
+        leases = find_leases(tables)
+        assert leases is not None
+        assert isinstance(leases.try_to_take("run", MARCH, "too early"), str)
+        holder.kill()
+        holder.wait()
+        assert not is_running(tables)
+        assert find_holder(tables) == "killed"
+        with running(tables, "this process"):
+            assert require_token(tables) == 2
+        assert find_holder(tables) is None
 
 
 def test_a_worker_that_wakes_up_late_may_not_publish(
@@ -250,6 +274,35 @@ def test_two_machines_embed_each_text_of_a_corpus_once(
     answers = [worker.communicate()[0].split() for worker in workers]
     assert sum(int(computed) for computed, _ in answers) == texts
     assert len({total for _, total in answers}) == 1
+
+
+_CLAIMER = """
+import sys
+from pathlib import Path
+from backstory.base.mounts import mount
+from backstory.storage.leases import EVERYTHING, Leases
+
+mount(Path(sys.argv[1]), sys.argv[2])
+leases = Leases(Path(sys.argv[1]), float(sys.argv[3]))
+leases.claim(leases.take("texts", EVERYTHING, "embedding"), [b"a", b"b"])
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_what_a_killed_process_of_this_machine_has_claimed_is_free_at_once(
+    postgres_server: PostgresServer, tmp_path: Path, start: Start
+) -> None:
+    address = postgres_server.make_address()
+    holder = start(_CLAIMER, tmp_path, address, LONG)
+    with mounted(tmp_path, address):
+        leases = Leases(tmp_path, LONG)
+        lease = take(leases)
+        assert leases.claim(lease, [b"b", b"c"]) == {b"c"}
+        holder.kill()
+        holder.wait()
+        assert leases.claim(lease, [b"b", b"c"]) == {b"b", b"c"}
+        leases.release(lease)
 
 
 def test_texts_that_a_dead_process_has_claimed_are_embedded_by_others(shared: Path) -> None:
