@@ -41,7 +41,7 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
         if column in rows.columns
         for value, count in rows[column].value_counts().sort(column).iter_rows()
     }
-    return {**counts, "preview": dg.MetadataValue.md(format_preview(rows.head(5)))}
+    return {**counts, "preview": dg.MetadataValue.md(format_preview(rows))}
 
 
 def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:

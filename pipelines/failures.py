@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from assets.tables import BETWEEN_FAILURES, STOPPED
+from assets.tables import BETWEEN_FAILURES
 from backstory.base import errors
 from pipelines.dagster_internals.types import StepError
 
@@ -31,17 +31,6 @@ def describe_step_failures(events: Iterable[dg.DagsterEvent]) -> list[str]:
         elif event.step_failure_data.error is not None:
             failures.append(f"{event.step_key}: {_sentence_of(find_reported(event.step_failure_data.error))}")
     return failures
-
-
-def find_stop(events: Iterable[dg.DagsterEvent]) -> str | None:
-    """Return why a budget or a limit stopped a run; None if it did not.
-
-    Args:
-        events: Events of a run.
-    """
-    data = [event.step_failure_data.user_failure_data for event in events if event.is_step_failure]
-    reasons = [failure.metadata[STOPPED].value for failure in data if failure and STOPPED in failure.metadata]
-    return str(reasons[0]) if reasons else None
 
 
 def _sentence_of(error: StepError) -> str:

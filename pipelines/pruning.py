@@ -41,14 +41,13 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     return _delete_runs(instance, before) if uses_public_api() else delete_history(instance, before)
 
 
-def make_pruning(keep_days: int = KEEP_DAYS) -> dg.ScheduleDefinition:
+def make_pruning() -> dg.ScheduleDefinition:
     """Define the schedule, off until it is switched on, that prunes the history every night.
 
-    Args:
-        keep_days: Age in days from which runs are deleted; the launchpad can change it for one run.
+    The launchpad can change for one run the age in days from which runs are deleted.
     """
 
-    @dg.op(config_schema={"keep_days": dg.Field(int, default_value=keep_days)})
+    @dg.op(config_schema={"keep_days": dg.Field(int, default_value=KEEP_DAYS)})
     def delete_old_runs(context: dg.OpExecutionContext) -> None:
         pruned = prune_history(context.instance, context.op_config["keep_days"], datetime.now(UTC))
         context.log.info(describe_pruned(pruned))
@@ -65,7 +64,7 @@ def make_pruning(keep_days: int = KEEP_DAYS) -> dg.ScheduleDefinition:
         name="prune_history_nightly",
         job=prune,
         cron_schedule="30 4 * * *",
-        description=f"Deletes runs that are older than {keep_days} days.",
+        description=f"Deletes runs that are older than {KEEP_DAYS} days.",
     )
 
 

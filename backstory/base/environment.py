@@ -100,9 +100,6 @@ def find_workspace(path: Path | None = None) -> Path:
 def find_settings_of(path: Path) -> Path | None:
     """Find the workspace whose settings apply to a path, which may be outside any workspace.
 
-    Args:
-        path: A file or folder.
-
     Returns:
         The nearest folder at or above the path that holds ``backstory.yaml``, else the workspace that
         ``BACKSTORY_WORKSPACE`` names, else the nearest such folder at or above the current one; None if there is

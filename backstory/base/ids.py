@@ -34,9 +34,6 @@ def digest(parts: Iterable[str], *, length: int = 32) -> str:
 def digest_each(parts: Iterable[str]) -> list[bytes]:
     """Hash strings one by one, faster than by a call of :func:`digest` each.
 
-    Args:
-        parts: The strings.
-
     Returns:
         For each part the 16 bytes that ``digest([part])`` writes as hexadecimal characters.
     """

@@ -17,12 +17,7 @@ def localize(moment: datetime, timezone: str) -> datetime:
 
 
 def put_in_zone(moment: datetime, timezone: str) -> datetime:
-    """Return a moment in UTC; one without a zone was written by the clock of a time zone.
-
-    Args:
-        moment: A datetime with or without a zone.
-        timezone: Name of a time zone.
-    """
+    """Return a moment in UTC; one without a zone was written by the clock of a time zone."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))).astimezone(UTC)
 
 

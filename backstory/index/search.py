@@ -244,9 +244,6 @@ class SearchIndex:
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
 
-        Args:
-            texts: Any texts.
-
         Returns:
             One row per text and distinct indexed word: text (position), term (number of the word), rarity
             (inverse document frequency, 1 for a word of a single chunk).
@@ -255,9 +252,6 @@ class SearchIndex:
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the words of texts that occur in the index, in their order.
-
-        Args:
-            texts: Any texts.
 
         Returns:
             The words, numbered and weighed as in :meth:`terms_of`.

@@ -319,9 +319,6 @@ def open_workspace(
         models: The models of this machine that it shares with other workspaces; None for models of its own.
         follows: Whether the folder is brought in step with the store. A caller that does so itself says no.
 
-    Returns:
-        The workspace.
-
     Raises:
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.

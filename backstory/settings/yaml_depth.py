@@ -16,9 +16,6 @@ def find_depth(text: str) -> int:
 
     Brackets in strings and comments count too, which matters only if dozens of them are never closed.
 
-    Args:
-        text: YAML.
-
     Returns:
         Maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
     """

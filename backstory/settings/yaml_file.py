@@ -27,9 +27,6 @@ def read_settings(path: Path) -> Settings:
     Args:
         path: A YAML file; an empty one gives the defaults.
 
-    Returns:
-        The settings.
-
     Raises:
         WorkspaceError: There is no such file, or it cannot be read.
         SettingsError: The file is not YAML, or holds an unknown or invalid setting. The error names the line.

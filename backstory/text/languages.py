@@ -65,9 +65,6 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
 
     Args:
         texts: The messages of a window or a conversation in order, or the parts of a document; nulls are skipped.
-
-    Returns:
-        The language and its share.
     """
     runs = _thin(list(_cut_runs(texts)), _MOST_RUNS)
     if not runs:

@@ -128,10 +128,6 @@ def _stated_checksum(content: bytes) -> bytes | None:
 def place_post(path: Path, post: Post) -> bool:
     """Write the file of a post, or, if a person has edited it, the draft beside it.
 
-    Args:
-        path: File of the post.
-        post: The post.
-
     Returns:
         Whether the file holds the post; False if the draft lies beside it, at :func:`draft_path`.
     """

@@ -188,7 +188,7 @@ def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
         "---\ntitle: [unclosed\n---\n\ntext\n", encoding="utf-8"
     )
     run_pipeline(workspace)
-    broken = integrity.find_unread_documents(workspace)
+    broken = read_table(workspace.tables, "documents").filter(pl.col("status") == "error")
     assert broken["uri"].to_list() == ["broken.md"]
     assert "sourdough" in set(read_table(workspace.tables, "contexts")["slug"])
 

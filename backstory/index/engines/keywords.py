@@ -238,11 +238,7 @@ class KeywordIndex:
         return Matches.joined([*found, *scored])
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
-        """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered.
-
-        Args:
-            texts: Any texts.
-        """
+        """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered."""
         words = [self._list_words(text) for text in texts]
         start = np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(each) for each in words], out=start[1:])
@@ -264,9 +260,6 @@ class KeywordIndex:
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
-
-        Args:
-            texts: Any texts.
 
         Returns:
             One row per text and distinct indexed word: ``text`` (position, uint32), ``term`` (number of the

@@ -23,9 +23,6 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
         folder: The folder of the index.
         embedder_id: Embedding space of the queries; None to skip the comparison with the index.
 
-    Returns:
-        The open index.
-
     Raises:
         NoIndexError: No snapshot is published.
         EmbedderMismatchError: The index holds vectors of another embedding space.

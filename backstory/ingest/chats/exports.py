@@ -31,9 +31,6 @@ from backstory.text.languages import detect_language
 def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
     """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation.
 
-    Args:
-        read: All files of the folder.
-
     Returns:
         Names of conversations by the keys of the chats.
     """
@@ -224,9 +221,6 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
         texts: The reasons.
         before: Paths as written in ``sources``.
         after: The replacement for each path, such as the same path with pseudonyms.
-
-    Returns:
-        The reasons with the paths replaced.
     """
     if before.is_empty():
         return texts

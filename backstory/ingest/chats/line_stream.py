@@ -21,7 +21,7 @@ def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
     while line := file.readline(MOST_LINE_BYTES):
         number += 1
         if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
-            _skip_line(file)
+            skip_line(file)
             yield number, None
         else:
             yield number, decode_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
@@ -51,6 +51,7 @@ def decode_line(line: bytes) -> str:
         return ended.decode(_WINDOWS, "replace")
 
 
-def _skip_line(file: IO[bytes]) -> None:
+def skip_line(file: IO[bytes]) -> None:
+    """Go to the end of a line in steps of 1 MiB."""
     while (part := file.readline(MOST_LINE_BYTES)) and not part.endswith(b"\n"):
         pass

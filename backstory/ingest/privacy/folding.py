@@ -59,9 +59,6 @@ def fold(text: str, *, keep_case: bool = False) -> str:
 def find_words(text: str) -> list[Word]:
     """Find the positions where a word may begin and end.
 
-    Args:
-        text: Any text.
-
     Returns:
         Runs of letters, cut also where a capital follows a small letter (``AnnaLind``) and between letters and
         digits; emoji, the ``@`` of a mention, and the characters of scripts without spaces, each by itself.

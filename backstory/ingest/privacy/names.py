@@ -338,9 +338,6 @@ def replace_found(
         find: Finds the names of a text, in order and apart.
         write: Gives the replacement of a name, and of what is written there.
         has_marks: Whether marks of HTML and Markdown of which one half stands inside a name are kept.
-
-    Returns:
-        The text.
     """
     # Text beside a replaced name now stands alone, so it may be a name itself.
     hidden = [BLANK] * text.count(BLANK)

@@ -42,9 +42,6 @@ class PhoneFinder:
     def find(self, text: str) -> list[tuple[int, int, str]]:
         """Find known numbers.
 
-        Args:
-            text: Any text.
-
         Returns:
             Start, end and the known number, in the order of the text, without overlaps. Digits directly
             beside a number count as part of it.

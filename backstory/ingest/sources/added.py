@@ -10,7 +10,7 @@ from backstory.base.errors import InputError
 from backstory.ingest.sources.record import Recorded, change_record, read_record
 from backstory.ingest.sources.roots import find_covering, list_sources, require_apart
 from backstory.settings.paths import WorkspacePaths
-from backstory.settings.sources import SourceSettings, make_source_name, require_source_name
+from backstory.settings.sources import SourceSettings, make_source_name
 
 
 def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
@@ -22,29 +22,19 @@ def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
     return list(read_record(workspace.added_sources))
 
 
-def add_source(
-    workspace: WorkspacePaths,
-    path: Path,
-    *,
-    name: str = "",
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-) -> SourceSettings:
+def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] = ()) -> SourceSettings:
     """Record a file or folder as a source. The next run reads it; nothing is read or copied now.
 
     Args:
         workspace: An open workspace.
         path: A file or folder that exists. One in the workspace is recorded relative to it.
-        name: Short name for the uris of its documents; empty takes one from the end of the path.
-        include: Files to read, as in ``.gitignore``; empty for all.
         exclude: Files and folders to leave out, as in ``.gitignore``.
 
     Returns:
         The recorded source. A path that was added before in the same way is left as it was.
 
     Raises:
-        InputError: The path is absent, is already read as part of something else, or is no place for documents; or
-            the name is taken or no name.
+        InputError: The path is absent, is already read as part of something else, or is no place for documents.
         SettingsError: The sources of the settings are invalid.
         WorkspaceError: The recorded list is damaged.
     """
@@ -62,13 +52,10 @@ def add_source(
             f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8", path=path
         ) from error
     require_apart(workspace, place)
-    if name:
-        try:
-            require_source_name(name)
-        except ValueError as error:
-            raise InputError(f"{name!r}: {error}", code="invalid_name", name=name) from error
-    wanted = SourceSettings(path=stored, include=tuple(include), exclude=tuple(exclude))
-    known = next((each for each in list_added(workspace) if _is_same(each, wanted, name)), None)
+    wanted = SourceSettings(path=stored, exclude=tuple(exclude))
+    known = next(
+        (each for each in list_added(workspace) if each.model_copy(update={"name": ""}) == wanted), None
+    )
     if known is not None:
         return known
     covering = find_covering(workspace, place)
@@ -85,11 +72,7 @@ def add_source(
 
     def append(recorded: Recorded) -> Recorded:
         taken = [*stated, *(source.label for source in recorded)]
-        if name in taken:
-            raise InputError(
-                f"another source has the name {name}; choose another name", code="duplicate_source", name=name
-            )
-        found.append(wanted.model_copy(update={"name": name or make_source_name(stored, taken)}))
+        found.append(wanted.model_copy(update={"name": make_source_name(stored, taken)}))
         return (*recorded, *found)
 
     change_record(workspace.added_sources, append)
@@ -158,7 +141,3 @@ def readmit(workspace: WorkspacePaths, name: str, patterns: Sequence[str]) -> No
         ]
 
     change_record(workspace.added_sources, take_out)
-
-
-def _is_same(known: SourceSettings, wanted: SourceSettings, name: str) -> bool:
-    return known.model_copy(update={"name": ""}) == wanted and name in ("", known.name)

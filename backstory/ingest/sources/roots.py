@@ -124,10 +124,6 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
 def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
     """Find what already holds a path.
 
-    Args:
-        workspace: An open workspace.
-        path: A file or folder.
-
     Returns:
         The name of the source whose root is the path or a folder above it; the empty text for the folder of
         documents; None if nothing holds the path.

@@ -15,9 +15,6 @@ SYNC_SECONDS: Final = 3600
 def find_next_sync(workspace: WorkspacePaths) -> float | None:
     """Find when a source that lies elsewhere is to be fetched again: an hour after it was last tried, by whatever run.
 
-    Args:
-        workspace: The workspace.
-
     Returns:
         Seconds since 1970, of the source that comes first; None if no source lies elsewhere.
 

@@ -132,9 +132,6 @@ def run_and_print(
         as_json: Whether to print JSON alone on standard output.
         by: The command, for the runs that wait for this one.
 
-    Returns:
-        The result of the run.
-
     Raises:
         BackstoryError: The workspace, its settings or the range cannot be used.
     """

@@ -147,9 +147,6 @@ def write_text(folder: Path, added: AddedText) -> Path:
         folder: Folder of the documents.
         added: The text.
 
-    Returns:
-        The file.
-
     Raises:
         InputError: A person's file is in its place.
     """

@@ -150,9 +150,6 @@ class Library:
             rerank: Whether the reranker of the settings orders the hits.
             depth: Number of hits without ``top_k``: more in a larger corpus, up to a cap of tokens.
 
-        Returns:
-            The answer.
-
         Raises:
             InputError: The question is blank, a name in the filters fits no document or several, or an argument is out
                 of its range.

@@ -82,9 +82,6 @@ class Watcher:
         Args:
             is_reached: The condition, evaluated now and after every indexing.
             timeout: Most seconds to wait.
-
-        Returns:
-            Whether it holds.
         """
         with self._synced:
             return self._synced.wait_for(is_reached, timeout)

@@ -157,9 +157,6 @@ def ask_until_usable(
         read: Reads the result from a whole answer, or raises :class:`UnusableAnswerError`.
         repair: Makes the messages that ask once more; None for the same messages.
 
-    Returns:
-        The result of ``read``.
-
     Raises:
         UnusableAnswerError: The service withheld the answer, which is not requested again, or no answer could be read.
         ModelError: As in :meth:`ChatModel.ask`.

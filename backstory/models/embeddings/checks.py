@@ -126,9 +126,6 @@ def make_unit_rows(values: Sequence[Sequence[float]], shape: tuple[int, int], em
         shape: Number and width that they must have.
         embedder_id: Names the model in the message.
 
-    Returns:
-        Unit rows of that shape.
-
     Raises:
         EmbeddingError: Number or width differs, or a vector is zero or holds a number that is not finite.
     """

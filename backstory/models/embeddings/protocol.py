@@ -69,9 +69,6 @@ class Embedder(Protocol):
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group texts into batches that :meth:`embed` takes at once.
 
-        Args:
-            token_counts: Tokens of each text.
-
         Returns:
             Positions of the texts, each exactly once, batch by batch.
         """

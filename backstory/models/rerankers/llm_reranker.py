@@ -44,9 +44,6 @@ class LLMReranker:
 
         An answer that is broken or not complete is requested once more.
 
-        Args:
-            requests: One request per window.
-
         Returns:
             One result per request, in the same order. If no answer is usable, the result holds a note with the reason.
 

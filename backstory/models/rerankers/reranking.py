@@ -103,9 +103,6 @@ class Reranking:
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
         """Have the candidates of each window judged.
 
-        Args:
-            shortlists: Candidates by window.
-
         Returns:
             The judgements by window; a window is not judged if fewer than two of its candidates may be sent, or its
             own words may not.

@@ -213,9 +213,6 @@ class ServiceConnection(ABC, Generic[Client]):
             most: What the call uses at most, for the meter; None for a call that costs nothing.
             read_usage: Reads from the response what the call used; None takes ``most``.
 
-        Returns:
-            The result of ``read``.
-
         Raises:
             BudgetExhaustedError: The next attempt would exceed a budget.
             AuthenticationError: There is no key, or it was refused.

@@ -91,9 +91,6 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
             tokens: Tokens that count against the rate limit.
             most: What the call uses at most, for the meter.
 
-        Returns:
-            The result of ``read``.
-
         Raises:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A quota or the credit is used up.

@@ -29,7 +29,7 @@ Send: TypeAlias = Callable[[Payload], None]
 """Delivers an alert, or raises :class:`AlertError`."""
 
 
-def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None = None) -> list[str]:
+def send_alerts_of_run(workspace: Workspace, run: EndedRun) -> list[str]:
     """Alert every hook of what a run changed.
 
     A hook gets an alert when a problem appears that it was not sent yet, when the last problem is gone, and again
@@ -38,7 +38,6 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None
     Args:
         workspace: An open workspace.
         run: The run.
-        now: The time; None for the clock's.
 
     Returns:
         One sentence per alert, sent or failed; none without hooks, or if nothing changed.
@@ -46,7 +45,7 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun, now: datetime | None
     hooks = list_hooks(workspace)
     if not hooks:
         return []
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     run = replace(run, failures=[hide_chats(workspace, sentence) for sentence in run.failures])
     path = _memory_path(workspace)
     try:

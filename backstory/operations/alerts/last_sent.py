@@ -48,9 +48,6 @@ def read_memory(path: Path) -> Memory:
 def exclusive_memory(path: Path) -> Iterator[Memory]:
     """Read the file, and write it at the end of the block. Meanwhile no other process sends alerts.
 
-    Args:
-        path: The file.
-
     Yields:
         The memory, to be changed in place.
     """

@@ -17,9 +17,6 @@ from backstory.storage.tables.partitions import partition_keys
 def find_run_stops(workspace: Workspace) -> list[str]:
     """Find the errors that would stop a run over all partitions, such as messages missing from the exports.
 
-    Args:
-        workspace: An open workspace.
-
     Returns:
         The message of each error that the run would raise. None before the first run, which has nothing to lose.
     """

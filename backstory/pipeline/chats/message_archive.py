@@ -43,9 +43,6 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
         reading: What the exports hold.
         files: The exports.
 
-    Returns:
-        The reading with the kept messages.
-
     Raises:
         WorkspaceError: The archive cannot be used.
     """
@@ -59,7 +56,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     archived = _rename_conversations(archived, reading.messages, retained)
     how = hash_reading(workspace)
     unseen = retained - before - set(archived["conversation_id"])
-    base = pl.concat([archived, _as_archived(_read_stored(workspace, unseen), how, is_exported=True)])
+    base = pl.concat([archived, _as_archived(_read_stored(workspace, unseen), how)])
     reread = (
         pl.col("held")
         & (pl.col("reading") != how)
@@ -78,9 +75,7 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     only = only.with_columns(place.over("timestamp", "source").alias("seq"))
     messages = pl.concat([reading.messages, only.select(columns)]).sort(_ORDER, maintain_order=True)
     present = reading.messages.filter(pl.col("conversation_id").is_in(list(retained)))
-    archive = pl.concat(
-        [_as_archived(present, how, is_exported=True), only.with_columns(held=pl.lit(value=False))]
-    )
+    archive = pl.concat([_as_archived(present, how), only.with_columns(held=pl.lit(value=False))])
     return replace(
         reading,
         messages=messages,
@@ -167,6 +162,6 @@ def _read_stored(workspace: Workspace, conversations: set[str]) -> pl.DataFrame:
     return stored.filter(pl.col("conversation_id").is_in(list(conversations)))
 
 
-def _as_archived(messages: pl.DataFrame, how: str, *, is_exported: bool) -> pl.DataFrame:
-    columns = [pl.lit(how).alias("reading"), pl.lit(is_exported).alias("held")]
+def _as_archived(messages: pl.DataFrame, how: str) -> pl.DataFrame:
+    columns = [pl.lit(how).alias("reading"), pl.lit(value=True).alias("held")]
     return messages.with_columns(columns).select(ARCHIVE_SCHEMA.names())

@@ -186,9 +186,3 @@ def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
     sources = read_table(workspace.tables, "sources")
     unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
     return unread.select("source", "folder", "status", "reason")
-
-
-def find_unread_documents(workspace: Workspace) -> pl.DataFrame:
-    """Return the documents whose current file could not be read."""
-    documents = read_table(workspace.tables, "documents")
-    return documents.filter(pl.col("status") == "error").select("uri", "error")

@@ -16,13 +16,13 @@ from backstory.base.wording import shorten
 from backstory.storage.tables.parquet import WHOLE
 from backstory.text.prompts.escaping import escape_line
 
-REPORT_LOGGER = __name__
 """Logger of the reports: every record carries its :class:`StageResult` as ``report``."""
 
 UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
 
 _CELL_CHARACTERS = 60
+_PREVIEW_ROWS = 5
 
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
@@ -189,14 +189,14 @@ def log_unread(sources: pl.DataFrame) -> None:
         logger.warning(text, *row.values(), extra=PRINTED)
 
 
-def format_preview(frame: pl.DataFrame, rows: int = 5, *, cell_characters: int = _CELL_CHARACTERS) -> str:
-    """Write the first rows of a frame as a Markdown table, long cells shortened."""
+def format_preview(frame: pl.DataFrame, *, cell_characters: int = _CELL_CHARACTERS) -> str:
+    """Write the first five rows of a frame as a Markdown table, long cells shortened."""
     if frame.is_empty():
         return "*this run made no rows*"
     lines = [" | ".join(frame.columns), " | ".join("---" for _ in frame.columns)]
     lines += [
         " | ".join(_format_cell(value, cell_characters) for value in row)
-        for row in frame.head(rows).iter_rows()
+        for row in frame.head(_PREVIEW_ROWS).iter_rows()
     ]
     return "\n".join(f"| {line} |" for line in lines)
 

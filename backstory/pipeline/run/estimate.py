@@ -112,9 +112,6 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
         workspace: An open workspace, before or after its first run. Nothing in it is written.
         find_wanted: Lists the keys of the wanted partitions.
 
-    Returns:
-        The estimate.
-
     Raises:
         BackstoryError: The run would fail before it embeds anything, with the same error.
     """

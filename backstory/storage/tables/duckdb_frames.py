@@ -27,9 +27,6 @@ def fetch_frame(connection: duckdb.DuckDBPyConnection, query: str) -> pl.DataFra
         connection: The connection.
         query: One statement that reads.
 
-    Returns:
-        The rows.
-
     Raises:
         duckdb.Error: The statement is wrong, or a file that it reads is damaged.
     """

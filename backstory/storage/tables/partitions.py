@@ -37,9 +37,6 @@ def partition_key(moment: datetime, grain: Grain, timezone: str = "UTC") -> str:
         grain: Calendar unit of a partition.
         timezone: Time zone of the calendar; hours are those of UTC whatever it is.
 
-    Returns:
-        The partition's key.
-
     Raises:
         InputError: The datetime has no time zone.
     """

@@ -100,9 +100,6 @@ def query_views(root: Path | str, sql: str) -> pl.DataFrame:
         root: Folder of the tables; or the address of a store, as for :func:`connect`.
         sql: One statement that reads.
 
-    Returns:
-        Its rows.
-
     Raises:
         WorkspaceError: The views were never written, or files kept changing in each of the attempts.
         duckdb.Error: The statement is wrong, or a file is damaged.

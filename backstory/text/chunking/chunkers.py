@@ -78,9 +78,6 @@ def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: in
         name: A name of :data:`CHUNKERS`.
         settings: The sizes.
         max_tokens: The embedder's maximum input, which no chunk exceeds.
-
-    Returns:
-        The chunker.
     """
     row = CHUNKERS[name]
     wanted, repeated = row.size(settings)

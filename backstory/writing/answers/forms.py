@@ -44,12 +44,7 @@ class Forms:
     note: str | None = None
 
     def write(self, name: str, **values: object) -> str:
-        """Write a form.
-
-        Args:
-            name: Its name.
-            **values: What it puts in.
-        """
+        """Write a form, with the values that it puts in."""
         text: str = self.texts[name]
         return text.format(**values) if values else text
 

@@ -62,10 +62,6 @@ def find_quote(quote: str, text: str) -> list[Place]:
     for any words between the parts of a quote. A quote of five words or more may differ in a few of them, but in no
     number: at least :data:`LEAST_SHARE` of the words of the quote and of its place must be the same, in their order.
 
-    Args:
-        quote: The quote.
-        text: The text.
-
     Returns:
         Every place where it stands word by word; else the place that is most like it, or nothing.
     """

@@ -64,9 +64,6 @@ def route_question(question: str) -> Route:
 
     Talk beside a question does not count: "thanks, and the roof?" asks for the roof.
 
-    Args:
-        question: The question.
-
     Returns:
         Its class, and the words that told it.
     """

@@ -147,33 +147,6 @@ def test_unusable_vectors_are_an_error(
     assert len(server.requests) == 1
 
 
-def test_the_refused_text_is_found(server: GeminiServer, connect: Connect) -> None:
-    def refuse_soup(request: Request) -> Any:
-        refused = any("soup" in text for text in request.texts)
-        return (gemini_server.fail(400, "invalid input") if refused else gemini_server.succeed)(request)
-
-    server.always = refuse_soup
-
-    with raises(EmbeddingInputError, "refused_text", characters=4, status=400) as raised:
-        connect().embed([*TEXTS, *(f"message {number}" for number in range(20))], task="document")
-
-    assert raised.value.text == "soup"
-    assert len(server.requests) < 12
-
-
-def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
-    server: GeminiServer, connect: Connect
-) -> None:
-    server.always = gemini_server.fail(400, "no such width")
-
-    with raises(EmbeddingError, "refused", status=400) as caught:
-        connect().embed(TEXTS, task="document")
-
-    assert "no such width" in str(caught.value.values["said"])
-    assert not isinstance(caught.value, EmbeddingInputError)
-    assert len(server.requests) == 2
-
-
 def test_a_given_client_is_used_within_the_same_time_out(server: GeminiServer, access: GeminiAccess) -> None:
     client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
     settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=50)

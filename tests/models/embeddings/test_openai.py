@@ -225,20 +225,6 @@ def test_a_service_that_takes_fewer_texts_at_once_gets_fewer(
     np.testing.assert_allclose(found, expected(texts), atol=1e-6)
 
 
-@pytest.mark.parametrize("status", [400, 404])
-def test_a_request_that_is_wrong_whatever_its_texts_blames_none(
-    vectors: ChatServer, connect_openai: Connect, status: int
-) -> None:
-    vectors.always = refuse(status, "model does not support dimensions")
-
-    with raises(EmbeddingError, "refused", status=status) as caught:
-        connect_openai().embed(TEXTS, task="document")
-
-    assert "does not support dimensions" in str(caught.value.values["said"])
-    assert not isinstance(caught.value, EmbeddingInputError)
-    assert len(vectors.requests) == (2 if status == 400 else 1)
-
-
 def test_calls_are_metered_by_what_the_service_counts(
     vectors: ChatServer, connect_openai: Connect, openai_access: ServiceAccess
 ) -> None:

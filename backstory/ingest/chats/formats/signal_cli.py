@@ -22,6 +22,7 @@ from backstory.ingest.chats.chat_format import (
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.json_stream import as_object, find_marked, first_text, list_objects, read_content
+from backstory.ingest.chats.line_stream import skip_line
 
 _MARKS: Final = (
     frozenset(["envelope.timestamp", "envelope.sourceDevice"]),
@@ -105,15 +106,10 @@ def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
     while line := file.readline(_MOST_LINE_BYTES):
         number += 1
         if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
-            _skip_line(file)
+            skip_line(file)
             yield number, None
         elif line.strip():
             yield number, _parse_line(line)
-
-
-def _skip_line(file: IO[bytes]) -> None:
-    while (part := file.readline(_MOST_LINE_BYTES)) and not part.endswith(b"\n"):
-        pass
 
 
 def _parse_line(line: bytes) -> Any:

@@ -46,9 +46,6 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     first line that looks like a header with a possible date and time. If another style has more than ten times as
     many lines, that style is used.
 
-    Args:
-        lines: All lines of the file.
-
     Returns:
         ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
         ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null);

@@ -11,9 +11,6 @@ _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 def find_inline_tags(text: str) -> tuple[str, ...]:
     """Find the tags in the running text of Markdown, without duplicates; code, links and HTML are skipped.
 
-    Args:
-        text: Markdown.
-
     Returns:
         The tags without ``#``, in order.
     """

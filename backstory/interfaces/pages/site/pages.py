@@ -74,9 +74,6 @@ def list_pages(
         links: The pages of its posts and documents.
         reports: Pages of windows by address, which the posts link to.
         frame: What the pages share.
-
-    Returns:
-        The pages by address.
     """
     return dict(_Pages(library, links, reports, frame).list())
 
