@@ -23,12 +23,14 @@ from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.fusion import fuse, unite
 from backstory.index.engines.graph import LOW_RECALL, GraphEngine
 from backstory.index.engines.matches import Matches, pair_similarities
-from backstory.index.engines.scope import Scope, scope_of
+from backstory.index.engines.scope import Scope, list_moments, scope_of
 from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, Mode, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, HnswRecord, Manifest, Snapshot
+from backstory.index.snapshot.row_keys import read_row_keys
+from backstory.index.snapshot.served import name_alias
 from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 
@@ -351,12 +353,15 @@ class SearchIndex:
 
     @cached_property
     def _graph(self) -> GraphEngine:
-        settings, vectors = self.manifest.settings, self._snapshot.vectors
-        if settings.engine == "milvus":
+        snapshot = self._snapshot
+        settings, vectors = self.manifest.settings, snapshot.vectors
+        if isinstance(snapshot, Snapshot) and (collection := self.manifest.collection) is not None:
             # Imported late, since no other engine needs it.
             from backstory.index.engines.milvus import MilvusEngine
 
-            return MilvusEngine(settings, self.manifest.served_collection, vectors)
+            keys = read_row_keys(snapshot.folder)
+            moments = list_moments(snapshot.documents)[self._row_documents]
+            return MilvusEngine(settings, name_alias(collection, self.version), vectors, keys, moments)
         return VssEngine(self._database, vectors, settings.ef_search)
 
     @cached_property

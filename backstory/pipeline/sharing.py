@@ -70,6 +70,7 @@ def open_store(workspace: WorkspacePaths, *, patience: timedelta | None = None) 
 def open_replica(workspace: WorkspacePaths) -> Replica:
     """Open the folder of a workspace as a copy of what a store holds."""
     from backstory.index.snapshot.publication import prune, publish, publishing
+    from backstory.index.snapshot.served import adopt_collection
     from backstory.ingest.documents.file_rules import FileRules
     from backstory.storage.store.replica import Replica
     from backstory.writing.post_files import inspect_file
@@ -79,6 +80,7 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
     def publish_snapshot(version: str) -> None:
         with publishing(workspace.index):
             publish(workspace.index, version, None)
+            adopt_collection(workspace.index, version)
             # What another worker took out of the index does not stay here.
             prune(workspace.index, keep=1, on_server=False)
 

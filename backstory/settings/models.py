@@ -101,7 +101,7 @@ class IndexSettings(SettingsGroup):
     """How the search index is built and kept."""
 
     engine: Literal["embedded", "milvus"] = "embedded"
-    """Where `mode: ann` searches: in this process, or in Milvus, which gets the vectors of every snapshot."""
+    """Where `mode: ann` searches: in this process, or in Milvus, which gets the vectors that it lacks."""
     uri: str | None = None
     """Address of the Milvus server, such as `https://host:19530`; its key: `MILVUS_TOKEN`."""
     allow_http: bool = False

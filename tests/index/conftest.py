@@ -1,5 +1,6 @@
 """A clustered corpus of any size, and an oracle that compares every pair in double precision."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -165,7 +166,10 @@ ENGINES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="session")
 def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a Milvus server."""
+    """Address of a Milvus server: Milvus Lite, unless the environment names another."""
+    if named := os.environ.get("BACKSTORY_TEST_MILVUS"):
+        yield named
+        return
     with serve_milvus(tmp_path_factory.mktemp("milvus") / "data") as uri:
         yield uri
 

@@ -5,15 +5,16 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.index.engines.milvus import NO_VECTORS, MilvusEngine
+from backstory.index.engines.milvus_rows import MilvusRows
 from backstory.index.engines.vss import VssEngine
 from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version, note_upload
+from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.row_keys import read_row_keys
+from backstory.index.snapshot.served import name_alias
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -121,19 +122,21 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
         [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
         assert again.computed == 0
         manifest = read_manifest(workspace.index / current_version(workspace.index))
-        engine = MilvusEngine(workspace.settings.index, manifest.served_collection, NO_VECTORS)
-        with closing(engine):
-            engine.drop()
+        server = MilvusRows(workspace.settings.index, manifest.collection or "")
+        with closing(server):
+            alias = name_alias(server.collection, manifest.version)
+            server.drop()
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
             assert again.computed == 1
-            assert engine.holds(again.rows)
-        unpublished = MilvusEngine(workspace.settings.index, "left", np.eye(4, dtype=np.float32))
-        with closing(unpublished):
-            note_upload(workspace.index, "0123456789abcdef", "left", uri)
-            unpublished.upload(pl.Series([None] * 4, dtype=pl.String))
-            assert unpublished.holds(4)
+            assert server.has(alias)
             forget(workspace, "document", read_table(workspace.tables, "documents")["document_id"][0])
-            assert not unpublished.holds(4)
+            manifest = read_manifest(workspace.index / current_version(workspace.index))
+            keys = read_row_keys(workspace.index / manifest.version).keys
+            with server.calling():
+                told = server.client.query(server.collection, filter="", output_fields=["key"], limit=16_384)
+                listed = server.client.list_aliases(server.collection)["aliases"]
+            assert {row["key"] for row in told} == set(keys.tolist())
+            assert listed == [name_alias(server.collection, manifest.version)]
 
 
 def test_nprobe_is_taken_as_ef_search_with_a_warning(

@@ -94,7 +94,8 @@ class GraphEngine(ABC):
         limit, min_similarity = request.candidates, request.min_similarity
         ef_search = self._ef_of(request)
         factor = request.overfetch or (FILTERED_OVERFETCH if scope.restricts else 1)
-        fetch = min(limit * factor, max(limit, MOST_FETCHED), scope.row_count)
+        most = self._most_fetched(limit, scope)
+        fetch = min(limit * factor, most)
         waiting = np.arange(len(queries))
         found: list[Matches] = []
         while True:
@@ -107,16 +108,19 @@ class GraphEngine(ABC):
             waiting = waiting[~enough]
             if not len(waiting):
                 break
-            if fetch >= min(max(limit, MOST_FETCHED), scope.row_count):
+            if fetch >= most:
                 return (
                     f"the HNSW index left {len(waiting)} of {len(queries)} queries short of {limit} hits "
                     f"after {fetch} rows were fetched for each"
                 )
-            fetch = min(fetch * _GROWTH, max(limit, MOST_FETCHED), scope.row_count)
+            fetch = min(fetch * _GROWTH, most)
         matches = Matches.joined(found)
         if min_similarity is not None:
             matches = matches.where(matches.score >= min_similarity)
         return take_best(matches, limit)
+
+    def _most_fetched(self, limit: int, scope: Scope) -> int:
+        return min(max(limit, MOST_FETCHED), scope.row_count)
 
     def _ef_of(self, request: SearchRequest) -> int:
         return request.nprobe or self._ef_search

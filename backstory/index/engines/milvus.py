@@ -1,42 +1,28 @@
-"""Approximate search by a Milvus server: an HNSW graph over the rows of a snapshot, in a collection of its own.
+"""Approximate search by a Milvus server: an HNSW graph over the rows of the snapshots of one folder.
 
-A snapshot never changes, and neither does its collection, which belongs to one folder alone. Milvus finds candidates.
-Their similarities are those of the snapshot's own vectors, as with every engine, and BM25 is that of the snapshot.
+Milvus finds candidates. Rows of other snapshots are left out of them. Similarities are those of the snapshot's own
+vectors, as with every engine, and BM25 is that of the snapshot.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.environment import read_milvus_token
 from backstory.base.errors import SearchIndexError
-from backstory.base.extras import require_extra
-from backstory.index.engines.graph import GraphEngine, leaves_too_few
+from backstory.index.engines.graph import MOST_FETCHED, GraphEngine, leaves_too_few
 from backstory.index.engines.matches import Matches, pair_similarities
+from backstory.index.engines.milvus_rows import CALL_SECONDS, MilvusRows
 from backstory.index.engines.scope import Scope
-from backstory.index.request import Filters
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.snapshot.row_keys import RowKeys
 from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
-if TYPE_CHECKING:
-    from pymilvus import MilvusClient
-
-ROWS_AT_ONCE: Final = 2048
 QUERIES_AT_ONCE: Final = 1024
-CONNECT_SECONDS: Final = 10.0
-CALL_SECONDS: Final = 120.0
-_TENANT_BYTES: Final = 65_535
-"""Milvus' limit of a text."""
-NO_VECTORS: Final = np.empty((0, 0), np.float32)
 
 
 class MilvusEngine(GraphEngine):
@@ -44,19 +30,28 @@ class MilvusEngine(GraphEngine):
 
     Args:
         settings: Address of the server, and settings of the HNSW index.
-        collection: Name of the snapshot's collection.
+        alias: The name by which the collection has all rows of the snapshot.
         vectors: The snapshot's vectors, for true similarities.
+        keys: Keys of its rows.
+        moments: When the document of each row was published.
     """
 
     name: ClassVar[str] = "milvus"
 
-    def __init__(self, settings: IndexSettings, collection: str, vectors: StoredVectors) -> None:
+    def __init__(
+        self,
+        settings: IndexSettings,
+        alias: str,
+        vectors: StoredVectors,
+        keys: RowKeys,
+        moments: NDArray[np.int64],
+    ) -> None:
         super().__init__(settings.ef_search)
-        self._settings = settings
+        self._server = MilvusRows(settings, alias)
         self._vectors = vectors
-        self._address = settings.uri or ""
-        self.collection = collection
-        self.place = f"Milvus collection {collection}"
+        self._keys = keys
+        self._moments = moments
+        self.place = f"Milvus collection {alias}"
 
     def starves(self, limit: int, filters: Filters, scope: Scope) -> str | None:
         """Return why the filters that Milvus does not apply leave too few rows, or None if they do not."""
@@ -64,99 +59,34 @@ class MilvusEngine(GraphEngine):
 
     def close(self) -> None:
         """Close the connection."""
-        if "_client" in self.__dict__:
-            self._client.close()
+        self._server.close()
 
-    def holds(self, rows: int) -> bool:
-        """Return whether the server has the collection with all its rows.
-
-        Raises:
-            SearchIndexError: The server cannot be reached, or refuses.
-        """
-        with _calling(self._address):
-            if not self._client.has_collection(self.collection, timeout=CALL_SECONDS):
-                return False
-            return self._count() == rows
-
-    def upload(self, tenants: pl.Series) -> None:
-        """Write the rows into a collection, in place of one that was left unfinished.
+    def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
+        """Find the best rows for each query.
 
         Args:
-            tenants: Tenant of each row.
+            queries: Unit rows, shape ``(queries, dimension)``.
+            request: Number of candidates, threshold, and size of the candidate list.
+            scope: The rows that each query may see.
 
-        Raises:
-            SearchIndexError: The server cannot be reached, refuses, or does not hold all rows afterwards.
-        """
-        with _calling(self._address):
-            self._client.drop_collection(self.collection, timeout=CALL_SECONDS)
-            self._create()
-            for start in range(0, len(self._vectors), ROWS_AT_ONCE):
-                vectors = self._vectors[start : start + ROWS_AT_ONCE]
-                of_rows = tenants[start : start + ROWS_AT_ONCE].fill_null("").to_list()
-                rows = [
-                    {"row": start + place, "tenant": tenant, "vector": vector}
-                    for place, (tenant, vector) in enumerate(zip(of_rows, vectors, strict=True))
-                ]
-                self._client.insert(self.collection, rows, timeout=CALL_SECONDS)
-            self._client.flush(self.collection, timeout=CALL_SECONDS)
-            self._client.load_collection(self.collection, timeout=CALL_SECONDS)
-            count = self._count()
-        if count != len(self._vectors):
-            raise SearchIndexError(
-                f"Milvus at {self._address} holds {count} rows of {self.collection} after {len(self._vectors)} were "
-                "written; build the index again",
-                code="incompletely_written",
-                address=self._address,
-            )
-
-    def drop(self) -> None:
-        """Delete the collection, if it is there.
+        Returns:
+            The matches, or the reason why the server found too few for some query, or let go of rows of the snapshot.
 
         Raises:
             SearchIndexError: The server cannot be reached, or refuses.
         """
-        with _calling(self._address):
-            self._client.drop_collection(self.collection, timeout=CALL_SECONDS)
+        try:
+            return super().search(queries, request, scope)
+        except SearchIndexError:
+            if self._server.has(self._server.collection):
+                raise
+            return (
+                f"Milvus at {self._server.address} has let go of {self._server.collection}; `backstory run` brings a "
+                "snapshot that it holds"
+            )
 
-    @cached_property
-    def _client(self) -> MilvusClient:
-        require_milvus()
-        from pymilvus import MilvusClient
-
-        # Its errors are raised here; its own log repeats each with a traceback.
-        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        token = read_milvus_token()
-        secret = "" if token is None else token.get_secret_value()
-        return MilvusClient(uri=self._address, token=secret, timeout=CONNECT_SECONDS)
-
-    def _create(self) -> None:
-        from pymilvus import DataType
-
-        settings = self._settings
-        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("row", DataType.INT64, is_primary=True)
-        schema.add_field("tenant", DataType.VARCHAR, max_length=_TENANT_BYTES)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=self._vectors.shape[1])
-        index = self._client.prepare_index_params()
-        index.add_index(
-            "vector",
-            index_type="HNSW",
-            metric_type="COSINE",
-            params={"M": settings.hnsw_m, "efConstruction": settings.hnsw_ef_construction},
-        )
-        self._client.create_collection(
-            self.collection,
-            schema=schema,
-            index_params=index,
-            consistency_level="Strong",
-            timeout=CALL_SECONDS,
-        )
-
-    def _count(self) -> int:
-        counted = self._client.query(
-            self.collection, filter="", output_fields=["count(*)"], timeout=CALL_SECONDS
-        )
-        return int(counted[0]["count(*)"])
+    def _most_fetched(self, limit: int, scope: Scope) -> int:  # noqa: ARG002 - the collection has other rows, too
+        return max(limit, MOST_FETCHED)
 
     def _fetch(
         self,
@@ -169,78 +99,29 @@ class MilvusEngine(GraphEngine):
     ) -> Matches:
         found: list[Matches] = []
         stops = scope.stop[waiting]
-        with _calling(self._address):
+        with self._server.calling():
             for stop in np.unique(stops[stops > 0]).tolist():
                 same = waiting[stops == stop]
-                conditions = [f"row < {stop}"] if stop < scope.row_count else []
+                conditions = [f"published <= {self._moments[stop - 1]}"] if stop < scope.row_count else []
                 if tenant is not None:
                     conditions.append(f"tenant == {_quote(tenant)}")
                 for start in range(0, len(same), QUERIES_AT_ONCE):
                     asked = same[start : start + QUERIES_AT_ONCE]
-                    answers = self._client.search(
-                        self.collection,
+                    answers = self._server.client.search(
+                        self._server.collection,
                         data=list(queries[asked]),
                         filter=" and ".join(conditions),
                         limit=fetch,
+                        output_fields=["key"],
                         search_params={"params": {"ef": max(ef_search, fetch)}},
                         timeout=CALL_SECONDS,
                     )
-                    rows = [np.array([hit["row"] for hit in hits], np.int64) for hits in answers]
-                    query = np.repeat(asked, [len(each) for each in rows])
-                    row = np.concatenate(rows)
+                    keys = [np.array([hit["entity"]["key"] for hit in hits], np.int64) for hits in answers]
+                    query = np.repeat(asked, [len(each) for each in keys])
+                    row = self._keys.find_rows(np.concatenate(keys))
+                    query, row = query[row >= 0], row[row >= 0]
                     found.append(Matches(query, row, pair_similarities(queries, self._vectors, query, row)))
         return Matches.joined(found)
-
-
-def are_in_milvus(settings: IndexSettings, collection: str, rows: int) -> bool:
-    """Return whether the server holds all vectors of a snapshot.
-
-    Raises:
-        SearchIndexError: The server cannot be reached, or refuses.
-    """
-    with closing(MilvusEngine(settings, collection, NO_VECTORS)) as engine:
-        return engine.holds(rows)
-
-
-def drop_from_milvus(settings: IndexSettings, collection: str) -> None:
-    """Delete the vectors of a snapshot from the server.
-
-    Raises:
-        SearchIndexError: The server cannot be reached, or refuses.
-    """
-    with closing(MilvusEngine(settings, collection, NO_VECTORS)) as engine:
-        engine.drop()
-
-
-def require_milvus() -> None:
-    """Raise an error if the client of Milvus is not installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
-    require_extra("milvus", "`index.engine: milvus`", "set it to `embedded`")
-
-
-@contextmanager
-def _calling(address: str) -> Iterator[None]:
-    """Raise errors of the client as errors of the index.
-
-    Raises:
-        SearchIndexError: The server cannot be reached, or refuses.
-    """
-    require_milvus()
-    from grpc import RpcError
-    from pymilvus.exceptions import MilvusException
-
-    try:
-        yield
-    except (MilvusException, RpcError) as error:
-        raise SearchIndexError(
-            f"Milvus at {address} does not answer as it should: {error}. Start the server, or set index.engine to "
-            "embedded, and run `backstory run`",
-            code="unusable_server",
-            address=address,
-        ) from error
 
 
 def _quote(text: str) -> str:

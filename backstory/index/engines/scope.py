@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from backstory.base.errors import InputError
 from backstory.index.request import Filters
 
-_UNDATED = np.iinfo(np.int64).min
+UNDATED: Final = -(1 << 62)
+"""The time of undated documents, in microseconds: earlier than any."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,15 @@ def scope_of(
     return Scope(row_count, stop, mask, allowed)
 
 
+def list_moments(documents: pl.DataFrame) -> NDArray[np.int64]:
+    """List when documents were published, in microseconds since 1970."""
+    return documents["published_at"].dt.timestamp("us").fill_null(UNDATED).to_numpy()
+
+
 def _leading_rows(
     as_of: Sequence[datetime | None], documents: pl.DataFrame, row_documents: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    published = documents["published_at"].dt.timestamp("us").fill_null(_UNDATED).to_numpy()[row_documents]
+    published = list_moments(documents)[row_documents]
     moments = pl.Series(as_of, dtype=pl.Datetime("us", "UTC")).dt.timestamp("us")
     latest = moments.fill_null(np.iinfo(np.int64).max).to_numpy()
     return np.searchsorted(published, latest, side="right").astype(np.int64)

@@ -17,7 +17,7 @@ from backstory.base.errors import SearchIndexError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.keyword_files import CountedRows, write_keywords
 from backstory.index.engines.vss import VssEngine
-from backstory.index.snapshot import publication
+from backstory.index.snapshot import publication, served
 from backstory.index.snapshot.content import Content, arrange
 from backstory.index.snapshot.database import Database, write_database
 from backstory.index.snapshot.manifest import (
@@ -35,6 +35,7 @@ from backstory.index.snapshot.manifest import (
     write_frame,
 )
 from backstory.index.snapshot.recall import measure_recall
+from backstory.index.snapshot.row_keys import ToldRows
 from backstory.index.snapshot.shards import StoredVectors, open_vectors, write_vectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
@@ -53,6 +54,7 @@ class IndexBuild:
         built: Whether a snapshot was built; False if one of this version existed.
         seconds: Duration.
         recall: Share of the exact best five that the HNSW index finds, or None if there is no HNSW index.
+        uploaded: Number of rows that were sent to a Milvus server.
         folder: Folder of the snapshot.
     """
 
@@ -62,6 +64,7 @@ class IndexBuild:
     built: bool
     seconds: float
     recall: float | None
+    uploaded: int
     folder: Path
 
 
@@ -107,7 +110,12 @@ def build_index(
 
 
 def publish_content(
-    folder: Path, content: Content, calibration: Calibration, rows: CountedRows | None = None
+    folder: Path,
+    content: Content,
+    calibration: Calibration,
+    rows: CountedRows | None = None,
+    *,
+    interim: bool = False,
 ) -> IndexBuild:
     """Build and publish a snapshot of content that is arranged; see :func:`build_index`.
 
@@ -116,6 +124,7 @@ def publish_content(
         content: The content.
         calibration: The constants of the embedding space.
         rows: Those of its rows that count for the scores of words, if they were counted before.
+        interim: Whether another publication follows soon. Until then, servers keep what it may need.
 
     Raises:
         SettingsError: There is no stemmer for the language.
@@ -123,16 +132,17 @@ def publish_content(
     """
     started = time.perf_counter()
     version = content.hash(calibration.model_dump_json())
+    uploaded = 0
     with publication.publishing(folder):
         target = folder / version
-        built = find_damage(target, checksums=True) is not None or not publication.is_served(target)
+        built = find_damage(target, checksums=True) is not None or not served.is_served(target)
         if built:
             unpublished = publication.start_snapshot(folder, version)
-            _write_snapshot(unpublished, content, version, calibration, rows)
+            uploaded = _write_snapshot(unpublished, content, version, calibration, rows)
             publication.publish(folder, version, unpublished)
         elif publication.current_version(folder) != version or publication.find_history_damage(folder):
             publication.publish(folder, version, None)
-        pruned = publication.prune(folder, content.settings.keep_snapshots)
+        pruned = publication.prune(folder, content.settings.keep_snapshots, on_server=not interim)
         hnsw = read_manifest(target).hnsw
     build = IndexBuild(
         version=version,
@@ -141,23 +151,32 @@ def publish_content(
         built=built,
         seconds=time.perf_counter() - started,
         recall=None if hnsw is None else hnsw.recall_at_5,
+        uploaded=uploaded,
         folder=target,
     )
     logger.info(
-        "search index version=%s rows=%d built=%s seconds=%.2f pruned=%d",
+        "search index version=%s rows=%d built=%s uploaded=%d seconds=%.2f pruned=%d",
         version,
         build.rows,
         built,
+        uploaded,
         build.seconds,
         len(pruned),
-        extra={"version": version, "rows": build.rows, "built": built, "pruned": len(pruned)},
+        extra={
+            "version": version,
+            "rows": build.rows,
+            "built": built,
+            "uploaded": uploaded,
+            "pruned": len(pruned),
+        },
     )
     return build
 
 
 def _write_snapshot(
     folder: Path, content: Content, version: str, calibration: Calibration, rows: CountedRows | None
-) -> None:
+) -> int:
+    """Write the files of a snapshot, and return the number of rows that were sent to a server."""
     shards = write_vectors(folder, content.vectors, content.chunks["chunk_id"], content.source)
     vectors = open_vectors(folder, shards, content.chunks.height, content.vectors.shape[1])
     write_frame(folder / ROWS_FILE, content.rows)
@@ -167,11 +186,12 @@ def _write_snapshot(
     (folder / KEYWORDS_FOLDER).mkdir()
     languages = write_keywords(folder / KEYWORDS_FOLDER, **content.searched, rows=rows)
     hnsw = _check_database(folder / DATABASE_FILE, content, vectors)
-    collection = None
+    collection, uploaded = None, 0
     if content.is_in_milvus:
-        collection = publication.name_collection(folder.parent, version)
-        publication.note_upload(folder.parent, version, collection, content.settings.uri or "")
-        hnsw = _upload(content, collection, vectors)
+        collection = served.choose_collection(
+            folder.parent, content.settings, content.embedder_id, vectors.shape[1]
+        )
+        hnsw, uploaded = _upload(folder, content, version, collection, vectors)
     manifest = Manifest(
         format=FORMAT,
         version=version,
@@ -193,6 +213,7 @@ def _write_snapshot(
         files=record_files(folder),
     )
     (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return uploaded
 
 
 def _check_database(path: Path, content: Content, vectors: StoredVectors) -> HnswRecord | None:
@@ -211,13 +232,19 @@ def _check_database(path: Path, content: Content, vectors: StoredVectors) -> Hns
         return measure_recall(VssEngine(database, vectors, content.settings.ef_search), vectors)
 
 
-def _upload(content: Content, collection: str, vectors: StoredVectors) -> HnswRecord:
-    """Write the vectors to the Milvus server, and measure the recall of its HNSW index."""
+def _upload(
+    folder: Path, content: Content, version: str, collection: str, vectors: StoredVectors
+) -> tuple[HnswRecord, int]:
+    """Send the rows that the Milvus server lacks, and measure the recall. Return the record and the number of rows."""
     from backstory.index.engines.milvus import MilvusEngine
 
-    with closing(MilvusEngine(content.settings, collection, vectors)) as engine:
-        engine.upload(content.tenants)
-        return measure_recall(engine, vectors)
+    settings = content.settings
+    rows = ToldRows(vectors, content.moments, content.tenants)
+    rows.keys.write(folder)
+    uploaded = served.upload_rows(folder.parent, version, settings, collection, rows)
+    alias = served.name_alias(collection, version)
+    with closing(MilvusEngine(settings, alias, vectors, rows.keys, rows.moments)) as engine:
+        return measure_recall(engine, vectors), uploaded
 
 
 @cache

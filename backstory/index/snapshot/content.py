@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from backstory.base.errors import ContractError, InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.engines.matches import find_stray_vector
+from backstory.index.engines.scope import list_moments
 from backstory.index.snapshot.manifest import FORMAT
 from backstory.index.snapshot.shards import ROWS_AT_ONCE
 from backstory.models.embeddings.protocol import Vectors
@@ -124,8 +125,14 @@ class Content:
 
     @property
     def tenants(self) -> pl.Series:
-        """The tenant of each row."""
-        return self.documents["tenant"].gather(self.chunks["document"])
+        """The tenant of each row; empty if it has none."""
+        return self.documents["tenant"].fill_null("").gather(self.chunks["document"])
+
+    @property
+    def moments(self) -> NDArray[np.int64]:
+        """When the document of each row was published."""
+        moments: NDArray[np.int64] = list_moments(self.documents)[self.chunks["document"].to_numpy()]
+        return moments
 
     def hash(self, calibration: str) -> str:
         """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""

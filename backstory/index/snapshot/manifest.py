@@ -63,7 +63,8 @@ class Manifest(_Record):
     """Content and origin of a snapshot.
 
     ``words`` and ``languages`` are those of the keyword index; ``shards`` are those of the vectors but the last.
-    ``collection`` is that of a Milvus server, if one holds the HNSW index.
+    ``collection`` is that of a Milvus server, if one holds the HNSW index
+    (:mod:`backstory.index.snapshot.served`).
     """
 
     format: int
@@ -86,16 +87,6 @@ class Manifest(_Record):
     def hnsw_in_database(self) -> bool:
         """Whether the snapshot's database holds the HNSW index."""
         return self.hnsw is not None and self.settings.engine == "embedded"
-
-    @property
-    def hnsw_on_server(self) -> bool:
-        """Whether a server holds the HNSW index."""
-        return self.hnsw is not None and self.settings.engine == "milvus"
-
-    @property
-    def served_collection(self) -> str:
-        """The collection of the server that holds the HNSW index. Earlier manifests do not name it."""
-        return self.collection or f"backstory_{self.version}"
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:

@@ -71,7 +71,8 @@ def index_documents(
         chunks,
         vectors,
         embedder_id=embedder.id,
-        settings=settings.index,
+        # A server would keep the vectors of the set.
+        settings=settings.index.model_copy(update={"engine": "embedded"}),
         calibration=calibration,
     )
     return open_index(scratch, embedder_id=embedder.id), chunks

@@ -11,7 +11,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
-from backstory.index.snapshot.publication import current_version, drop_unpublished, prune, publishing
+from backstory.index.snapshot.publication import current_version, prune, publishing
 from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
@@ -143,8 +143,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         )
         execute_run(fresh, request)
     with publishing(workspace.index):
-        drop_unpublished(workspace.index)
-        prune(workspace.index, keep=1)
+        prune(workspace.index, keep=1, must_succeed=True)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
 

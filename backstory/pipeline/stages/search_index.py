@@ -28,9 +28,9 @@ from backstory.index.snapshot.manifest import (
 from backstory.index.snapshot.publication import (
     current_version,
     find_history_damage,
-    is_served,
     prune_documents,
 )
+from backstory.index.snapshot.served import is_served
 from backstory.index.snapshot.shards import count_rows_of_shard
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import EmbeddingStats, embed_in_parts, embed_texts
@@ -146,13 +146,17 @@ class SearchIndexStage(Stage):
             if snapshots is None or not snapshots.fits(content):
                 snapshots = InterimSnapshots(content, calibration) if interim else None
             build = publish_content(
-                workspace.index, content, calibration, None if snapshots is None else snapshots.rows
+                workspace.index,
+                content,
+                calibration,
+                None if snapshots is None else snapshots.rows,
+                interim=interim,
             )
             workspace.ledger.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
             embedding = workspace.settings.embedding.model_dump_json()
             workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
             workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
-            prune_documents(workspace.index, revisions)
+            prune_documents(workspace.index, revisions, on_server=not interim)
             self.resources.interim = snapshots if interim else None
             manifest, is_built = read_manifest(build.folder), build.built
         report = StageResult(

@@ -1,6 +1,9 @@
 """The engine behind a server: what the server filters, what it holds, and what is said if it is not as it should be."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,13 @@ from backstory.index.snapshot import publication
 from backstory.index.snapshot.build import IndexBuild
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.opening import open_index
-from backstory.index.snapshot.publication import drop_unpublished, prune, prune_documents, publishing
+from backstory.index.snapshot.publication import prune, prune_documents, publishing
+from backstory.index.snapshot.row_keys import read_row_keys
+from backstory.index.snapshot.served import adopt_collection, is_served, name_alias
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
-from tests.index.conftest import EPOCH, Corpus
+from tests.index.conftest import EPOCH, Corpus, unit
+from tests.long_tests import some
 from tests.milvus import serve_milvus
 
 
@@ -35,15 +41,55 @@ def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> IndexBu
 
 
 def collection_of(build: IndexBuild) -> str:
-    return read_manifest(build.folder).served_collection
+    collection = read_manifest(build.folder).collection
+    assert collection is not None
+    return collection
+
+
+def alias_of(build: IndexBuild) -> str:
+    return name_alias(collection_of(build), build.version)
+
+
+def keys_of(build: IndexBuild) -> set[int]:
+    return set(read_row_keys(build.folder).keys.tolist())
+
+
+@contextmanager
+def asking(uri: str) -> Iterator[MilvusClient]:
+    client = MilvusClient(uri=uri)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def list_collections(uri: str) -> set[str]:
-    client = MilvusClient(uri=uri)
-    try:
+    with asking(uri) as client:
         return set(client.list_collections())
-    finally:
-        client.close()
+
+
+def list_aliases(uri: str, collection: str) -> set[str]:
+    with asking(uri) as client:
+        return set(client.list_aliases(collection)["aliases"])
+
+
+def list_keys(uri: str, collection: str) -> set[int]:
+    with asking(uri) as client:
+        return {
+            row["key"] for row in client.query(collection, filter="", output_fields=["key"], limit=16_384)
+        }
+
+
+def take(corpus: Corpus, wanted: pl.Expr | pl.Series) -> Corpus:
+    """Keep some documents."""
+    documents = corpus.documents.filter(wanted)
+    is_kept = corpus.chunks["document_id"].is_in(documents["document_id"].implode())
+    return Corpus(documents, corpus.chunks.filter(is_kept), corpus.vectors[is_kept.to_numpy()])
+
+
+def search_in(folder: Path, corpus: Corpus, top_k: int = 5) -> Any:
+    with open_index(folder) as index:
+        return index.search(corpus.queries(4), SearchRequest(top_k=top_k))
 
 
 @pytest.mark.parametrize("ranking", ["dense", "hybrid"])
@@ -104,11 +150,14 @@ def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_pat
 
 def test_the_server_gets_no_text_and_no_id(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
     build = build_at(milvus_uri, small, tmp_path)
-    client = MilvusClient(uri=milvus_uri)
-    described = client.describe_collection(collection_of(build))
-    client.close()
-    assert {field["name"] for field in described["fields"]} == {"row", "tenant", "vector"}
+    with asking(milvus_uri) as client:
+        described = client.describe_collection(collection_of(build))
+    assert {field["name"] for field in described["fields"]} == {"key", "published", "tenant", "vector"}
     assert not described["enable_dynamic_field"]
+    renamed = replace(
+        small, chunks=small.chunks.with_columns(chunk_id="x" + pl.col("chunk_id"), text=pl.lit("other"))
+    )
+    assert keys_of(build_at(milvus_uri, renamed, tmp_path)) == keys_of(build)
 
 
 def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: Any) -> None:
@@ -128,19 +177,138 @@ def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path
     assert "of the best five when it was built" in result.reason
 
 
+def test_a_build_sends_the_rows_that_the_server_lacks(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
+    last = pl.col("document_id") == "doc00059"
+    moved = pl.when(pl.col("document_id") == "doc00003").then(EPOCH).otherwise("published_at")
+    vectors = small.vectors.copy()
+    vectors[7] = -vectors[7]
+    steps = [
+        (take(small, ~last), 118),
+        (small, 2),
+        (replace(small, documents=small.documents.with_columns(published_at=moved)), 2),
+        (replace(small, vectors=vectors), 1),
+        (take(small, ~last), 0),
+        (small, 0),
+    ]
+    sent = [build_at(milvus_uri, corpus, tmp_path).uploaded for corpus, _ in steps]
+    assert sent == [expected for _, expected in steps]
+    assert len(list_collections(milvus_uri) & {collection_of(build_at(milvus_uri, small, tmp_path))}) == 1
+
+
+def change(corpus: Corpus, random: np.random.Generator) -> Corpus:
+    """Remove, add, date, hand over and rewrite some documents."""
+    ids = corpus.documents["document_id"]
+    numbers = pl.Series(random.integers(0, 8, len(ids)))
+    documents = corpus.documents.with_columns(
+        published_at=pl.when(numbers == 1).then(pl.lit(EPOCH)).otherwise("published_at"),
+        tenant=pl.when(numbers == 2).then(pl.lit("east")).otherwise("tenant"),
+    )
+    vectors = corpus.vectors.copy()
+    rewritten = random.integers(0, len(vectors), 3)
+    vectors[rewritten] = unit(random.normal(size=(3, vectors.shape[1])))
+    vectors[random.integers(0, len(vectors), 4)] = vectors[random.integers(0, len(vectors))]
+    return take(Corpus(documents, corpus.chunks, vectors), pl.Series(random.random(len(ids)) < 0.9))
+
+
+def test_random_edits_leave_what_a_fresh_collection_holds(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
+) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(some(12)):
+        corpus = change(small, random)
+        build = build_at(milvus_uri, corpus, tmp_path / "edited", keep_snapshots=1)
+        assert list_keys(milvus_uri, collection_of(build)) == keys_of(build)
+        assert list_aliases(milvus_uri, collection_of(build)) == {alias_of(build)}
+        result = search_in(tmp_path / "edited", corpus, top_k=7)
+        assert result.engine == "milvus"
+        assert listed(result.hits, 4) == corpus.nearest(corpus.queries(4), 7)
+    fresh = build_at(milvus_uri, corpus, tmp_path / "fresh")
+    assert collection_of(fresh) != collection_of(build)
+    assert list_keys(milvus_uri, collection_of(fresh)) == keys_of(build)
+
+
+def test_equal_rows_are_all_found(small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any) -> None:
+    vectors = small.vectors.copy()
+    vectors[:20] = vectors[0]
+    equal = Corpus(
+        small.documents.with_columns(published_at=EPOCH, tenant=pl.lit("south")), small.chunks, vectors
+    )
+    assert build_at(milvus_uri, equal, tmp_path).uploaded == 120
+    with open_index(tmp_path) as index:
+        result = index.search(vectors[:1], SearchRequest(top_k=20))
+    assert result.engine == "milvus"
+    assert listed(result.hits, 1) == equal.nearest(vectors[:1], 20)
+
+
 def test_the_server_holds_the_kept_snapshots_alone(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
-    collections = []
+    builds = []
     for day in range(4):
         moved = small.documents.with_columns(published_at=pl.col("published_at") + timedelta(days=day))
-        corpus = Corpus(moved, small.chunks, small.vectors)
-        collections.append(collection_of(build_at(milvus_uri, corpus, tmp_path, keep_snapshots=2)))
-    held = list_collections(milvus_uri)
-    assert [collection in held for collection in collections] == [False, False, True, True]
-    shutil.copytree(tmp_path, tmp_path / "copy")
-    prune(tmp_path / "copy", keep=1, on_server=False)
-    assert list_collections(milvus_uri) == held
+        builds.append(build_at(milvus_uri, replace(small, documents=moved), tmp_path, keep_snapshots=2))
+    assert not builds[1].folder.exists()
+    collection = collection_of(builds[3])
+    assert list_aliases(milvus_uri, collection) == {alias_of(build) for build in builds[2:]}
+    assert list_keys(milvus_uri, collection) == keys_of(builds[2]) | keys_of(builds[3])
     prune_documents(tmp_path, pl.DataFrame({"document_id": ["none"], "revision": ["none"]}))
-    assert collections[2] not in list_collections(milvus_uri)
+    assert list_keys(milvus_uri, collection) == keys_of(builds[3])
+    small.build(tmp_path, keep_snapshots=1)
+    assert collection not in list_collections(milvus_uri)
+
+
+def test_an_open_snapshot_is_searched_while_others_are_built_and_dropped(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
+) -> None:
+    before = take(small, pl.col("document_id") < "doc00050")
+    after = take(small, pl.col("document_id") >= "doc00010")
+    first = build_at(milvus_uri, before, tmp_path)
+    with open_index(tmp_path) as index:
+        second = build_at(milvus_uri, after, tmp_path, keep_snapshots=1)
+        result = index.search(small.queries(5), SearchRequest(top_k=9))
+        assert result.engine == "milvus"
+        assert listed(result.hits, 5) == before.nearest(small.queries(5), 9)
+        assert list_keys(milvus_uri, collection_of(second)) == keys_of(first) | keys_of(second)
+    with publishing(tmp_path):
+        prune(tmp_path, keep=1)
+    assert list_keys(milvus_uri, collection_of(second)) == keys_of(second)
+
+
+def test_a_copy_searches_what_the_original_holds_and_is_built_into_its_own(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = build_at(milvus_uri, small, tmp_path / "index", keep_snapshots=1)
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    expected, alias = small.nearest(small.queries(4), 5), alias_of(first)
+    assert search_in(tmp_path / "copy", small).engine == "milvus"
+    assert is_served(first.folder)
+    assert not is_served(tmp_path / "copy" / first.version)
+    second = build_at(
+        milvus_uri, take(small, pl.col("document_id") > "doc00010"), tmp_path / "index", keep_snapshots=1
+    )
+    let_go = search_in(tmp_path / "copy", small)
+    assert let_go.engine == "exact"
+    assert alias in let_go.reason
+    assert listed(let_go.hits, 4) == expected
+    copied = build_at(milvus_uri, small, tmp_path / "copy", keep_snapshots=1)
+    assert (copied.version, copied.uploaded) == (first.version, 120)
+    assert collection_of(copied) != collection_of(second)
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert collection_of(second) in told
+    assert list_keys(milvus_uri, collection_of(second)) == keys_of(second)
+    result = search_in(tmp_path / "copy", small)
+    assert result.engine == "milvus"
+    assert listed(result.hits, 4) == expected
+
+
+def test_workers_of_one_store_share_a_collection(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
+    first = build_at(milvus_uri, small, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    adopt_collection(tmp_path / "other", first.version)
+    assert is_served(tmp_path / "other" / first.version)
+    second = build_at(
+        milvus_uri, take(small, pl.col("document_id") > "doc00010"), tmp_path / "other", keep_snapshots=1
+    )
+    assert (second.uploaded, collection_of(second)) == (0, collection_of(first))
+    assert list_keys(milvus_uri, collection_of(first)) == keys_of(second)
 
 
 def test_a_removal_leaves_what_another_folder_of_equal_documents_searches(
@@ -149,30 +317,16 @@ def test_a_removal_leaves_what_another_folder_of_equal_documents_searches(
     builds = [build_at(milvus_uri, small, tmp_path / name) for name in ("one", "other")]
     assert builds[0].version == builds[1].version
     build_at(milvus_uri, small, tmp_path / "one", hnsw_m=20, keep_snapshots=1)
-    held = list_collections(milvus_uri)
-    assert collection_of(builds[1]) in held
-    with open_index(tmp_path / "other") as index:
-        assert index.search(small.queries(1), SearchRequest(top_k=5)).engine == "milvus"
-
-
-def test_a_snapshot_that_is_built_again_under_another_name_leaves_no_vectors(
-    small: Corpus, milvus_uri: str, tmp_path: Path
-) -> None:
-    build = build_at(milvus_uri, small, tmp_path)
-    former = collection_of(build)
-    (tmp_path / ".owner").unlink()
-    (build.folder / "rows.arrow").unlink()
-    again = build_at(milvus_uri, small, tmp_path)
-    held = list_collections(milvus_uri)
-    assert [again.built, former in held, collection_of(again) in held] == [True, False, True]
+    assert collection_of(builds[1]) in list_collections(milvus_uri)
+    assert search_in(tmp_path / "other", small).engine == "milvus"
 
 
 class Killed(BaseException):
     """Ends a build as a signal does."""
 
 
-def leave_unpublished(uri: str, corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """End a build after its upload, and return the collection."""
+def leave_unpublished(uri: str, corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a build after its upload."""
 
     def end(*_: Any) -> None:
         raise Killed
@@ -181,62 +335,78 @@ def leave_unpublished(uri: str, corpus: Corpus, folder: Path, monkeypatch: pytes
         patch.setattr(publication, "publish", end)
         with pytest.raises(Killed):
             build_at(uri, corpus, folder)
-    [note] = folder.glob(".uploading-*")
-    return note.read_text(encoding="utf-8").splitlines()[1]
 
 
+@pytest.mark.parametrize("setting", [{}, {"hnsw_m": 12}])
 def test_what_a_killed_build_left_on_the_server_is_dropped(
-    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, Any]
 ) -> None:
-    other = build_at(milvus_uri, small, tmp_path / "other", hnsw_m=20)
-    left = leave_unpublished(milvus_uri, small, tmp_path / "index", monkeypatch)
-    assert left in list_collections(milvus_uri)
-    build = build_at(milvus_uri, small, tmp_path / "index", hnsw_m=12)
-    held = list_collections(milvus_uri)
-    assert left not in held
-    assert {collection_of(build), collection_of(other)} <= held
+    other = build_at(milvus_uri, small, tmp_path / "other")
+    before = list_collections(milvus_uri)
+    leave_unpublished(milvus_uri, small, tmp_path / "index", monkeypatch)
+    assert len(list_collections(milvus_uri) - before) == 1
+    build = build_at(
+        milvus_uri, take(small, pl.col("document_id") > "doc00010"), tmp_path / "index", **setting
+    )
+    assert build.uploaded == (98 if setting else 0)
+    assert list_keys(milvus_uri, collection_of(build)) == keys_of(build)
+    assert list_aliases(milvus_uri, collection_of(build)) == {alias_of(build)}
+    assert list_collections(milvus_uri) - before == {collection_of(build)}
+    assert list_keys(milvus_uri, collection_of(other)) == keys_of(other)
     assert not list((tmp_path / "index").glob(".*ing-*"))
 
 
-def test_a_killed_build_is_done_again(
+def test_a_killed_upload_goes_on_where_it_ended(
     small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = leave_unpublished(milvus_uri, small, tmp_path, monkeypatch)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.ROWS_AT_ONCE", 50)
+    upsert = MilvusClient.upsert
+    calls: list[int] = []
+
+    def end(self: MilvusClient, collection: str, rows: list[Any], **options: Any) -> Any:
+        calls.append(len(rows))
+        if len(calls) == 2:
+            raise Killed
+        return upsert(self, collection, rows, **options)
+
+    monkeypatch.setattr(MilvusClient, "upsert", end)
+    with pytest.raises(Killed):
+        build_at(milvus_uri, small, tmp_path)
     build = build_at(milvus_uri, small, tmp_path)
-    assert left == collection_of(build)
-    assert left in list_collections(milvus_uri)
-    with publishing(tmp_path):
-        drop_unpublished(tmp_path)
-    assert left in list_collections(milvus_uri)
+    assert (calls, build.uploaded) == ([50, 50, 50, 20], 70)
+    assert list_keys(milvus_uri, collection_of(build)) == keys_of(build)
 
 
 def test_a_server_that_is_gone_stops_no_other_build_and_is_asked_again(
-    small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve_milvus(tmp_path / "data") as uri:
-        leave_unpublished(uri, small, tmp_path / "index", monkeypatch)
-    monkeypatch.setattr("backstory.index.engines.milvus.CONNECT_SECONDS", 0.5)
-    assert small.build(tmp_path / "index").built
-    with publishing(tmp_path / "index"), raises(SearchIndexError, "unusable_server", address=uri):
-        drop_unpublished(tmp_path / "index")
-    assert len(list((tmp_path / "index").glob(".uploading-*"))) == 1
+        build_at(uri, small, tmp_path / "index")
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.CONNECT_SECONDS", 0.5)
+    assert small.build(tmp_path / "index", keep_snapshots=1).built
+    assert any(uri in record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    with (
+        publishing(tmp_path / "index"),
+        raises(SearchIndexError, "unusable_server", address=uri),
+    ):
+        prune(tmp_path / "index", keep=1, must_succeed=True)
 
 
 def test_rows_that_the_server_lost_are_written_again(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
     first = build_at(milvus_uri, small, tmp_path)
     assert not build_at(milvus_uri, small, tmp_path).built
-    client = MilvusClient(uri=milvus_uri)
-    client.drop_collection(collection_of(first))
-    client.close()
-    with (
-        open_index(tmp_path) as index,
-        raises(SearchIndexError, "unusable_server", address=milvus_uri),
-    ):
-        index.search(small.queries(1), SearchRequest(top_k=5))
+    with asking(milvus_uri) as client:
+        lost = sorted(keys_of(first))[:9]
+        client.delete(collection_of(first), ids=lost)
     again = build_at(milvus_uri, small, tmp_path)
-    assert (again.built, again.version) == (True, first.version)
-    with open_index(tmp_path) as index:
-        assert index.search(small.queries(1), SearchRequest(top_k=5)).engine == "milvus"
+    assert (again.built, again.version, again.uploaded) == (True, first.version, 9)
+    with asking(milvus_uri) as client:
+        client.drop_alias(alias_of(first))
+        client.drop_collection(collection_of(first))
+    assert search_in(tmp_path, small).engine == "exact"
+    again = build_at(milvus_uri, small, tmp_path)
+    assert (again.built, again.version, again.uploaded) == (True, first.version, 120)
+    assert search_in(tmp_path, small).engine == "milvus"
 
 
 def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tmp_path: Path) -> None:
@@ -266,9 +436,13 @@ def test_the_address_makes_another_snapshot_and_what_is_unread_does_not(
 def test_vectors_of_several_calls_are_all_there(
     small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstory.index.engines.milvus.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.KEYS_AT_ONCE", 7)
     monkeypatch.setattr("backstory.index.engines.milvus.QUERIES_AT_ONCE", 3)
-    build_at(milvus_uri, small, tmp_path)
+    first = build_at(milvus_uri, take(small, pl.col("document_id") > "doc00030"), tmp_path, keep_snapshots=1)
+    second = build_at(milvus_uri, small, tmp_path, keep_snapshots=1)
+    assert not first.folder.exists()
+    assert list_keys(milvus_uri, collection_of(second)) == keys_of(second)
     queries = np.concatenate([small.queries(10), small.vectors[:1]])
     with open_index(tmp_path) as index:
         result = index.search(queries, SearchRequest(top_k=120))
