@@ -172,6 +172,39 @@ class PostgresDatabase(Database):
                 connection.execute(f'VACUUM (FULL) "{self._schema}".{table}')
             connection.execute("RESET lock_timeout")
 
+    def drop_all(self) -> tuple[int, list[str]]:
+        """Remove the tables of all owners in the schema of this workspace, those of this one last.
+
+        A schema that begins with the name of another workspace's is that one's.
+
+        Returns:
+            Number of rows that were removed, and the names of the schemas that are left.
+        """
+        rows = 0
+        tables = (
+            "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = $1 AND relkind = 'r'"
+        )
+        with self._naming_errors(), self.server.connected(f"SET {_limit_waits()}") as (connection, _):
+            for name in sorted(self._list_all(connection), key=lambda name: (name == self._schema, name)):
+                for (table,) in connection.execute(tables, (name,)).fetchall():
+                    counting = f'SELECT count(*) FROM "{name}"."{table}"'  # noqa: S608 - names of this library
+                    rows += connection.execute(counting).fetchall()[0][0]
+                connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+            left = self._list_all(connection)
+            connection.execute("RESET lock_timeout")
+        return rows, left
+
+    def _list_all(self, connection: psycopg.Connection[Any]) -> list[str]:
+        """List the schemas of all owners in the schema of this workspace."""
+        query = (
+            "SELECT nspname, obj_description(oid, 'pg_namespace') LIKE 'backstory %' FROM pg_namespace "
+            "WHERE starts_with(nspname, $1)"
+        )
+        found = connection.execute(query, (f"{self.server.namespace}_",)).fetchall()
+        others = tuple(f"{name}_" for name, is_made in found if not is_made)
+        return sorted(name for name, is_made in found if is_made and not name.startswith(others))
+
     @property
     def _schema(self) -> str:
         return f"{self.server.namespace}_{self._stem}"

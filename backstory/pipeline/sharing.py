@@ -18,7 +18,7 @@ from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
 from backstory.base.errors import BackstoryError, StoreError, WorkspaceError
 from backstory.settings.paths import WorkspacePaths
-from backstory.storage.tables.locks import find_lease, require_token
+from backstory.storage.tables.locks import find_lease, is_running_here, require_token
 
 # A workspace of one machine needs none of it, and every command opens a workspace.
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ AWAY_SECONDS: Final = 60.0
 
 _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
+_PAUSE_SECONDS: Final = 0.05
+"""Between two attempts to hold a folder that a reader holds for a moment."""
 _GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
 """Codes of errors after which a reader goes on with what it has, if it was ever in step."""
 _DATABASE_PATIENCE: Final = 2.0
@@ -136,6 +138,35 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
 
         yield publish
         publish()
+
+
+def share_inputs(workspace: WorkspacePaths) -> None:
+    """Publish what people changed in the folder, such as uploads, so that a run of any other worker finds it.
+
+    While a run of this machine is under way, nothing is done: it publishes the same at its end. Without a store, too.
+
+    Args:
+        workspace: The workspace.
+
+    Raises:
+        StoreError: See :func:`sharing`; the changes stay here.
+    """
+    store = open_store(workspace, patience=_READER_PATIENCE)
+    if store is None:
+        return
+    from backstory.storage.store.exchange import publish_changes, pull
+
+    replica = open_replica(workspace)
+    while True:
+        with replica.held(wait=False) as is_free:
+            if is_free:
+                replica.ledger.set_aside_if_damaged()
+                pull(replica, store)
+                publish_changes(replica, store)
+                return
+        if is_running_here(workspace.tables):
+            return
+        threading.Event().wait(_PAUSE_SECONDS)
 
 
 def _tell_other_settings(replica: Replica, published: Manifest) -> None:

@@ -329,19 +329,20 @@ def open_workspace(
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
-    _mount_databases(root, workspace.settings.storage.database)
+    _mount_databases(root, workspace.settings.storage.database, mounts_caches=keys is None)
     if follows:
         workspace.follower.follow()
     return workspace
 
 
-def _mount_databases(root: Path, address: str | None) -> None:
+def _mount_databases(root: Path, address: str | None, *, mounts_caches: bool) -> None:
     """Keep the databases of a workspace on its server, and those of the caches that workspaces of a machine share.
 
-    Caches stay on the first server: the limits of a key count for whichever workspace calls its service.
+    Caches stay on the first server: the limits of a key count for whichever workspace calls its service. A workspace
+    with keys of its own is a tenant of a service, on whose server nothing of others may lie.
     """
     mount(root, address)
-    if address is not None and find_mount(cache_folder()) is None:
+    if mounts_caches and address is not None and find_mount(cache_folder()) is None:
         mount(cache_folder(), address)
 
 

@@ -142,7 +142,13 @@ def remove_tenant(
 
 def describe_removal(proof: RemovalProof) -> list[str]:
     """Describe what was removed, and what a search found of it."""
-    removed = f"{count(proof.removed_files, 'file')}, and {count(proof.removed_rows, 'role or key', 'roles and keys')}"
+    elsewhere = [
+        count(number, word)
+        for number, word in ((proof.removed_objects, "object"), (proof.removed_state, "row"))
+        if number
+    ]
+    roles = count(proof.removed_rows, "role or key", "roles and keys")
+    removed = ", ".join([count(proof.removed_files, "file"), *elsewhere, f"and {roles}"])
     searched = f"Searched {count(proof.searched_files, 'file')} of the service"
     lines = [
         f"Removed {proof.tenant}: {removed}.",

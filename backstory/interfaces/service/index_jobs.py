@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from backstory.base.credentials import Keys
 from backstory.base.errors import BackstoryError, InputError, StoppedError
+from backstory.base.mounts import find_mount
 from backstory.base.progress import announce
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.failures import hide_paths
@@ -21,6 +23,7 @@ from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +31,10 @@ _THREADS: Final = 2
 """Tenants that are indexed at a time, so that the first indexing of a large one holds up no other."""
 
 _SECONDS_BETWEEN_LOOKS: Final = 60.0
+_SECONDS_BETWEEN_REMOVALS: Final = 5.0
+"""A removal on another machine waits so long for this one to leave the tenant."""
 _SECONDS_BETWEEN_READS: Final = 0.5
+_LEASE: Final = "index jobs"
 
 LIBRARY: Final = "library"
 """In place of the user who requests a job, where the tool of an agent or a program does."""
@@ -46,6 +52,19 @@ class TenantLibraries(Protocol):
         Raises:
             InputError: There is no such tenant.
         """
+
+    def state_folder(self, name: str) -> Path:
+        """Return the workspace of a tenant, whose databases are where its settings say.
+
+        Raises:
+            InputError: There is no such tenant.
+        """
+
+    def share_files(self, name: str) -> None:
+        """Publish what was changed in the folder of a tenant for the other machines that may index it."""
+
+    def follow_removals(self) -> None:
+        """Clear the folders here of tenants that were removed on another machine."""
 
     def holding(self, name: str) -> AbstractContextManager[None]:
         """Have a removal of a tenant wait, so that what is written meanwhile is removed with it.
@@ -72,7 +91,8 @@ class IndexJobs:
     """The index jobs of all tenants: one at a time for each, and a few at a time in all.
 
     A job that was under way when the process ended is begun again by the next :meth:`start`. Since an indexing only
-    makes what is missing, it goes on where it was.
+    makes what is missing, it goes on where it was. Where several machines share the database of a tenant, a lease lets
+    one of them work on its jobs, and another one takes over when it has died.
 
     Attributes:
         has_processes: Whether each pass over files is made in a process of its own.
@@ -89,7 +109,7 @@ class IndexJobs:
         """Prepare the threads; :meth:`start` starts them.
 
         Args:
-            tenants: The workspaces. No other process works on jobs of them.
+            tenants: The workspaces. No other process of this machine works on jobs of them.
             threads: Tenants that are indexed at a time.
             clock: Gives seconds since 1970, for a thread that calls :meth:`request_due` each minute; None for no such
                 thread.
@@ -100,7 +120,7 @@ class IndexJobs:
         self._processes = processes
         self.has_processes = processes is not None
         self._changed = threading.Condition()
-        self._stores: dict[str, JobStore] = {}
+        self._stores: dict[tuple[str, str | None], JobStore] = {}
         self._waiting: list[str] = []
         self._running: set[str] = set()
         self._is_closing = False
@@ -120,13 +140,10 @@ class IndexJobs:
         """Begin to work, first on what an earlier process left."""
         for tenant in self._tenants.names():
             try:
-                left = self.store(tenant).resume()
+                self._find_left(tenant)
             except BackstoryError:
                 # The other tenants are served; a request of this one tells its users.
                 logger.exception("the jobs of a tenant cannot be read, and those that were left wait")
-                continue
-            if left is not None:
-                self._enqueue(tenant)
         for thread in self._threads:
             thread.start()
 
@@ -152,16 +169,37 @@ class IndexJobs:
         Raises:
             InputError: There is no such tenant.
         """
-        folder = self._tenants.folder(tenant)
+        folder = self._tenants.state_folder(tenant)
         with self._changed:
-            return self._stores.setdefault(tenant, JobStore(folder / JOBS_FOLDER))
+            return self._stores.setdefault((tenant, find_mount(folder)), JobStore(folder / JOBS_FOLDER))
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
         with self._tenants.holding(tenant):
+            self._tenants.share_files(tenant)
             job = self.store(tenant).request(user_id, accepts_removals=accepts_removals)
         self._enqueue(tenant)
         return job
+
+    def adopt(self) -> None:
+        """Take up jobs that another machine was asked for, or has begun, if it does not work on them any more."""
+        for tenant in self._tenants.names():
+            try:
+                if self._find_leases(tenant) is not None:
+                    self._find_left(tenant)
+            except BackstoryError as error:
+                logger.warning("the jobs of a tenant could not be looked up code=%s", error.code)
+
+    def _find_left(self, tenant: str) -> None:
+        store = self.store(tenant)
+        # Where several machines may work on a job, whoever takes its lease makes it pending again.
+        is_alone = self._find_leases(tenant) is None
+        left = store.resume() if is_alone else store.current()
+        if left is not None:
+            self._enqueue(tenant)
+
+    def _find_leases(self, tenant: str) -> Leases | None:
+        return find_leases(self._tenants.state_folder(tenant))
 
     def request_due(self, now: float) -> list[str]:
         """Request an indexing of each tenant whose sources or chats are due; see :class:`SyncSchedule`.
@@ -245,14 +283,19 @@ class IndexJobs:
                     self._changed.notify_all()
 
     def _keep_synced(self, clock: Callable[[], float]) -> None:
+        next_look = 0.0
         while not self._is_closing:
             try:
-                self.request_due(clock())
+                self._tenants.follow_removals()
+                if time.monotonic() >= next_look:
+                    next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+                    self.adopt()
+                    self.request_due(clock())
             except (BackstoryError, OSError):
                 # Such as a folder of sources that is closed; the next look may succeed.
                 logger.exception("the sources of tenants could not be looked up")
             with self._changed:
-                self._changed.wait_for(lambda: self._is_closing, _SECONDS_BETWEEN_LOOKS)
+                self._changed.wait_for(lambda: self._is_closing, _SECONDS_BETWEEN_REMOVALS)
 
     def _next(self) -> str | None:
         """Wait for a tenant that nothing works on; None at the end."""
@@ -269,6 +312,34 @@ class IndexJobs:
 
     def _work(self, tenant: str) -> None:
         """Work on the jobs of a tenant, always inside of it, so that its removal waits and finds all files."""
+        with self._taking_turn(tenant) as is_mine:
+            if is_mine:
+                self._work_alone(tenant)
+
+    @contextmanager
+    def _taking_turn(self, tenant: str) -> Iterator[bool]:
+        """Keep other machines from working on the jobs of a tenant; yield whether none does.
+
+        A job that nobody has begun yet is waited for: who holds the lease may just be about to end.
+        """
+        leases = self._find_leases(tenant) if self._is_there(tenant) else None
+        if leases is None:
+            yield True
+            return
+        while not isinstance(lease := leases.try_to_take(_LEASE, EVERYTHING, "a service"), Lease):
+            job = self.store(tenant).current()
+            with self._changed:
+                if not self._is_closing and job is not None and job.state == "PENDING":
+                    self._changed.wait(_SECONDS_BETWEEN_READS)
+                    continue
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            leases.release(lease)
+
+    def _work_alone(self, tenant: str) -> None:
         while not self._is_closing:
             with ExitStack() as inside:
                 try:

@@ -21,13 +21,14 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from backstory.base.credentials import Keys
+from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError
+from backstory.base.mounts import find_mount, mount
 from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore, JobTurn
-from backstory.interfaces.service.tenants import require_own_files
 from backstory.pipeline.workspace import open_workspace
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class JobProcesses:
             "folder": str(folder),
             "keys": None if keys is None else {name: key.get_secret_value() for name, key in keys.items()},
             "quota": quota,
+            "mounts": {str(place): find_mount(place) for place in (folder, cache_folder())},
             "turn": turn._asdict(),
         }
         with self._lock:
@@ -118,6 +120,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: is_ending.set())
     told = json.loads(sys.stdin.readline())
     threading.Thread(target=_wait_for_the_end, args=[is_ending], daemon=True).start()
+    for place, address in told["mounts"].items():
+        mount(Path(place), address)
     workspace, turn = Path(told["folder"]), JobTurn(**told["turn"])
     _index(workspace, _read_keys(told["keys"]), told["quota"], turn, is_ending)
 
@@ -136,7 +140,6 @@ def _index(
 ) -> None:
     store = JobStore(folder / JOBS_FOLDER)
     try:
-        require_own_files(folder)
         library = Library(open_workspace(folder, keys=keys))
     except BackstoryError as error:
         store.fail(turn, error.code, hide_paths(str(error), folder))

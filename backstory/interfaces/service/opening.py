@@ -67,7 +67,7 @@ class ServiceFolder:
         removed = 0
         for tenant in self.tenants.names():
             with self.tenants.holding(tenant):
-                store = ConversationStore(self.tenants.folder(tenant) / CONVERSATIONS)
+                store = ConversationStore(self.tenants.state_folder(tenant) / CONVERSATIONS)
                 removed += store.remove_person(user_id)
         return removed
 

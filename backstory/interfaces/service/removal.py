@@ -6,12 +6,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from backstory.base.database import Database
 from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
+from backstory.interfaces.service.tenant_places import Emptied
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _SECRET: Final = Path(".backstory", "secret.key")
@@ -26,8 +27,11 @@ class RemovalProof:
         removed_files: Number of files in its folder.
         removed_rows: Number of its roles and keys.
         searched_files: Number of files that are left, each of which was searched.
-        left: Files that still hold something of the tenant, relative to the folder of the service, sorted.
+        left: Files that still hold something of the tenant, relative to the folder of the service, sorted; then schemas
+            of databases, objects of stores and folders of other machines that are left of it.
         left_rows: Number of its roles and keys that are left.
+        removed_state: Number of rows in databases.
+        removed_objects: Number of objects in stores.
     """
 
     tenant: str
@@ -36,11 +40,18 @@ class RemovalProof:
     searched_files: int
     left: tuple[str, ...]
     left_rows: int
+    removed_state: int = 0
+    removed_objects: int = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left."""
         return not self.left and not self.left_rows
+
+    def join(self, emptied: Emptied) -> RemovalProof:
+        """Add what was found outside of the folder of the service."""
+        left = (*self.left, *emptied.left)
+        return replace(self, left=left, removed_state=emptied.rows, removed_objects=emptied.objects)
 
 
 @dataclass(frozen=True, slots=True)

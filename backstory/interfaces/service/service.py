@@ -118,7 +118,7 @@ class Service:
     def conversations(self, tenant: str) -> ConversationStore:
         """Return the conversations of a tenant, of which nothing is written once its removal has begun."""
         return ConversationStore(
-            self.tenants.folder(tenant) / CONVERSATIONS, partial(self.tenants.holding, tenant)
+            self.tenants.state_folder(tenant) / CONVERSATIONS, partial(self.tenants.holding, tenant)
         )
 
     def require_rate(self, token_id: str) -> None:

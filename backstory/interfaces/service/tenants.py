@@ -14,8 +14,9 @@ from typing import Final
 
 from backstory.base.credentials import Keys
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import AccountError, InputError, SettingsError
+from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
 from backstory.base.files.atomic import lock
+from backstory.base.mounts import mount
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
@@ -23,10 +24,11 @@ from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
 from backstory.interfaces.service.removal import RemovalProof, remove_files
+from backstory.interfaces.service.tenant_places import TenantPlaces
 from backstory.models.local_models import LocalModels
+from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.template import OWNER_ONLY, init_workspace
-from backstory.settings.yaml_file import read_settings
 
 TENANTS_FOLDER: Final = "tenants"
 """Its name in the folder of the service."""
@@ -34,7 +36,8 @@ TENANTS_FOLDER: Final = "tenants"
 LEAST_BYTES: Final = 8 << 20
 """What an open workspace counts at least: connections and tables, about 4 MB and ten open files, with room to spare."""
 
-_ELSEWHERE: Final = "tenant_elsewhere"
+_REFUSED: Final = frozenset({"shared_place", "tenant_elsewhere"})
+"""Codes of errors by which a tenant must not write to the place that its settings name."""
 _NEW: Final = ".new-"
 _REMOVED: Final = ".removed-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -65,6 +68,7 @@ class Tenants:
     Attributes:
         root: Folder of the service.
         keys: The keys of tenants.
+        places: Where they keep what they have beside their folders.
         quotas: What each may take on the disk.
         models: The models of this machine, which all tenants share.
         maker: Gives what builds the tables of a tenant; None to build them in this process.
@@ -84,6 +88,7 @@ class Tenants:
         self.maker: Callable[[str], MakeTables] | None = None
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
+        self.places = TenantPlaces(keys.database)
         self.quotas = DiskQuotas(keys.database)
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
@@ -97,8 +102,8 @@ class Tenants:
 
     def list_interrupted(self) -> tuple[str, ...]:
         """Return the names of tenants whose removal was interrupted, sorted; :meth:`remove` goes on with it."""
-        found = self._folder.glob(f"{_REMOVED}*")
-        return tuple(sorted(path.name.removeprefix(_REMOVED) for path in found))
+        found = (path.name.removeprefix(_REMOVED) for path in self._folder.glob(f"{_REMOVED}*"))
+        return tuple(sorted({*found, *self.places.list_removed()}))
 
     @property
     def open_names(self) -> tuple[str, ...]:
@@ -113,13 +118,14 @@ class Tenants:
             return self._count_bytes()
 
     def create(self, name: str) -> Path:
-        """Make the workspace of a tenant, without documents.
+        """Make the workspace of a tenant, without documents; or a further folder of one that another machine made.
 
         Returns:
             Its folder.
 
         Raises:
             InputError: The name cannot be one or is that of another tenant, or the folder cannot be written.
+            AccountError: The removal of a former tenant of this name is not finished.
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -128,7 +134,13 @@ class Tenants:
                 raise InputError(
                     f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
                 )
-            init_workspace(self._folder / f"{_NEW}{name}").rename(folder)
+            made = init_workspace(self._folder / f"{_NEW}{name}")
+            try:
+                self.places.join(name, made, folder)
+            except BackstoryError:
+                shutil.rmtree(made)
+                raise
+            made.rename(folder)
         return folder
 
     def folder(self, name: str) -> Path:
@@ -141,6 +153,55 @@ class Tenants:
             raise _unknown(name)
         return self._folder / name
 
+    def state_folder(self, name: str) -> Path:
+        """Return the folder of a tenant, whose databases are where its settings say.
+
+        Raises:
+            InputError: There is no tenant of this name.
+            BackstoryError: See :meth:`TenantPlaces.settle`; invalid settings are passed over, and name no place.
+        """
+        folder = self.folder(name)
+        try:
+            self.places.settle(name, folder)
+        except SettingsError as error:
+            if error.code in _REFUSED:
+                raise
+        return folder
+
+    def share_files(self, name: str) -> None:
+        """Publish what was changed in the folder of a tenant, if it has a store that other machines read.
+
+        Raises:
+            StoreError: The store cannot be used; see :func:`share_inputs`.
+        """
+        with suppress(SettingsError):  # whoever enters is told
+            if self.places.settle(name, self.folder(name)).files is None:
+                return
+            with self.entering(name) as library:
+                share_inputs(library.workspace)
+
+    def follow_removals(self) -> None:
+        """Clear the folders here of tenants that were removed on another machine, after the last one has left them."""
+        if not self.places.is_shared:
+            return
+        self.places.keeps_presence = True
+        for name, tenant_id in self.places.list_removed().items():
+            aside = self._folder / f"{_REMOVED}{name}"
+            if self._is_tenant(name) and self.places.is_folder_of(tenant_id, self._folder / name):
+                self._set_aside(name)
+            self._retire(name)
+            self.places.leave(tenant_id)
+            if not aside.is_dir():
+                continue
+            descriptor = os.open(aside, _FOLDER)
+            try:
+                if lock(descriptor, wait=False):  # nobody is in it, and no command removes it
+                    self.places.drop_folder(aside, name)
+                    shutil.rmtree(aside)
+                    self.places.forget(name)
+            finally:
+                os.close(descriptor)
+
     @contextmanager
     def entering(self, name: str) -> Iterator[Library]:
         """Open the library of a tenant, which stays open within the block.
@@ -149,7 +210,7 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name.
-            SettingsError: Its settings are invalid, or keep state or files elsewhere.
+            SettingsError: Its settings are invalid, or name a place of another tenant; see :meth:`TenantPlaces.settle`.
             AccountError: Its keys cannot be opened.
         """
         with self.holding(name):
@@ -185,34 +246,35 @@ class Tenants:
         return self.quotas.read(name)
 
     def remove(self, name: str) -> RemovalProof:
-        """Remove a tenant with all files, roles and keys, after the last request that has entered it.
+        """Remove a tenant with all files, roles, keys, rows and objects, after the last request that has entered it.
 
         Returns:
-            What was removed, and what a search of all files of the service found of it.
+            What was removed, and what a search of all files of the service, and of its other places, found of it.
 
         Raises:
             InputError: There is no tenant of this name.
-            AccountError: The file of accounts cannot be used, or a file of the tenant cannot be removed or one of the
-                service cannot be searched; the removal can be repeated.
-            SettingsError: The settings of the tenant keep state or files elsewhere.
+            AccountError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
+                be searched, or a place cannot be reached; the removal can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
         if self._is_tenant(name):
-            try:
-                require_own_files(self._folder / name)
-            except SettingsError as error:
-                if error.code == _ELSEWHERE:
-                    raise  # by invalid settings, nothing was ever kept elsewhere
-            if aside.exists():  # of an earlier tenant of this name, whose removal was interrupted
-                shutil.rmtree(aside)
-            (self._folder / name).rename(aside)
+            self._settle_last(name)
+            self._set_aside(name)
+        elif is_tenant_name(name) and not aside.is_dir() and self.places.is_known(name):
+            aside.mkdir(mode=OWNER_ONLY, parents=True)  # the folders are those of other machines
         elif not (is_tenant_name(name) and aside.is_dir()):
             raise _unknown(name)
         self._retire(name)
         descriptor = os.open(aside, _FOLDER)
         try:
             lock(descriptor)
-            return remove_files(self.root.resolve(), name, self._folder / name, aside, self.keys.database)
+            with self.places.removing(name) as emptied:
+                self.places.drop_folder(aside, name)
+                proof = remove_files(
+                    self.root.resolve(), name, self._folder / name, aside, self.keys.database
+                )
+            self.places.forget(name)
+            return proof.join(emptied)
         except OSError as error:
             raise AccountError(
                 f"the removal of {name} stopped at {error.filename} ({error.strerror}): what is left lies in {aside}; "
@@ -224,10 +286,26 @@ class Tenants:
         finally:
             os.close(descriptor)
 
+    def _settle_last(self, name: str) -> None:
+        """Have the places of a tenant be listed that its settings name, even if nobody has ever entered it."""
+        # Invalid settings name no place; those that are listed count. What is another tenant's stays.
+        with suppress(SettingsError):
+            if name not in self.places.list_removed():
+                self.places.settle(name, self._folder / name)
+
+    def _set_aside(self, name: str) -> None:
+        """Rename the folder of a tenant, so that nobody enters it any more."""
+        aside = self._folder / f"{_REMOVED}{name}"
+        if aside.exists():  # of an earlier tenant of this name, whose removal was interrupted
+            shutil.rmtree(aside)
+        (self._folder / name).rename(aside)
+        mount(self._folder / name, None)
+
     def close(self) -> None:
         """Close all workspaces, those in use after their last user. One that is entered later is opened again."""
         for name in self.open_names:
             self._retire(name)
+        self.places.close()
 
     def _is_tenant(self, name: str) -> bool:
         if not is_tenant_name(name):
@@ -264,7 +342,8 @@ class Tenants:
                 os.fstat(descriptor), (self._folder / name).lstat()
             ):
                 raise _unknown(name)
-            yield
+            with self.places.present(name, self._folder / name):
+                yield
         finally:
             os.close(descriptor)
 
@@ -276,7 +355,7 @@ class Tenants:
             if entry is not None and entry.stamp == stamp:
                 return self._use(name, entry)
         # Outside of the lock, since it reads files. A library that is not used holds nothing.
-        require_own_files(folder)
+        self.places.settle(name, folder)
         workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
         make = None if self.maker is None else self.maker(name)
         opened = _Open(Library(workspace, make), stamp, _measure(workspace.index))
@@ -338,24 +417,6 @@ class Tenants:
     def _stamp(self, name: str) -> str:
         settings = (self._folder / name / SETTINGS_FILE).stat()
         return f"{settings.st_ino} {settings.st_size} {settings.st_mtime_ns} {self.keys.stamp(name)}"
-
-
-def require_own_files(folder: Path) -> None:
-    """Raise if the settings of a tenant keep state or files elsewhere, where no removal by the service reaches.
-
-    Args:
-        folder: The workspace of the tenant.
-
-    Raises:
-        SettingsError: They do (code ``tenant_elsewhere``), or they are invalid.
-    """
-    storage = read_settings(folder / SETTINGS_FILE).storage
-    if storage.database is not None or storage.files is not None:
-        raise SettingsError(
-            "a service keeps all that a tenant has in the tenant's folder, and these settings name a database or a "
-            "store; run `backstory storage copy --to local` in the folder, and take storage out of the settings",
-            code=_ELSEWHERE,
-        )
 
 
 def _close(entries: list[_Open]) -> None:

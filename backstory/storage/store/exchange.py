@@ -261,6 +261,34 @@ def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = K
         return sum(threads.map(drop, unnamed))
 
 
+def remove_all(store: ObjectStore, mark: str) -> tuple[int, list[str]]:
+    """Delete everything that was ever published, and at last the object that says whose it is.
+
+    Args:
+        store: The store.
+        mark: Name of that object, which stays if anything else does.
+
+    Returns:
+        Number of objects that were deleted, and the names of those that are left.
+
+    Raises:
+        StoreError: The store cannot be reached, or refuses.
+    """
+    store.delete([MANIFEST])
+    removed = 0
+    for _ in range(_ATTEMPTS):  # a list may be stale, or in pages of one moment each
+        names = [name_content(sha256) for sha256, _ in store.list_contents()]
+        if not names:
+            break
+        store.delete(names)
+        removed += len(names)
+    left = [name_content(sha256) for sha256, _ in store.list_contents()]
+    left += [MANIFEST] if store.find(MANIFEST) is not None else []
+    if not left:
+        store.delete([mark])
+    return removed, left
+
+
 def _require_manifest(store: ObjectStore, known: InStep, etag: str | None) -> None:
     """Raise if the manifest is gone that the folder was in step with: to follow would be to delete every file here."""
     if etag is None and known.etag is not None:

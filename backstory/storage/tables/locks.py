@@ -122,13 +122,23 @@ def is_running(root: Path) -> bool:
     Args:
         root: Folder of the tables.
     """
+    leases = find_leases(root)
+    return is_running_here(root) or (
+        leases is not None and any(found.is_live for found in leases.find(_LEASE))
+    )
+
+
+def is_running_here(root: Path) -> bool:
+    """Return whether a run of this machine over the tables of a workspace is under way.
+
+    Args:
+        root: Folder of the tables.
+    """
     try:
         with run_lock(root).open("ab") as file:
-            is_here = not lock(file, wait=False)
+            return not lock(file, wait=False)
     except FileNotFoundError:
-        is_here = False
-    leases = find_leases(root)
-    return is_here or (leases is not None and any(found.is_live for found in leases.find(_LEASE)))
+        return False
 
 
 def find_holder(root: Path) -> Literal["running", "killed"] | None:

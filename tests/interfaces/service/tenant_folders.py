@@ -46,6 +46,15 @@ class TenantFolders:
     def folder(self, name: str) -> Path:
         return self.root / name
 
+    def state_folder(self, name: str) -> Path:
+        return self.root / name
+
+    def share_files(self, name: str) -> None:
+        assert self.folder(name).is_dir()
+
+    def follow_removals(self) -> None:
+        assert self.root.is_dir()
+
     @contextmanager
     def holding(self, name: str) -> Iterator[None]:
         assert self.folder(name).is_dir()

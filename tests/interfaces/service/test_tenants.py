@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -14,11 +13,9 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
-from backstory.base.errors import AccountError, InputError, SettingsError
+from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
-from backstory.interfaces.service.job_process import _index
-from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
 from tests.errors import raises
@@ -189,27 +186,6 @@ def test_a_link_in_the_place_of_a_tenant_is_none(root: Path) -> None:
     for use in (tenants.folder, lambda text: tenants.entering(text).__enter__()):
         with raises(InputError, "unknown_tenant", name="attic"):
             use("attic")
-
-
-@pytest.mark.parametrize("storage", ["database: 'postgresql:///backstory'", "files: 's3://bucket/prefix'"])
-def test_a_tenant_that_is_kept_elsewhere_is_neither_served_nor_called_removed(
-    root: Path, storage: str
-) -> None:
-    tenants = open_tenants(root)
-    folder = tenants.folder("garden")
-    with (folder / "backstory.yaml").open("a", encoding="utf-8") as settings:
-        settings.write(f"storage: {{{storage}}}\n")
-    with raises(SettingsError, "tenant_elsewhere"), tenants.entering("garden"):
-        pass
-    with raises(SettingsError, "tenant_elsewhere"):
-        tenants.remove("garden")
-    assert (folder / "posts").is_dir()
-    store = JobStore(folder / JOBS_FOLDER)
-    store.request("ada")
-    turn = store.take()
-    assert turn
-    _index(folder, None, None, turn, threading.Event())
-    assert store.read(turn.job_id).failure_code == "tenant_elsewhere"
 
 
 def test_equal_settings_share_one_model_and_other_settings_do_not(root: Path) -> None:

@@ -1,0 +1,512 @@
+"""Where tenants keep what they have beside their folders: databases, stores, and folders on other machines.
+
+The accounts list the places of each tenant before anything is written there, so that a removal finds all of them. A
+place bears the id of its tenant, so that two tenants never write to the same one, however its address is spelled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from backstory.base.database import Database, Description, Session
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError, WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.mounts import mount, open_database_at
+from backstory.settings.storage import DATABASE_SCHEMES, StorageSettings
+from backstory.settings.yaml_file import read_settings
+from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_leases
+
+Kind: TypeAlias = Literal["database", "store", "folder"]
+
+MARK: Final = "tenant"
+"""Name of what holds the id of the tenant: a schema of a database, and an object of a store."""
+
+_STATE_FOLDER: Final = ".backstory"
+_RECORD: Final = "tenant.json"
+_DATABASE: Final = f"{MARK}.db"
+_ID_BYTES: Final = 16
+_PATIENCE: Final = timedelta(seconds=10)
+"""How long a store is tried again in which a tenant is looked for."""
+
+_SCHEMA: Final = """
+CREATE TABLE owner (
+    number INTEGER PRIMARY KEY CHECK (number = 1),
+    tenant_id TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a folder knows of its tenant.
+
+    Attributes:
+        tenant_id: Id of the tenant, which a later one of the same name does not have.
+        folder_id: Id of the folder.
+        places: Addresses that bear the id.
+    """
+
+    tenant_id: str
+    folder_id: str
+    places: tuple[str, ...] = ()
+
+
+@dataclass
+class _Presence:
+    """The lease by which a process is in a tenant, and the number of blocks that are."""
+
+    lease: Lease
+    users: int = 0
+
+
+@dataclass
+class Emptied:
+    """What a removal found outside of the folders.
+
+    Attributes:
+        rows: Rows of databases that were removed.
+        objects: Objects of stores that were removed.
+        left: What is left, each with its place.
+    """
+
+    rows: int = 0
+    objects: int = 0
+    left: list[str] = field(default_factory=list)
+
+
+class TenantPlaces:
+    """The places of the tenants of a service. Any number of threads share it.
+
+    Attributes:
+        keeps_presence: Whether the process is a service, which follows removals, and leaves a tenant only then. Any
+            other leaves it with the last block.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Take the accounts; nothing is read or written yet.
+
+        Args:
+            database: The accounts.
+        """
+        self.keeps_presence = False
+        self._database = database
+        self._process = secrets.token_hex(_ID_BYTES)
+        self._lock = threading.Lock()
+        self._settled: dict[str, tuple[tuple[int, int, int], StorageSettings]] = {}
+        self._present: dict[str, _Presence] = {}
+
+    @property
+    def leases(self) -> Leases | None:
+        """The leases of the machines that share the accounts; None where they are a file."""
+        return find_leases(self._database.path)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several machines may share the accounts."""
+        return self.leases is not None
+
+    def settle(self, tenant: str, folder: Path) -> StorageSettings:
+        """Have the databases of a tenant be where its settings say, after its places were found to be its own.
+
+        Args:
+            tenant: Name of the tenant.
+            folder: Its workspace.
+
+        Returns:
+            Where the tenant keeps state and files.
+
+        Raises:
+            SettingsError: The settings are invalid; or a place is that of another tenant (code ``shared_place``); or
+                other machines have the tenant, too, and its settings do not name both a database and a store
+                (``tenant_elsewhere``).
+            AccountError: The folder is not that of the present tenant of this name (``foreign_folder``).
+            BackstoryError: A place cannot be reached.
+        """
+        status = (folder / SETTINGS_FILE).stat()
+        stamp = status.st_ino, status.st_size, status.st_mtime_ns
+        known = self._settled.get(tenant)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            storage = read_settings(folder / SETTINGS_FILE).storage
+        except SettingsError:
+            self._mount_known(folder)
+            raise
+        if storage.database is not None or storage.files is not None or self.is_shared:
+            self._claim(tenant, folder, storage)
+        mount(folder, storage.database)
+        self._settled[tenant] = stamp, storage
+        return storage
+
+    def join(self, tenant: str, made: Path, folder: Path) -> None:
+        """Make a folder one of those of a tenant, which other machines may have already; do nothing on one machine.
+
+        Args:
+            tenant: Name of the tenant.
+            made: The folder as it is now.
+            folder: The folder as it will be named.
+
+        Raises:
+            AccountError: The removal of the tenant is not finished.
+        """
+        if self.is_shared:
+            self._note_folder(self._identify(tenant, made, joins=True), folder)
+
+    @contextmanager
+    def present(self, tenant: str, folder: Path) -> Iterator[None]:
+        """Keep other machines from removing a tenant within the block; do nothing where accounts are a file.
+
+        Raises:
+            InputError: It was removed (code ``unknown_tenant``), or the folder is that of a former one.
+        """
+        leases = self.leases
+        if leases is None:
+            yield
+            return
+        found = self._find(tenant)
+        record = _read_record(folder)
+        if (found is None) != (record is None) or (found and record and found != (record.tenant_id, 0)):
+            raise _unknown(tenant)
+        if record is None:  # its first entering makes it known
+            yield
+            return
+        with self._lock:
+            presence = self._present.get(record.tenant_id)
+            if presence is None:
+                span = Span(self._process, self._process)
+                lease = leases.try_to_take(_name_lease(record.tenant_id), span, "the service")
+                if not isinstance(lease, Lease):
+                    raise _unknown(tenant)
+                presence = self._present[record.tenant_id] = _Presence(lease)
+            presence.users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                presence.users -= 1
+            if not self.keeps_presence:
+                self.leave(record.tenant_id)
+
+    def leave(self, tenant_id: str) -> None:
+        """Let other machines remove a tenant, unless a block is in it."""
+        leases = self.leases
+        with self._lock:
+            presence = self._present.get(tenant_id)
+            if leases is None or presence is None or presence.users:
+                return
+            del self._present[tenant_id]
+            leases.release(presence.lease)
+
+    def close(self) -> None:
+        """Let other machines remove the tenants that nobody is in."""
+        for tenant_id in list(self._present):
+            self.leave(tenant_id)
+
+    def list_removed(self) -> dict[str, str]:
+        """Return the ids of tenants whose removal has begun and is not finished, by name."""
+        with self._database.reading() as session:
+            rows = session.execute(
+                "SELECT tenant, tenant_id FROM tenants WHERE is_removed = 1 ORDER BY tenant"
+            )
+            return dict(rows.fetchall())
+
+    def is_known(self, tenant: str) -> bool:
+        """Return whether a tenant was ever kept elsewhere, or on several machines."""
+        return self._find(tenant) is not None
+
+    def is_folder_of(self, tenant_id: str, folder: Path) -> bool:
+        """Return whether a folder is one of a tenant."""
+        record = _read_record(folder)
+        return record is not None and record.tenant_id == tenant_id
+
+    @contextmanager
+    def removing(self, tenant: str) -> Iterator[Emptied]:
+        """Remove a tenant from its databases and stores, after the last machine has left it. Nobody enters it any more.
+
+        Args:
+            tenant: Name of the tenant, whose folder has another name by now.
+
+        Raises:
+            AccountError: A place cannot be reached; the removal can be repeated (code ``unfinished_removal``).
+        """
+        found = self._find(tenant)
+        emptied = Emptied()
+        if found is None:
+            yield emptied
+            return
+        with self._database.writing() as session:
+            session.execute("UPDATE tenants SET is_removed = 1 WHERE tenant = ?", (tenant,))
+        with self._alone(found[0]):
+            for kind, address in self._list_places(found[0]):
+                if kind == "folder":
+                    continue
+                try:
+                    left = _empty(kind, address, found[0], emptied)
+                except BackstoryError as error:
+                    raise AccountError(
+                        f"the removal of {tenant} stopped at {address}: {error}; repeat the command when it can be "
+                        "used",
+                        code="unfinished_removal",
+                        name=tenant,
+                        address=address,
+                    ) from error
+                emptied.left += left
+                if not left:
+                    self._drop_place(found[0], kind, address)
+            yield emptied
+            emptied.left += [
+                f"{address.partition(' ')[2]}, a folder that its service clears when it runs"
+                for kind, address in self._list_places(found[0])
+                if kind == "folder"
+            ]
+
+    def drop_folder(self, folder: Path, tenant: str) -> None:
+        """Note that a folder is gone, and forget the tenant if nothing else is left of it.
+
+        Args:
+            folder: The folder, in which only the record is read.
+            tenant: Name of the tenant.
+        """
+        self._settled.pop(tenant, None)
+        record, found = _read_record(folder), self._find(tenant)
+        if found is None:
+            return
+        for kind, address in self._list_places(found[0]):
+            if kind == "folder" and record is not None and address.startswith(f"{record.folder_id} "):
+                self._drop_place(found[0], kind, address)
+
+    def forget(self, tenant: str) -> None:
+        """Forget a tenant that is being removed, if nothing is left of it anywhere."""
+        with self._database.writing() as session:
+            session.execute(
+                "DELETE FROM tenants WHERE tenant = ? AND is_removed = 1 "
+                "AND tenant_id NOT IN (SELECT tenant_id FROM places)",
+                (tenant,),
+            )
+
+    def _mount_known(self, folder: Path) -> None:
+        """Keep the databases of a tenant with invalid settings where they were last."""
+        record = _read_record(folder)
+        known = (
+            [] if record is None else [each for each in record.places if each.startswith(DATABASE_SCHEMES)]
+        )
+        if known:
+            mount(folder, known[-1])
+
+    def _claim(self, tenant: str, folder: Path, storage: StorageSettings) -> None:
+        record = self._identify(tenant, folder)
+        if self.is_shared:
+            others = self._note_folder(record, folder)
+            if others and (storage.database is None or storage.files is None):
+                raise SettingsError(
+                    f"another machine has the tenant {tenant}, too ({others[0]}), and what it keeps in its folder is "
+                    "not here; name a database and a store in its backstory.yaml, the same on every machine",
+                    code="tenant_elsewhere",
+                    name=tenant,
+                )
+        places: tuple[tuple[Kind, str | None], ...]
+        places = ("database", storage.database), ("store", storage.files)
+        for kind, address in places:
+            if address is None or address in record.places:
+                continue
+            self._note_place(record.tenant_id, kind, address)
+            if _mark(kind, address, record.tenant_id) != record.tenant_id:
+                self._drop_place(record.tenant_id, kind, address)
+                raise _name_shared(kind, address)
+            record = replace(record, places=(*record.places, address))
+            _write_record(folder, record)
+
+    def _identify(self, tenant: str, folder: Path, *, joins: bool = False) -> _Record:
+        """Find or make the id of a tenant, and that of its folder."""
+        record = _read_record(folder)
+        with self._database.writing() as session:
+            found = _find(session, tenant)
+            if found is not None and found[1]:
+                raise AccountError(
+                    f"the removal of a tenant {tenant} is not finished; repeat `backstory serve tenant remove {tenant}`"
+                    ", or start the service on the machines that still have a folder of it",
+                    code="unfinished_removal",
+                    name=tenant,
+                )
+            known = None if found is None else found[0]
+            if self.is_shared and not joins and known != (record and record.tenant_id):
+                raise AccountError(
+                    f"the folder {folder} is not one of the tenant {tenant}: that was removed, or made on another "
+                    "machine; move the folder away, and run `backstory serve tenant add` here. If it is neither, "
+                    f"delete {_STATE_FOLDER}/{_RECORD} in it",
+                    code="foreign_folder",
+                    path=folder,
+                )
+            tenant_id = known or secrets.token_hex(_ID_BYTES)
+            if record is None or record.tenant_id != tenant_id:
+                record = _Record(tenant_id, secrets.token_hex(_ID_BYTES))
+                _write_record(folder, record)
+            if found is None:
+                session.execute("INSERT INTO tenants VALUES (?, ?, 0)", (tenant, tenant_id))
+        return record
+
+    def _note_folder(self, record: _Record, folder: Path) -> list[str]:
+        """Note a folder of a tenant, and return where the others are."""
+        place = f"{record.folder_id} {socket.gethostname()}:{folder}"
+        others = []
+        for kind, address in self._list_places(record.tenant_id):
+            if kind == "folder" and not address.startswith(f"{record.folder_id} "):
+                others.append(address.partition(" ")[2])
+            elif kind == "folder" and address != place:
+                self._drop_place(record.tenant_id, kind, address)
+        self._note_place(record.tenant_id, "folder", place)
+        return others
+
+    def _note_place(self, tenant_id: str, kind: Kind, address: str) -> None:
+        with self._database.writing() as session:
+            if kind == "store":
+                others = "SELECT address FROM places WHERE kind = 'store' AND tenant_id <> ?"
+                for (other,) in session.execute(others, (tenant_id,)).fetchall():
+                    if address.startswith(f"{other}/") or other.startswith(f"{address}/"):
+                        raise _name_shared(kind, address)
+            row = (tenant_id, kind, address)
+            session.execute("INSERT INTO places VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+
+    def _drop_place(self, tenant_id: str, kind: Kind, address: str) -> None:
+        with self._database.writing() as session:
+            row = (tenant_id, kind, address)
+            session.execute("DELETE FROM places WHERE tenant_id = ? AND kind = ? AND address = ?", row)
+
+    def _list_places(self, tenant_id: str) -> list[tuple[Kind, str]]:
+        with self._database.reading() as session:
+            query = "SELECT kind, address FROM places WHERE tenant_id = ? ORDER BY kind, address"
+            return session.execute(query, (tenant_id,)).fetchall()
+
+    def _find(self, tenant: str) -> tuple[str, int] | None:
+        with self._database.reading() as session:
+            return _find(session, tenant)
+
+    @contextmanager
+    def _alone(self, tenant_id: str) -> Iterator[None]:
+        """Wait until no machine is in a tenant."""
+        leases = self.leases
+        if leases is None:
+            yield
+            return
+        lease = leases.take(_name_lease(tenant_id), EVERYTHING, "the removal of a tenant")
+        try:
+            yield
+        finally:
+            leases.release(lease)
+
+
+def _find(session: Session, tenant: str) -> tuple[str, int] | None:
+    query = "SELECT tenant_id, is_removed FROM tenants WHERE tenant = ?"
+    found = session.execute(query, (tenant,)).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def _name_lease(tenant_id: str) -> str:
+    return f"tenant {tenant_id}"
+
+
+def _mark(kind: Kind, address: str, tenant_id: str) -> str:
+    """Have a place bear the id of a tenant if it bears none, and return the one that it bears."""
+    if kind == "store":
+        from backstory.storage.store.objects import ObjectStore
+
+        store = ObjectStore(address, patience=_PATIENCE)
+        found = store.read(MARK)
+        if found is None:
+            store.replace(MARK, tenant_id.encode(), None)
+            found = store.read(MARK)
+        return "" if found is None else found[0].decode()
+    database = _open_mark(address)
+    with database.reading() as session:
+        row = session.execute("SELECT tenant_id FROM owner").fetchone()
+    if row is None:
+        with database.writing() as session:
+            session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
+            row = session.execute("SELECT tenant_id FROM owner").fetchone()
+    return str(row[0])
+
+
+def _open_mark(address: str) -> Database:
+    return open_database_at(
+        address,
+        Path(_DATABASE),
+        Description(
+            schema=_SCHEMA,
+            name="the mark of a tenant",
+            remedy="stop the service, and remove the schema; the next start makes it again",
+            error=WorkspaceError,
+            application_id=0x42535450,
+            version=1,
+        ),
+    )
+
+
+def _empty(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> list[str]:
+    """Remove everything from a place that is that of a tenant, and list what is left of it."""
+    if kind == "store":
+        from backstory.storage.store.exchange import remove_all
+        from backstory.storage.store.objects import ObjectStore
+
+        store = ObjectStore(address, patience=_PATIENCE)
+        found = store.read(MARK)
+        if found is None or found[0].decode() != tenant_id:
+            return []
+        removed, left = remove_all(store, MARK)
+        emptied.objects += removed
+        return [f"{address}/{name}" for name in left]
+    from backstory.base.postgres import PostgresDatabase
+
+    mark = _open_mark(address)
+    with mark.reading() as session:
+        row = session.execute("SELECT tenant_id FROM owner").fetchone()
+    if row is None or row[0] != tenant_id or not isinstance(mark, PostgresDatabase):
+        return []
+    removed, left = mark.drop_all()
+    emptied.rows += removed
+    return [f"{name} of {address}" for name in left]
+
+
+def _name_shared(kind: Kind, address: str) -> SettingsError:
+    what = (
+        "a schema of its own (?options=-csearch_path%3DNAME)" if kind == "database" else "a prefix of its own"
+    )
+    return SettingsError(
+        f"{address} is where another tenant, or a former one of this name, keeps what it has, or lies in that or "
+        f"around it; give this tenant {what}",
+        code="shared_place",
+        address=address,
+    )
+
+
+def _unknown(tenant: str) -> InputError:
+    return InputError(
+        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant", name=tenant
+    )
+
+
+def _read_record(folder: Path) -> _Record | None:
+    with suppress(FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
+        told = json.loads((folder / _STATE_FOLDER / _RECORD).read_bytes())
+        return _Record(str(told["tenant_id"]), str(told["folder_id"]), tuple(map(str, told["places"])))
+    return None
+
+
+def _write_record(folder: Path, record: _Record) -> None:
+    path = folder / _STATE_FOLDER / _RECORD
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with exclusive_temporary(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(json.dumps(asdict(record)).encode())
+        file.flush()
+        publish(temporary_path(path), path)

@@ -1,0 +1,439 @@
+"""Tenants in a database and a store, on one machine and on two, each of which is a folder of its own here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from backstory.base.database import waiting_at_most
+from backstory.base.environment import cache_folder
+from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
+from backstory.base.mounts import mount
+from backstory.base.postgres_server import find_server
+from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_store import JobProgress
+from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
+from backstory.interfaces.service.service import Service
+from tests.bucket import Bucket
+from tests.errors import raises
+from tests.postgres import PostgresServer
+
+MARK = "zyxquill"
+"""A word of the documents of a tenant."""
+WHO = "user-1"
+
+
+@dataclass
+class Machines:
+    """Machines that share a database of accounts, or one that does not.
+
+    Attributes:
+        server: The server of all databases.
+        bucket: The store of all files.
+        folder: Where their folders are.
+        accounts: Address of the database of accounts.
+    """
+
+    server: PostgresServer
+    bucket: Bucket
+    folder: Path
+    accounts: str
+    addresses: list[str] = field(default_factory=list)
+    _held: ExitStack = field(default_factory=ExitStack)
+
+    def open(self, name: str, *, is_shared: bool = True) -> ServiceFolder:
+        """Open the service of a machine."""
+        root = self.folder / name / "service"
+        root.mkdir(parents=True, exist_ok=True)
+        if is_shared:
+            (root / "service.yaml").write_text(
+                f"storage: {{database: '{self.accounts}'}}\n", encoding="utf-8"
+            )
+        opened = open_service_folder(root, root.with_name("service.key"), makes=True)
+        self._held.callback(mount, root / "service.db", None)
+        self._held.callback(opened.tenants.close)
+        return opened
+
+    def make_storage(self, prefix: str = "garden") -> str:
+        """Make an empty schema, and return settings of it and of a prefix."""
+        self.addresses.append(self.server.make_address())
+        return (
+            f"{{database: '{self.addresses[-1]}', files: '{self.bucket.root}/{self.folder.name}/{prefix}'}}"
+        )
+
+    def find_text(self, text: str = MARK) -> list[str]:
+        """Find the tables and objects that hold a text."""
+        schemas = [
+            name for address in (*self.addresses, self.accounts) for name in self.list_schemas(address)
+        ]
+        with self.server.connect() as connection:
+            columns = connection.execute(
+                "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns "
+                "WHERE data_type IN ('text', 'bytea') AND table_schema = ANY (%s)",
+                (schemas,),
+            ).fetchall()
+            found = [
+                f"{schema}.{table}"
+                for schema, table, column, kind in columns
+                if connection.execute(
+                    f'SELECT 1 FROM "{schema}"."{table}" WHERE position(%s::{kind} IN "{column}") > 0',
+                    (text if kind == "text" else text.encode(),),
+                ).fetchall()
+            ]
+        store, names = self._open_store(), self.list_objects()
+        return found + [
+            name for name in names if text.encode() in obstore.get(store, name).bytes().to_bytes()
+        ]
+
+    def list_objects(self) -> list[str]:
+        """List the objects of all prefixes of these machines."""
+        return [one["path"] for page in obstore.list(self._open_store(), self.folder.name) for one in page]
+
+    def _open_store(self) -> S3Store:
+        return S3Store("shared", client_options={"allow_http": True})
+
+    def list_schemas(self, address: str) -> list[str]:
+        name = address.rpartition("%3D")[2]
+        with self.server.connect() as connection:
+            query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE %s"
+            return [found for (found,) in connection.execute(query, (f"{name}\\_%",)).fetchall()]
+
+    def close(self) -> None:
+        self._held.close()
+        for address in (*self.addresses, self.accounts):
+            find_server(address).close_idle()
+
+
+@pytest.fixture
+def machines(
+    tmp_path: Path, postgres_server: PostgresServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machines]:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    machines = Machines(postgres_server, bucket, tmp_path, postgres_server.make_address())
+    yield machines
+    machines.close()
+    mount(cache_folder(), None)
+
+
+def write_settings(folder: Path, storage: str | None) -> None:
+    said = "embedding: {provider: hashing}\n" + (f"storage: {storage}\n" if storage else "")
+    (folder / "backstory.yaml").write_text(said, encoding="utf-8")
+
+
+def make_tenant(opened: ServiceFolder, storage: str | None, name: str = "garden") -> Path:
+    folder = opened.tenants.create(name)
+    write_settings(folder, storage)
+    return folder
+
+
+def write_document(folder: Path, name: str = "frost") -> None:
+    path = folder / "posts" / "uploads" / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"# The {name} of {MARK}\n\nThe {MARK} says that {name} comes in the night.\n", "utf-8")
+
+
+def index(opened: ServiceFolder, name: str = "garden") -> None:
+    with opened.tenants.entering(name) as library:
+        assert library.index().success
+
+
+def search(opened: ServiceFolder, name: str = "garden") -> set[str]:
+    with opened.tenants.entering(name) as library:
+        return {hit.uri for hit in library.search("what comes in the night").hits}
+
+
+def converse(opened: ServiceFolder, conversation: str | None = None) -> str:
+    """Keep a turn of a conversation, and return the id of the conversation."""
+    store = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, threads=0)).conversations(
+        "garden"
+    )
+    if conversation is None:
+        conversation = store.begin(WHO, f"What does the {MARK} say?", 1.0)
+    assert store.add_turn(conversation, WHO, "And then?", {"markdown": MARK}, {}, 2.0) is not None
+    turns = store.read_turns(conversation, WHO)
+    assert turns
+    return conversation
+
+
+def test_nothing_is_left_of_a_removed_tenant_anywhere(machines: Machines) -> None:
+    one = machines.open("one", is_shared=False)
+    folder, kept = (
+        make_tenant(one, machines.make_storage()),
+        make_tenant(one, machines.make_storage("b"), "b"),
+    )
+    for each in (folder, kept):
+        write_document(each)
+    index(one)
+    converse(one)
+    one.tenants.places.settle("b", kept)
+    assert search(one) == {"uploads/frost.md"}
+    of_garden, of_b = machines.addresses
+    left = set(machines.list_schemas(of_b))
+    # What is in the database of a tenant is not in its folder.
+    assert not list(folder.rglob("conversations.db"))
+    assert machines.find_text()
+    proof = one.tenants.remove("garden")
+    assert proof.is_complete, proof
+    assert (proof.left, proof.removed_state > 0, proof.removed_objects > 5) == ((), True, True)
+    assert machines.list_schemas(of_garden) == []
+    assert set(machines.list_schemas(of_b)) == left
+    assert machines.find_text() == []
+    assert [name for name in machines.list_objects() if "/garden/" in name] == []
+    assert (one.tenants.names(), one.tenants.list_interrupted()) == (("b",), ())
+    # A later tenant may have the same places.
+    make_tenant(one, f"{{database: '{of_garden}'}}")
+    with one.tenants.entering("garden") as library:
+        assert library.workspace.settings.storage.database == of_garden
+
+
+@pytest.mark.parametrize("fault", ["database", "store"])
+def test_a_removal_that_stops_amid_its_places_shows_and_goes_on(machines: Machines, fault: str) -> None:
+    one = machines.open("one", is_shared=False)
+    folder = make_tenant(one, machines.make_storage())
+    write_document(folder)
+    with one.tenants.entering("garden") as library:
+        library.index()
+    if fault == "store":
+        machines.bucket.fault = lambda method, _path: "refused" if method in ("DELETE", "POST") else None
+    else:
+        machines.server.stop()
+    try:
+        with waiting_at_most(0), raises(AccountError, "unfinished_removal", name="garden"):
+            one.tenants.remove("garden")
+    finally:
+        machines.bucket.fault = lambda _method, _path: None
+        if fault == "database":
+            machines.server.start()
+    assert (one.tenants.names(), one.tenants.list_interrupted()) == ((), ("garden",))
+    assert machines.find_text()
+    assert one.tenants.remove("garden").is_complete
+    assert machines.find_text() == []
+    assert one.tenants.list_interrupted() == ()
+
+
+def test_two_tenants_never_have_the_same_place(machines: Machines) -> None:
+    one = machines.open("one", is_shared=False)
+    make_tenant(one, machines.make_storage("shared"))
+    index(one)
+    [database] = machines.addresses
+    spelled = database.replace("backstory@/", "backstory@localhost/")
+    for storage in (
+        f"{{database: '{spelled}'}}",
+        f"{{files: '{machines.bucket.root}/{machines.folder.name}/shared/'}}",
+        f"{{files: '{machines.bucket.root}/{machines.folder.name}/shared/objects/deep'}}",
+        f"{{files: '{machines.bucket.root}/{machines.folder.name}'}}",
+    ):
+        other = machines.folder / "one" / "service" / "tenants" / "kitchen"
+        if other.exists():
+            write_settings(other, storage)
+        else:
+            make_tenant(one, storage, "kitchen")
+        with raises(SettingsError, "shared_place"), one.tenants.entering("kitchen"):
+            pass
+        with raises(SettingsError, "shared_place"):
+            one.tenants.state_folder("kitchen")
+    # Neither is that of another service; and its removal takes nothing of the first.
+    two = machines.open("two", is_shared=False)
+    make_tenant(two, f"{{database: '{database}'}}")
+    with raises(SettingsError, "shared_place"), two.tenants.entering("garden"):
+        pass
+    before = machines.list_schemas(database)
+    assert two.tenants.remove("garden").is_complete
+    assert one.tenants.remove("kitchen").is_complete
+    assert machines.list_schemas(database) == before
+    assert search(one) == set()
+
+
+def test_settings_that_become_invalid_hide_no_place_from_a_removal(machines: Machines) -> None:
+    one = machines.open("one", is_shared=False)
+    folder = make_tenant(one, machines.make_storage())
+    write_document(folder)
+    index(one)
+    converse(one)
+    (folder / "backstory.yaml").write_text("storage: {databases: 1}\n", encoding="utf-8")
+    again = machines.open("one", is_shared=False)
+    mount(folder, None)  # as in another process
+    with raises(SettingsError, "unknown_setting"), again.tenants.entering("garden"):
+        pass
+    converse(again)
+    assert not list(folder.rglob("conversations.db"))
+    assert again.tenants.remove("garden").is_complete
+    assert machines.find_text() == []
+
+
+def test_a_tenant_goes_on_on_another_machine(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    storage = machines.make_storage()
+    folder = make_tenant(one, storage)
+    write_document(folder)
+    index(one)
+    conversation = converse(one)
+    make_tenant(two, storage)
+    assert search(two) == {"uploads/frost.md"}
+    assert converse(two, conversation) == conversation
+    # What one uploads, the job of any machine finds.
+    jobs = IndexJobs(two.tenants)
+    jobs.start()
+    write_document(folder, "bread")
+    there = IndexJobs(one.tenants, threads=0)
+    requested = there.submit("garden", WHO)
+    assert jobs.store("garden").read(requested.job_id) == requested
+    jobs.adopt()
+    jobs.wait("garden")
+    jobs.close()
+    ended = there.store("garden").read(requested.job_id)
+    assert (ended.state, ended.counts["documents"]) == ("COMPLETED", 2)
+    assert search(two) == {"uploads/frost.md", "uploads/bread.md"}
+
+
+def test_a_job_that_two_machines_request_runs_on_one(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    storage = machines.make_storage()
+    for each in (one, two):
+        make_tenant(each, storage)
+    write_document(one.tenants.folder("garden"))
+    begun, may_go = threading.Event(), threading.Event()
+    passes: list[str] = []
+    act = Library.index
+
+    def wait(self: Library, *arguments: Any, **named: Any) -> Any:
+        passes.append(self.workspace.root.parents[2].name)
+        begun.set()
+        assert may_go.wait(600)
+        return act(self, *arguments, **named)
+
+    monkeypatch.setattr(Library, "index", wait)
+    here, there = IndexJobs(one.tenants), IndexJobs(two.tenants)
+    for jobs in (here, there):
+        jobs.start()
+    job = here.submit("garden", WHO)
+    assert begun.wait(600)
+    assert there.submit("garden", WHO).job_id == job.job_id
+    there.adopt()
+    there.wait("garden")
+    assert passes == ["one"]
+    may_go.set()
+    here.wait("garden")
+    # The second request came while it was under way.
+    assert passes == ["one", "one"]
+    ended = there.store("garden").read(job.job_id)
+    assert (ended.state, ended.attempts) == ("COMPLETED", 1)
+    for jobs in (here, there):
+        jobs.close()
+
+
+def test_a_job_of_a_machine_that_died_is_taken_over(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    storage = machines.make_storage()
+    for each in (one, two):
+        make_tenant(each, storage)
+    write_document(one.tenants.folder("garden"))
+    dead = IndexJobs(one.tenants, threads=0)
+    job = dead.submit("garden", WHO)
+    turn = dead.store("garden").take()
+    assert turn is not None
+    jobs = IndexJobs(two.tenants)
+    jobs.start()
+    jobs.adopt()
+    jobs.wait("garden")
+    jobs.close()
+    # What the first one records, if it wakes up late, changes nothing.
+    assert not dead.store("garden").advance(turn, JobProgress(1, "late", 0, 1, None))
+    dead.store("garden").fail(turn, "internal", "late")
+    ended = dead.store("garden").read(job.job_id)
+    assert (ended.state, ended.attempts, ended.counts["documents"]) == ("COMPLETED", 2, 1)
+
+
+def test_a_removal_waits_for_the_other_machine_and_then_for_its_folder(machines: Machines) -> None:
+    one, two, three = machines.open("one"), machines.open("two"), machines.open("three")
+    storage = machines.make_storage()
+    for each in (one, two, three):
+        make_tenant(each, storage)
+    write_document(one.tenants.folder("garden"))
+    index(one)
+    two.tenants.follow_removals()  # it is a service
+    folder = two.tenants.folder("garden")
+    with ThreadPoolExecutor(1) as pool:
+        with two.tenants.entering("garden") as library:
+            assert len(library.search("night").hits) == 1
+            removing = pool.submit(one.tenants.remove, "garden")
+            while one.tenants.places.list_removed() == {}:
+                assert not removing.done()
+            for other in (two, three):
+                with raises(InputError, "unknown_tenant"), other.tenants.entering("garden"):
+                    pass
+            two.tenants.follow_removals()
+            assert not removing.done()
+            with raises(AccountError, "unfinished_removal"):
+                one.tenants.create("garden")
+        two.tenants.follow_removals()
+        proof = removing.result()
+    # The third machine is off, so that its folder stays until it runs again.
+    assert not folder.exists()
+    assert [f"{machines.folder}/three/" in each for each in proof.left] == [True]
+    assert not proof.is_complete
+    assert machines.find_text() == []
+    assert [each.tenants.list_interrupted() for each in (one, two, three)] == [("garden",)] * 3
+    three.tenants.follow_removals()
+    assert not list(machines.folder.rglob("*garden*"))
+    assert one.tenants.list_interrupted() == ()
+    make_tenant(one, storage)
+    assert search(one) == set()
+
+
+def test_a_folder_of_a_former_tenant_is_not_that_of_a_later_one(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    folder = make_tenant(one, None)
+    with one.tenants.entering("garden"):
+        pass
+    # As one that was restored from a backup after the removal.
+    kept = folder.rename(machines.folder / "kept")
+    assert one.tenants.remove("garden").left == (
+        f"{_host()}:{folder}, a folder that its service clears when it runs",
+    )
+    kept.rename(folder)
+    for use in (one.tenants.state_folder, lambda name: one.tenants.entering(name).__enter__()):
+        with pytest.raises(BackstoryError) as raised:
+            use("garden")
+        assert raised.value.code in ("unfinished_removal", "unknown_tenant")
+    one.tenants.follow_removals()
+    assert not folder.exists()
+    # On a machine that was a service of its own.
+    (machines.folder / "two" / "service" / "service.yaml").unlink()
+    alone = machines.open("two", is_shared=False)
+    make_tenant(alone, None)
+    make_tenant(one, None)
+    two = machines.open("two")
+    with raises(AccountError, "foreign_folder"):
+        two.tenants.state_folder("garden")
+
+
+def test_a_tenant_of_several_machines_needs_a_database_and_a_store(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    make_tenant(one, None)
+    with one.tenants.entering("garden"):
+        pass
+    folder = make_tenant(two, None)
+    with raises(SettingsError, "tenant_elsewhere"), two.tenants.entering("garden"):
+        pass
+    write_settings(folder, machines.make_storage())
+    with two.tenants.entering("garden"):
+        pass
+
+
+def _host() -> str:
+    import socket
+
+    return socket.gethostname()
