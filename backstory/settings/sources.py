@@ -145,11 +145,11 @@ def require_source_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "a source is named by 1 to 40 small letters a to z, digits, dots, dashes and underscores, and begins with "
-            "a letter or digit"
+            "the name of a source has 1 to 40 small letters a to z, digits, dots, dashes and underscores, and begins "
+            "with a letter or digit"
         )
     if name in _SCHEMES:
-        raise ValueError(f"{name} begins addresses of another kind; give the source another name")
+        raise ValueError(f"{name} is what addresses of another kind begin with; give the source another name")
 
 
 def make_source_name(path: str, taken: Iterable[str] = ()) -> str:

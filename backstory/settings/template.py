@@ -141,7 +141,7 @@ def init_workspace(
     except OSError as error:
         raise InputError(
             f"{root} cannot be made a workspace: {error.filename or root} cannot be written ({error.strerror}); name "
-            "another folder, or permit it",
+            "another folder, or make it writable",
             code="unwritable_folder",
             path=root,
         ) from error

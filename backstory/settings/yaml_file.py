@@ -45,7 +45,7 @@ def read_settings(path: Path) -> Settings:
         ) from error
     except OSError as error:
         raise WorkspaceError(
-            f"{path} cannot be read ({error.strerror}); permit it", code="unreadable_file", path=path
+            f"{path} cannot be read ({error.strerror}); make it readable", code="unreadable_file", path=path
         ) from error
     if find_depth(text) > _MOST_LEVELS:
         raise SettingsError(
@@ -81,13 +81,13 @@ def read_settings(path: Path) -> Settings:
         ) from error
     except RecursionError as error:
         raise SettingsError(
-            f"{path}: nested too deeply, or in itself; write every value out",
+            f"{path}: a value is nested too deeply, or contains itself; write every value out",
             code="nested_too_deeply",
             path=path,
         ) from error
     if is_crowded:
         raise SettingsError(
-            f"{path}: more than {_MOST_VALUES:,} values by names such as `*a`; write them out",
+            f"{path}: aliases such as `*a` expand to more than {_MOST_VALUES:,} values; write the values out",
             code="too_many_values",
             path=path,
         )

@@ -29,7 +29,7 @@ class NoFileError(OSError):
 
     def __init__(self) -> None:
         """State it in the way of the system's own errors."""
-        super().__init__(errno.EINVAL, "it is not a file, or a link to none")
+        super().__init__(errno.EINVAL, "it is not a file, or it is a link to nothing")
 
 
 def open_contained(root: Path, path: Path) -> BufferedReader:

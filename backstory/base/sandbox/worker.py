@@ -104,7 +104,7 @@ class _Worker:
             )
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return ReadingLimitError(
-            f"it breaks the reader ({how}): it is damaged, or made to do harm; write or export it again",
+            f"the file breaks its reader ({how}): it is damaged, or made to do harm; write or export it again",
             code="broken_reader",
             ending=how,
         )

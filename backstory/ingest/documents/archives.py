@@ -71,7 +71,7 @@ class Archive:
                 self._zip = zipfile.ZipFile(content)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
                 raise DocumentError(
-                    f"{uri}: this is no whole ZIP archive ({error}); copy it again",
+                    f"{uri}: the ZIP archive is not complete ({error}); copy it again",
                     code="damaged_archive",
                     uri=uri,
                 ) from error
@@ -166,7 +166,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
         place = tail.rfind(_END_MARK)
     if place < 0 or len(tail) - place < _END.size:
         raise DocumentError(
-            f"{uri}: this is no whole ZIP archive (its end is missing); copy it again",
+            f"{uri}: the ZIP archive is not complete (its end is missing); copy it again",
             code="damaged_archive",
             uri=uri,
         )

@@ -393,7 +393,8 @@ def _describe_refusal(error: OSError, root: Path) -> LeftOut:
     path = Path(error.filename).relative_to(root)
     uri = "" if path == Path() else f"{_uri(path)}/"
     reason = (
-        f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; permit it, or move it"
+        f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable, or "
+        "move it"
     )
     return LeftOut(uri, "failed", reason, hides_files=True)
 

@@ -52,11 +52,13 @@ def open_inside(
         ) from error
     except NoFileError as error:
         raise DocumentError(
-            f"{uri}: this is not a file, or a link to none; replace or remove it", code="no_file", uri=uri
+            f"{uri}: this is not a file, or it is a link to nothing; replace or remove it",
+            code="no_file",
+            uri=uri,
         ) from error
     except OSError as error:
         raise DocumentError(
-            f"{uri}: the file cannot be read ({error.strerror}); permit it, or remove the file",
+            f"{uri}: the file cannot be read ({error.strerror}); make it readable, or remove it",
             code="unreadable_file",
             uri=uri,
         ) from error

@@ -78,7 +78,7 @@ class DriveCalls:
             except ValueError as error:
                 raise SourceError("Drive gave an answer that is not JSON; try again later") from error
         if not isinstance(answer, dict):
-            raise SourceError("Drive gave an answer of another form; try again later")
+            raise SourceError("Drive's answer has an unexpected form; try again later")
         return answer
 
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:

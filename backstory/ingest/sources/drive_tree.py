@@ -314,5 +314,5 @@ def _name_drive(drive: str) -> dict[str, str]:
 def _require_text(answer: Mapping[str, Any], name: str) -> str:
     text = answer.get(name)
     if not isinstance(text, str) or not text:
-        raise SourceError("Drive gave an answer of another form; try again later")
+        raise SourceError("Drive's answer has an unexpected form; try again later")
     return text

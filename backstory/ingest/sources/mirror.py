@@ -158,7 +158,7 @@ def _fetch(
     listing = remote.list_files()
     if not listing.files and not listing.refused and known.stamps:
         raise SourceError(
-            "it holds no file any more, or does not exist any more; remove the source if that is intended"
+            "it no longer exists, or no longer holds a file; remove the source if that is intended"
         )
     ignored = dict(listing.ignored)
     paths = {key: path for path, key in known.keys.items()}

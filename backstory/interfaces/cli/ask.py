@@ -49,12 +49,12 @@ def ask(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a question from the documents alone, each statement with the place that says it.
+    """Answer a question from the documents alone, with a citation for each statement.
 
     The model of `answers` in backstory.yaml answers, else sentences of the documents do. Without a question, the
-    command reads one from each line, and later ones may go on from earlier ones.
+    command reads a question from each line, and a later one may refer to earlier ones.
 
-    Exit codes: 0 done, also if the documents do not say; 1 the index or a model cannot be used; 2 bad usage or
+    Exit codes: 0 done, even if the documents hold no answer; 1 the index or a model cannot be used; 2 bad usage or
     settings; 4 a budget is used up.
     """
     with loading():

@@ -60,7 +60,7 @@ def restore(
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Move the content of a folder that is not empty aside. Nothing is deleted."
+            "--replace", help="If the folder is not empty, move its content aside. Nothing is deleted."
         ),
     ] = False,
 ) -> None:

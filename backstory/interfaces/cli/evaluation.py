@@ -51,7 +51,8 @@ def evaluate(
         bool,
         typer.Option(
             "--claims",
-            help="Measure instead what contexts claim: which documents serve which parts, and what nothing serves.",
+            help="Measure instead what contexts claim: which documents serve which parts, and which parts none "
+            "serves.",
         ),
     ] = False,
     unrelated: Annotated[

@@ -15,7 +15,9 @@ from backstory.interfaces.pages.export.formats import FormatName
 
 
 def export(
-    format_name: Annotated[FormatName, typer.Option("--format", "-f", help="Which program reads the files.")],
+    format_name: Annotated[
+        FormatName, typer.Option("--format", "-f", help="The program that the files are for.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -24,7 +26,7 @@ def export(
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Write the posts for another generator of sites, for Ghost, or as a mailbox."""
+    """Write the posts for another site generator, for Ghost, or as a mailbox."""
     from backstory.interfaces.pages.export.build import export_posts
     from backstory.pipeline.workspace import open_workspace
 

@@ -36,7 +36,8 @@ def forget(
     The command then searches every file of the workspace for its texts and ids. It does not change chat exports and
     documents; it names those that still contain it.
 
-    Exit codes: 0 nothing is left; 1 a file still contains some; 2 bad usage or settings; 3 only Dagster's history does.
+    Exit codes: 0 nothing is left; 1 a file still contains some; 2 bad usage or settings; 3 only the history of
+    Dagster still contains some.
     """
     named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
     given = [(kind, name) for kind, name in named.items() if name]

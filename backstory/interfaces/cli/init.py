@@ -57,7 +57,7 @@ def init(
         typer.Option(
             "--documents",
             metavar="FOLDER",
-            help="Read the documents of this folder where they lie. Without --from, the workspace has no chats.",
+            help="Read the documents of this folder in place. Without --from, the workspace has no chats.",
         ),
     ] = None,
     timezone: Annotated[
@@ -81,7 +81,7 @@ def init(
 
     With --from, the command first says what it finds in the chats and documents, and runs the pipeline at the end.
 
-    Exit codes: 0 done; 2 bad usage, or an export cannot be read, and nothing was made; else as of `backstory run`.
+    Exit codes: 0 done; 2 bad usage, or an export cannot be read, and nothing was made; else those of `backstory run`.
     """
     from backstory.settings.template import init_workspace
 

@@ -34,11 +34,11 @@ def learn(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn from labels which documents a window is about, and keep it only if it gains on the later half of the days.
+    """Learn from labels which documents a window is about, and keep it only if it helps on the later half of the days.
 
     A dated document labels the windows of its day with the earlier documents that it links to. The file of a post that
     a person has edited labels the post's window with what it cites. `backstory explain --should-be` labels a window,
-    too. A set whose messages have topics also maps the probabilities. `backstory run` makes again what a fit changes.
+    too. A set whose messages have topics also maps the probabilities. `backstory run` rebuilds what a fit changes.
     """
     from backstory.operations.learning.learn import learn as learn_links
     from backstory.operations.learning.learn import unlearn
@@ -93,7 +93,7 @@ def describe_lesson(lesson: Lesson) -> list[str]:
     return [
         f"Choice of documents: {_describe_trial(lesson)}",
         f"Probabilities: {_describe_map_trial(lesson)}",
-        "`backstory run` makes again what has changed, and `backstory learn --undo` removes all that was learned."
+        "`backstory run` rebuilds what has changed, and `backstory learn --undo` removes all that was learned."
         if is_adopted
         else "Nothing has changed.",
     ]
@@ -146,7 +146,7 @@ def _describe_adoption(*, adopted: bool) -> str:
 def _describe_removal(*, removed: bool) -> str:
     if not removed:
         return "Nothing was learned, so that there is nothing to remove."
-    return "Removed what was learned; `backstory run` makes again what that changes."
+    return "Removed what was learned; `backstory run` rebuilds what that changes."
 
 
 def _record_labels(labels: Labels) -> dict[str, Any]:

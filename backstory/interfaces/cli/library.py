@@ -90,7 +90,7 @@ def add(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PATH...", help="Files and folders to read where they lie. Default: all known ones."
+            metavar="PATH...", help="Files and folders to read in place. Default: all sources that are known."
         ),
     ] = None,
     flat: Annotated[bool, typer.Option("--flat", help="Skip the subfolders of a folder.")] = False,

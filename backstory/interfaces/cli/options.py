@@ -42,7 +42,8 @@ def read_pages(text: str | None) -> tuple[int, int] | None:
 
 
 PagesOption = Annotated[
-    str | None, typer.Option("--pages", metavar="N[-M]", help="Only text of this page, or of these.")
+    str | None,
+    typer.Option("--pages", metavar="N[-M]", help="Only the text of this page, or of these pages."),
 ]
 DocumentsOption = Annotated[
     list[str] | None,
@@ -82,7 +83,7 @@ WorkspaceOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print how it was done: tables, engine and index.")
+    bool, typer.Option("--verbose", "-v", help="Also print details: the tables, the engine and the index.")
 ]
 LogFormatOption = Annotated[
     LogFormat | None,

@@ -86,7 +86,7 @@ def run(
     as_json: JsonOption = False,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Read the chats and documents, build every table, such as windows, hits and contexts, and say what is different.
+    """Read the chats and documents, build every table, such as windows, hits and contexts, and report what has changed.
 
     Partitions whose inputs have not changed are skipped. A run that would remove messages stops before it writes,
     unless the removal is accepted.

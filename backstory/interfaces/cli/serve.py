@@ -73,7 +73,9 @@ def run_service(
     memory: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="MB", help="What the open snapshots of tenants may count together. Default: 512."
+            min=0,
+            metavar="MB",
+            help="Most memory that the open indexes of all tenants may take together. Default: 512.",
         ),
     ] = None,
     key_file: KeyFileOption = None,

@@ -82,7 +82,7 @@ def add_tenant(
             min=0,
             max=_MOST_MEGABYTES,
             metavar="MB",
-            help="What its folder may take on the disk; 0 for any number. For a tenant that exists, only this is set.",
+            help="Most disk space of its folder; 0 for no limit. For a tenant that exists, only this is set.",
         ),
     ] = None,
 ) -> None:
@@ -197,7 +197,7 @@ def add_token(
     user: UserArgument,
     root: RootOption,
     days: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Days after which it ends. Default: it never ends.")
+        int | None, typer.Option(min=1, metavar="N", help="Days until it expires. Default: it never expires.")
     ] = None,
 ) -> None:
     """Make a token of a user, and print it. It is shown this once: only its hash is stored.
@@ -252,7 +252,7 @@ def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: 
 
 
 def revoke(user: UserArgument, tenant: TenantArgument, root: RootOption) -> None:
-    """Let a user enter a tenant no more, from the next request on.
+    """Take away a user's role in a tenant, from the next request on.
 
     Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or the user has no role in this tenant.
     """

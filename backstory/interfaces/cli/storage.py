@@ -38,7 +38,7 @@ def copy(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy files or state of the workspace, and read all of it back to compare it. Go on where a copy was stopped.
+    """Copy the files or the state of the workspace, and compare the copy. A copy that was stopped continues.
 
     The settings stay as they are; the last line says what to change in them.
     """

@@ -46,7 +46,7 @@ def summarize(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Summarize a document with the model of `summaries` in backstory.yaml, else with sentences of its own.
+    """Summarize a document with the model of `summaries` in backstory.yaml, else with sentences of the document.
 
     The model's answers are cached: you never pay twice for the same section.
 

@@ -88,7 +88,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[DOCUMENT]",
-            help="Path, slug, title or id of a document. Default: all that a part of the window found.",
+            help="Path, slug, title or id of a document. Default: every document that the search for the window found.",
             show_default=False,
         ),
     ] = None,
@@ -96,8 +96,8 @@ def explain(
         Literal["here", "absent", "unsaid"] | None,
         typer.Option(
             "--should-be",
-            help="Correct the context: where DOCUMENT should be, as a label for `backstory learn`; unsaid takes it "
-            "back.",
+            help="Correct the context: say where DOCUMENT should be, as a label for `backstory learn`; unsaid takes "
+            "the label back.",
         ),
     ] = None,
     workspace: WorkspaceOption = None,

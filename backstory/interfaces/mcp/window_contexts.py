@@ -41,7 +41,7 @@ def read_own_context(library: Library, reference: str) -> dict[str, Any]:
     own = {entry.document_id for entry in library.documents().documents}
     if any(row["document_id"] not in own for row in context["documents"]):
         raise InputError(
-            f"the context of window {context['window_id']} holds a document that is not of the tenant of the setting "
-            "rag.tenant, or not any more; run `backstory run`, which makes it again"
+            f"the context of window {context['window_id']} holds a document of another tenant than rag.tenant; run "
+            "`backstory run`, which makes the context again"
         )
     return context

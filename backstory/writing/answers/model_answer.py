@@ -124,7 +124,7 @@ class ModelAnswerer:
         if not error.reason.startswith(_UNSAFE):
             raise AnswerError(
                 f"{self.id} gave no answer that can be read: {cut_line(str(error), _SHOWN_REASON)}; ask once more, "
-                "in other words, or of another model (answers.model)",
+                "use other words, or set another model (answers.model)",
                 code="unusable_answer",
                 model=self.id,
                 reason=str(error),

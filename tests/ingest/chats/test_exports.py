@@ -252,7 +252,7 @@ def test_links_that_lead_nowhere_cost_only_themselves(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").symlink_to(tmp_path)
 
     assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere/": "ignored", "gone.txt": "failed"}
-    assert "it is not a file, or a link to none" in reason_of(tmp_path, "gone.txt")
+    assert "it is a link to nothing" in reason_of(tmp_path, "gone.txt")
     assert find_exports(tmp_path)
 
 

@@ -131,9 +131,9 @@ def overlapping() -> bytes:
 @pytest.mark.parametrize(
     ("packed", "why"),
     [
-        (b"", "no whole ZIP archive"),
-        (b"PK\x03\x04" + bytes(100), "no whole ZIP archive"),
-        (pack({"a.md": "# A\n"})[:-30], "no whole ZIP archive"),
+        (b"", "the ZIP archive is not complete"),
+        (b"PK\x03\x04" + bytes(100), "the ZIP archive is not complete"),
+        (pack({"a.md": "# A\n"})[:-30], "the ZIP archive is not complete"),
         (many(11), "more than 10 members"),
         (pack({"a.md": bytes(900), "b.md": bytes(900)}, zipfile.ZIP_STORED), "have more than"),
         (overlapping(), "overlap"),

@@ -182,7 +182,7 @@ def test_a_context_from_before_the_tenant_was_set_is_not_shown(workspace: Worksp
             lambda: client.read_resource("backstory://window/latest"),
             lambda: client.get_prompt("write_post", {"window": "latest"}),
         ):
-            with pytest.raises(MCPError, match="not of the tenant") as raised:
+            with pytest.raises(MCPError, match="another tenant") as raised:
                 await ask()
             assert raised.value.data["hint"].startswith("run `backstory run`")
 

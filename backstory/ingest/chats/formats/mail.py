@@ -79,7 +79,7 @@ def _read_mailbox(parts: ExportParts, name: str) -> Iterator[Item]:
             raise
         is_gone = isinstance(error, FileNotFoundError)
         yield Unread(
-            _MOVED if is_gone else f"it cannot be opened ({error.strerror}); permit it, or remove it"
+            _MOVED if is_gone else f"it cannot be opened ({error.strerror}); make it readable, or remove it"
         )
 
 

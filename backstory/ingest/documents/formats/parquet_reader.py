@@ -77,7 +77,7 @@ class ParquetReader:
 
 def _refuse(uri: str) -> DocumentError:
     return DocumentError(
-        f"{uri}: a damaged Parquet file, or one with times beyond all calendars; write it again",
+        f"{uri}: the Parquet file is damaged, or holds times outside the calendar; write it again",
         code="damaged_file",
         uri=uri,
     )

@@ -120,7 +120,7 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
     with closing(_open(content, f"page {page}")) as pdf:
         if not 1 <= page <= len(pdf):
             raise DocumentError(
-                f"there is no page {page}: the file has {len(pdf)}",
+                f"there is no page {page}: the number of pages is {len(pdf)}",
                 code="unknown_page",
                 page=page,
                 pages=len(pdf),

@@ -58,7 +58,7 @@ def parse_date(text: str) -> datetime:
     written = " ".join(text.split()).removeprefix("[[").removesuffix("]]")
     match = next((found for form in _FORMS if (found := form.fullmatch(written))), None)
     if match is None:
-        raise ValueError(f"{text!r} is not a date in a form that is read")
+        raise ValueError(f"{text!r} is not a date in a form that Backstory reads")
     parts = match.groupdict(default="")
     number = {name: int(value) for name, value in parts.items() if value.isdigit()}
     offset = timedelta(hours=number.get("offset_hours", 0), minutes=number.get("offset_minutes", 0))
