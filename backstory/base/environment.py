@@ -40,6 +40,8 @@ SERVICE_KEY_VARIABLES = (
     OPENAI_KEY_VARIABLE,
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
+FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
 STORED_VARIABLES = (
     *KEY_VARIABLES,
     *SERVICE_KEY_VARIABLES,
@@ -47,11 +49,11 @@ STORED_VARIABLES = (
     DRIVE_VARIABLE,
     DRIVE_CLIENT_VARIABLE,
     BUCKET_VARIABLE,
+    PSEUDONYM_KEY_VARIABLE,
+    FORGOTTEN_KEY_VARIABLE,
 )
 """What :data:`Keys` may hold."""
 MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
-PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
-FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
 STORE_ADDRESS_VARIABLE = "AWS_ENDPOINT_URL"
 MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
@@ -236,16 +238,17 @@ def read_mcp_token() -> SecretStr:
     return token
 
 
-def read_worker_key(variable: str) -> SecretStr | None:
-    """Read a key of the workspace that a worker is given by the environment; None without one.
+def read_worker_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
+    """Read a key of the workspace that a worker is given; None without one.
 
     Args:
         variable: ``BACKSTORY_PSEUDONYM_KEY`` or ``BACKSTORY_FORGOTTEN_KEY``.
+        keys: The keys of the workspace; None for those of the environment.
 
     Raises:
         AuthenticationError: What it holds is no key.
     """
-    return read_key(os.environ.get(variable, ""), variable)
+    return _read_key(variable, keys)
 
 
 def may_reach_store_by_http() -> bool:
@@ -281,7 +284,7 @@ def hook_environment() -> dict[str, str]:
 
     A command that calls S3 or Postgres itself gets its keys by files, such as those of a profile.
     """
-    keys = (*STORED_VARIABLES, MCP_VARIABLE, MILVUS_VARIABLE, PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE)
+    keys = (*STORED_VARIABLES, MCP_VARIABLE, MILVUS_VARIABLE)
     return {
         name: value
         for name, value in os.environ.items()

@@ -28,6 +28,8 @@ _FIRST_WAIT_SECONDS: Final = 0.05
 _LONGEST_WAIT_SECONDS: Final = 2.0
 _MOST_IDLE: Final = 4
 """Connections that are kept open while nothing uses them."""
+_MOST_IDLE_OF_ALL: Final = 32
+"""Those of all servers together: the tenants of a service have addresses of their own, and a server allows 100."""
 _NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
 """Names that stand in SQL as they are, and leave room for what follows: Postgres cuts names after 63 bytes, so that
 those of different tables would be one."""
@@ -56,6 +58,7 @@ class Server:
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
         self._namespace: str | None = None
+        self._used_at = 0.0
 
     @property
     def namespace(self) -> str:
@@ -87,11 +90,24 @@ class Server:
             failed.callback(connection.close)
             yield connection, row
             failed.pop_all()
+        self._used_at = time.monotonic()
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            is_kept = len(self._idle) < _MOST_IDLE
+            if is_kept:
                 self._idle.append(connection)
-                return
-        connection.close()
+        if not is_kept:
+            connection.close()
+        _close_unused()
+
+    @property
+    def idle(self) -> int:
+        """Number of connections that are kept open while nothing uses them."""
+        return len(self._idle)
+
+    @property
+    def used_at(self) -> float:
+        """When a connection was used last, by a clock that never goes back."""
+        return self._used_at
 
     def forget_connections(self) -> None:
         """Leave all connections to the process that this one was forked from."""
@@ -235,6 +251,18 @@ def find_server(address: str) -> Server:
     """Return the one object of a process for a server."""
     with _opening:
         return _servers.setdefault(address, Server(address))
+
+
+def _close_unused() -> None:
+    """Close the connections of servers that were not used for longest, while there are too many of all."""
+    with _opening:
+        servers = sorted(_servers.values(), key=lambda server: server.used_at)
+    left = sum(server.idle for server in servers)
+    for server in servers[:-1]:
+        if left <= _MOST_IDLE_OF_ALL:
+            return
+        left -= server.idle
+        server.close_idle()
 
 
 def _forget_connections() -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from backstory.base.credentials import Keys
 from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
 from backstory.base.errors import BackstoryError, StoreError, WorkspaceError
@@ -191,7 +192,7 @@ def _find_tokens(workspace: WorkspacePaths) -> dict[str, int]:
 
 
 def require_keys(workspace: WorkspacePaths) -> None:
-    """Take the keys that the environment holds, and raise if a worker then lacks one that its files need.
+    """Take the keys of the workspace or the environment, and raise if a worker then lacks one that its files need.
 
     Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
     Readers need none.
@@ -210,26 +211,27 @@ def require_keys(workspace: WorkspacePaths) -> None:
     from backstory.ingest.privacy.secret_file import read_fingerprint
 
     made_with = read_fingerprint(open_replica(workspace).ledger)
-    _require_key(workspace.secret, PSEUDONYM_KEY_VARIABLE, made_with)
+    _require_key(workspace.secret, PSEUDONYM_KEY_VARIABLE, made_with, workspace.keys)
     if made_with and not workspace.secret.exists():
         raise _name_absence(workspace.secret, PSEUDONYM_KEY_VARIABLE, "no_pseudonym_key")
     key = workspace.forgotten.with_suffix(KEY_SUFFIX)
-    _require_key(key, FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(workspace.forgotten))
+    _require_key(key, FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(workspace.forgotten), workspace.keys)
     if workspace.forgotten.exists() and not key.exists():
         raise _name_absence(key, FORGOTTEN_KEY_VARIABLE, "no_forgotten_key")
 
 
-def _require_key(path: Path, variable: str, made_with: str) -> None:
+def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys | None) -> None:
     """Check what a file and a variable hold, and write the key of the variable into an absent file.
 
     Args:
         path: File of the key.
         variable: The variable.
         made_with: Fingerprint of the key that the workspace was made with; empty if it is not known.
+        of_workspace: The keys of the workspace; None for those of the environment.
     """
     from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key
 
-    given = read_worker_key(variable)
+    given = read_worker_key(variable, of_workspace)
     texts = {} if given is None else {variable: given.get_secret_value()}
     if path.exists():
         texts[str(path)] = path.read_text(encoding="ascii", errors="replace")

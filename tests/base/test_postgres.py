@@ -18,7 +18,7 @@ from backstory.base import postgres, postgres_server
 from backstory.base.database import Database
 from backstory.base.errors import CacheFileError
 from backstory.base.mounts import mount, open_database
-from backstory.base.postgres_server import Server
+from backstory.base.postgres_server import Server, find_server
 from tests.base.test_database import NUMBERS, add, read
 from tests.errors import raises
 from tests.postgres import PostgresServer
@@ -167,6 +167,19 @@ def test_a_restart_of_the_server_is_waited_for(postgres_server: PostgresServer, 
     postgres_server.start()
     add(database, 2)
     assert read(database) == [1, 2]
+
+
+def test_few_connections_are_kept_open_of_many_addresses(
+    postgres_server: PostgresServer, open_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backstory.base.postgres_server._MOST_IDLE_OF_ALL", 2)
+    addresses = [postgres_server.make_address() for _ in range(5)]
+    for number in range(2):
+        for address in addresses:
+            add(open_at(address), number)
+    kept = {address: find_server(address).idle for address in addresses}
+    assert sum(kept.values()) == 2
+    assert kept[addresses[-1]] == 1
 
 
 def test_a_connection_that_ends_in_a_transaction_undoes_it(

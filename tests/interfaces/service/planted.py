@@ -116,14 +116,20 @@ class Planted:
 
 
 @contextmanager
-def planting(root: Path) -> Iterator[Planted]:
-    """Write the service and run it. No job is worked on, so that nothing is written but by a request."""
+def planting(root: Path, storage: Mapping[str, str] | None = None) -> Iterator[Planted]:
+    """Write the service and run it. No job is worked on, so that nothing is written but by a request.
+
+    Args:
+        root: Folder of the service.
+        storage: Where each tenant keeps its state; None for its folder.
+    """
     accounts = Accounts(root / "service.db")
     tenants = Tenants(root, KeyRing(accounts.database, root.with_name("keys")), memory_bytes=1 << 30)
     service = Service(accounts, tenants, IndexJobs(tenants, threads=0), PATIENT)
     planted = Planted(None, {})  # type: ignore[arg-type]  # it runs below
     for tenant in TENANTS:
-        _write_documents(planted, root / "tenants" / tenant, tenant)
+        said = "" if storage is None else f"storage: {{database: '{storage[tenant]}'}}\n"
+        _write_documents(planted, root / "tenants" / tenant, tenant, said)
     tokens = _add_users(planted, accounts)
     with running(service, tokens) as served:
         planted.served = served
@@ -140,8 +146,8 @@ def list_users(planted: Planted, tenant: str, role: Role) -> list[str]:
     return [user for user, roles in planted.roles.items() if roles.get(tenant) == role]
 
 
-def _write_documents(planted: Planted, folder: Path, tenant: str) -> None:
-    write_documents(folder, SETTINGS)
+def _write_documents(planted: Planted, folder: Path, tenant: str, storage: str) -> None:
+    write_documents(folder, SETTINGS + storage)
     for place in ("", "uploads/"):
         (folder / "posts" / place).mkdir(exist_ok=True)
         name, title = planted.plant("file", tenant), f"The night train {planted.plant('title', tenant)}"

@@ -6,19 +6,23 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backstory.base.environment import cache_folder
+from backstory.base.mounts import mount
+from backstory.base.postgres_server import find_server
 from backstory.interfaces.service.app import make_app
 from backstory.interfaces.service.pages.visits import SESSION_COOKIE
 from tests.interfaces.service.crossing_calls import MCP_HEADERS, TOOLS, Call, Caller
 from tests.interfaces.service.planted import TENANTS, Planted, list_users, planting
 from tests.interfaces.service.route_table import NEEDED, PUBLIC, list_routes
 from tests.long_tests import LONG_TESTS
+from tests.postgres import PostgresServer
 
 CALLS = 6_000 if LONG_TESTS else 250
 SEED = 20_261_125
@@ -52,11 +56,47 @@ def watching() -> Iterator[list[str]]:
         _watching.remove(opened)
 
 
+@pytest.fixture(scope="module", params=["files", pytest.param("database", marks=pytest.mark.long)])
+def storage(request: pytest.FixtureRequest) -> Iterator[Mapping[str, str] | None]:
+    """Where each tenant keeps its state; None for its folder."""
+    if request.param == "files":
+        yield None
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    addresses = {tenant: server.make_address() for tenant in TENANTS}
+    yield addresses
+    mount(cache_folder(), None)
+    for address in addresses.values():
+        find_server(address).close_idle()
+
+
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+def planted(tmp_path_factory: pytest.TempPathFactory, storage: Mapping[str, str] | None) -> Iterator[Planted]:
     sys.addaudithook(_note)
-    with planting(tmp_path_factory.mktemp("crossing") / "service") as planted:
+    with planting(tmp_path_factory.mktemp("crossing") / "service", storage) as planted:
         yield planted
+
+
+class States:
+    """What each tenant has in its database."""
+
+    def __init__(self, storage: Mapping[str, str] | None) -> None:
+        self._storage = storage or {}
+
+    def read(self, tenant: str) -> list[tuple[str, str]]:
+        """Hash the rows of every table of a tenant."""
+        if tenant not in self._storage:
+            return []
+        server, found = find_server(self._storage[tenant]), []
+        with server.connected() as (connection, _):
+            query = (
+                "SELECT format('%I.%I', nspname, relname) FROM pg_class JOIN pg_namespace "
+                "ON pg_namespace.oid = relnamespace WHERE starts_with(nspname, $1) AND relkind = 'r' ORDER BY 1"
+            )
+            for (table,) in connection.execute(query, (f"{server.namespace}_",)).fetchall():
+                rows = f"SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t"
+                found.append((table, str(connection.execute(rows).fetchall()[0][0])))
+        return found
 
 
 @pytest.fixture
@@ -118,8 +158,9 @@ def test_markers_are_seen_by_those_who_may(planted: Planted) -> None:
 
 
 def test_no_call_crosses_into_another_tenant(
-    planted: Planted, caller: Caller, caplog: pytest.LogCaptureFixture
+    planted: Planted, caller: Caller, caplog: pytest.LogCaptureFixture, storage: Mapping[str, str] | None
 ) -> None:
+    states = States(storage)
     caplog.set_level(logging.INFO)
     root = planted.served.service.root
     routes = list_routes(make_app(planted.served.service, hosts=[]))
@@ -131,12 +172,16 @@ def test_no_call_crosses_into_another_tenant(
     for number in range(CALLS):
         call = caller.make(routes[number % len(routes)])
         foreign = [tenant for tenant in TENANTS if tenant != call.tenant]
-        before = {tenant: look_at(folders[tenant]) for tenant in foreign}
+        before = {tenant: (look_at(folders[tenant]), states.read(tenant)) for tenant in foreign}
         with watching() as opened:
             status, content = caller.send(call)
         described = f"{number}: {call.route} {call.path} {status}"
         wrong = find_leaks(planted, call, content)
-        wrong += [f"changed {tenant}" for tenant in foreign if look_at(folders[tenant]) != before[tenant]]
+        wrong += [
+            f"changed {tenant}"
+            for tenant in foreign
+            if (look_at(folders[tenant]), states.read(tenant)) != before[tenant]
+        ]
         # A call of an agent leaves its tenant a moment after its answer.
         wrong += [f"opened {tenant}" for tenant in list_entered(planted, opened) - {call.tenant, left}]
         left = call.tenant if call.route == "POST /mcp" else None

@@ -1,6 +1,9 @@
 """The keys of a shared workspace stay on its workers, and wrong ones are not taken."""
 
+from dataclasses import replace
+
 import pytest
+from pydantic import SecretStr
 
 from backstory import run_pipeline
 from backstory.operations.forgetting.forget import forget
@@ -38,6 +41,18 @@ def test_keys_never_leave_a_worker(
     run_pipeline(second)
     assert hash_tables(second)["messages"].items() >= hash_tables(first)["messages"].items()
     assert (second.root / SECRET).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_tenant_of_a_service_gets_its_own_key_and_none_of_the_environment(
+    first: Workspace, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = first.secret.read_text().strip()
+    monkeypatch.setenv("BACKSTORY_PSEUDONYM_KEY", key)
+    tenant = replace(make_worker(key=False), keys={})
+    assert code_of(lambda: run_pipeline(tenant)) == "no_pseudonym_key"
+    monkeypatch.setenv("BACKSTORY_PSEUDONYM_KEY", "5e" * 32)
+    run_pipeline(replace(tenant, keys={"BACKSTORY_PSEUDONYM_KEY": SecretStr(key)}))
+    assert tenant.secret.read_text().strip() == key
 
 
 def test_a_wrong_key_is_told_before_it_is_taken(
