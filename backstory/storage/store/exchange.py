@@ -39,6 +39,8 @@ _YOUNG: Final = KEPT / 2
 _SMALL_BYTES: Final = 131_072
 """A content up to this size is uploaded without a look at what the store holds, which would take as long."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
+_JOINED: Final = '"joined"'
+"""In place of an etag, of a folder of which the last publication was joined with those of others: no manifest is its."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def publish_changes(
     """Publish what was changed in the folder since it was in step with the store.
 
     The caller holds the replica. If another worker has published meanwhile, both changes are joined where they concern
-    different files and partitions.
+    different files and partitions. What the other changed comes into the folder by the next :func:`pull`.
 
     Args:
         replica: The folder.
@@ -175,13 +177,13 @@ def publish_changes(
             code="conflicting_publication",
             address=store.address,
         )
-    if not target.has_same_content(ours):
-        take_changes(replica, store, known, ours, target)
+    is_alone = target.has_same_content(ours)
     collected = known.collected
     if keeps < KEPT or time.time() - collected > _BETWEEN_COLLECTIONS:
         collect_garbage(store, target, keeps)
         collected = time.time()
-    replica.write_in_step(InStep(store.address, put, target, target.settings, collected))
+    held = (put, target) if is_alone else (_JOINED, ours)
+    replica.write_in_step(InStep(store.address, *held, target.settings, collected))
     logger.info(
         "published objects=%d bytes=%d address=%s", len(uploaded), sum(uploaded.values()), store.address
     )

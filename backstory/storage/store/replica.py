@@ -75,8 +75,9 @@ class InStep:
 
     Attributes:
         address: Address of the store; empty if it never was.
-        etag: Etag of its manifest; None if there was none.
-        manifest: The manifest.
+        etag: Etag of its manifest; None if there was none. Of no manifest if the last publication was joined with
+            those of others.
+        manifest: The manifest; then what this worker published.
         settings: Hash of the settings that this worker last published or changed the workspace by; empty if it never
             did. Those of the folder may differ since: a person has changed them.
         collected: When this worker last looked for objects that nothing names, seconds since 1970.

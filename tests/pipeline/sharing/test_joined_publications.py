@@ -34,6 +34,13 @@ def test_publications_of_other_files_are_joined(first: Workspace, make_worker: M
     publish_without_pulling(second)
     manifest, _ = fetch_manifest(store_of(first))
     assert {"posts/first.md", "posts/second.md"} <= manifest.files.keys()
+    assert not (second.documents_dir / "first.md").exists()
+    (second.documents_dir / "more.md").write_text("# More\n", encoding="utf-8")
+    publish_without_pulling(second)  # joined once more
+    manifest, _ = fetch_manifest(store_of(first))
+    assert {"posts/first.md", "posts/second.md", "posts/more.md"} <= manifest.files.keys()
+    with sharing(second):
+        pass
     assert (second.documents_dir / "first.md").read_text(encoding="utf-8") == "# First\n"
 
 
