@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -96,7 +96,9 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
 
 
 @contextmanager
-def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iterator[Callable[[], None]]:
+def sharing(
+    workspace: WorkspacePaths, *, deletes_at_once: bool = False
+) -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Change a workspace: bring its folder in step with the store, and publish the changes at the end.
 
     Without a store nothing is done. The caller holds the lock of the workspace; where it does not, its publication is
@@ -108,7 +110,8 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
             person asked to have something forgotten.
 
     Yields:
-        A function that publishes what was changed so far.
+        A function for a part of the work on which other workers wait: what is done within its context begins with what
+        they have published by then, and is published at its end.
 
     Raises:
         StoreError: See :func:`~backstory.storage.store.exchange.pull` and
@@ -118,7 +121,7 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
     """
     store = open_store(workspace)
     if store is None:
-        yield lambda: None
+        yield nullcontext
         return
     from backstory.storage.store.exchange import collect_garbage, publish_changes, pull
     from backstory.storage.store.manifest import KEPT
@@ -137,7 +140,13 @@ def sharing(workspace: WorkspacePaths, *, deletes_at_once: bool = False) -> Iter
             keeps = timedelta(0) if deletes_at_once else KEPT
             publish_changes(replica, store, partial(_find_tokens, workspace), keeps=keeps)
 
-        yield publish
+        @contextmanager
+        def publishing_part() -> Iterator[None]:
+            pull(replica, store)
+            yield
+            publish()
+
+        yield publishing_part
         publish()
 
 

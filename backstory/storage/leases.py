@@ -14,7 +14,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -159,11 +159,22 @@ class Leases:
         Raises:
             LeaseError: The database cannot be used.
         """
+        return self.take_first([name], span, holder)
+
+    def take_first(self, names: Sequence[str], span: Span, holder: str) -> Lease:
+        """Take the lease of the first of some names of which no live one overlaps; wait while there is none.
+
+        Raises:
+            LeaseError: The database cannot be used.
+        """
         wait = _FIRST_POLL_SECONDS
-        while not isinstance(taken := self.try_to_take(name, span, holder), Lease):
+        while True:
+            for name in names:
+                taken = self.try_to_take(name, span, holder)
+                if isinstance(taken, Lease):
+                    return taken
             threading.Event().wait(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, _LONGEST_POLL_SECONDS)
-        return taken
 
     def release(self, lease: Lease) -> None:
         """End a lease, with the claims under it; one that was taken over has ended already.

@@ -13,11 +13,13 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import BackstoryError
+from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.executor import RunEvent
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.position import RunPosition
 from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.leases import EVERYTHING, Lease, find_leases
 from backstory.storage.store import objects
 from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.tables.parquet import hash_partitions
@@ -111,6 +113,44 @@ def test_two_runs_at_the_same_time_make_the_tables_of_one(make_worker: MakeWorke
         run_pipeline(alone)
     for workspace in workspaces:
         assert hash_tables(workspace) == hash_tables(alone)
+
+
+def test_one_run_reads_the_chats_for_all_days(make_worker: MakeWorker, expected: dict[str, object]) -> None:
+    first = open_workspace(make_worker("first"))
+    days = find_wanted(first, None, None)
+    execute_run(first, RunRequest(partitions=days[:1]))
+    second = open_workspace(make_worker("second"))
+    (messages,) = execute_run(second, RunRequest(partitions=days[1:])).state.reports["messages"]
+    assert messages.counts == {}
+    assert messages.computed == 1  # the day without a message
+    assert hash_tables(second) == expected
+    with (first.chats_dir / "garden.txt").open("a", encoding="utf-8") as chat:
+        chat.write("14/03/2025, 08:00 - Ada Lind: The night train to Lisbon was late\n")
+    assert execute_run(first, RunRequest(partitions=days[:1])).state.describe_failures() == []
+    (messages,) = execute_run(second, RunRequest(partitions=days[1:])).state.reports["messages"]
+    assert (messages.counts, messages.computed) == ({}, 0)
+    assert messages.rows == 13
+
+
+def test_a_run_begins_with_what_no_other_machine_makes(
+    make_worker: MakeWorker, expected: dict[str, object]
+) -> None:
+    workspace = open_workspace(make_worker("first"))
+    leases = find_leases(workspace.tables)
+    assert leases is not None
+    other = leases.try_to_take("chats", EVERYTHING, "another machine")
+    assert isinstance(other, Lease)
+    made = []
+
+    def notice(event: RunEvent) -> None:
+        if isinstance(event, StageResult):
+            made.append(event.table)
+            if event.table == "search_index":
+                leases.release(other)
+
+    execute_run(workspace, RunRequest(partitions=find_wanted(workspace, None, None)), notice)
+    assert made[:4] == ["documents", "document_chunks", "search_index", "messages"]
+    assert hash_tables(workspace) == expected
 
 
 @pytest.mark.parametrize("table", each_of(sorted(stage.table for stage in STAGES), len(STAGES)))

@@ -304,7 +304,8 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
     deploy = ROOT / "deploy" / "workers"
     instance = (deploy / "dagster.yaml").read_text(encoding="utf-8")
     composed = YAML(typ="safe").load(deploy / "compose.yaml")["services"]["worker"]
-    words, variables = composed["command"], composed["environment"]
+    words = [word.replace("backstory_pipelines.", "pipelines.") for word in composed["command"]]
+    variables = composed["environment"]
     schema = server.make_address().rpartition("%3D")[2]
     database = f"{server.loopback_address}?options=-csearch_path%3D{schema}"
     storage = f"storage: {{database: '{database}', files: '{bucket.root}/{schema}'}}\n"

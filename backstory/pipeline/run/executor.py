@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Final, TypeAlias
 
 from backstory.base.errors import (
     BackstoryError,
@@ -45,6 +45,12 @@ RunEvent: TypeAlias = StageResult | CheckResult | RunPosition
 OnProgress: TypeAlias = Callable[[RunEvent], None]
 """Callback for the events of a run, called as soon as there is one."""
 
+Making: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[str]]
+"""Chooses one of several parts by name, which this process then makes within the context, and no other machine does."""
+
+_PARTS: Final = {"chats": (CHATS[:1], CHATS[1:]), "corpus": (CORPUS, ())}
+"""The stages of each part that all partitions share, and those that follow from it for the partitions of a run."""
+
 
 def ignore_progress(event: RunEvent) -> None:
     """Do nothing with an event."""
@@ -58,7 +64,7 @@ def execute_tables(
     *,
     isolates_failures: bool = True,
     checks: bool = True,
-    on_corpus_made: Callable[[], None] | None = None,
+    making: Making | None = None,
 ) -> RunState:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
@@ -78,9 +84,9 @@ def execute_tables(
         isolates_failures: Whether to bisect failing partitions and go on without them; otherwise the first failure is
             raised.
         checks: Whether to run the checks.
-        on_corpus_made: Called when what all partitions share is made, if other machines may make other partitions from
-            then on; None if they may not. The messages of the partition before are then made, too, since windows may
-            overlap them, and the run of that partition may come later.
+        making: Makes what all partitions share in parts, in any order, if other machines may make other partitions
+            meanwhile; None if they may not. Chats are then read once: the messages of all partitions are made, so that
+            other machines need not read them again.
 
     Returns:
         Reports, failures and findings of all tables.
@@ -102,7 +108,7 @@ def execute_tables(
     if takes_turns:
         executor.execute_in_turn(partitions)
     else:
-        executor.execute_all(partitions, on_corpus_made)
+        executor.execute_all(partitions, making)
     executor.skip_after_stop()
     executor.drop_unused_answers()
     return executor.state
@@ -195,24 +201,27 @@ class _Executor:
             for check in checks_after(stage.table):
                 self._check(check, self.state.good(stage.table, partitions), self._on_progress)
 
-    def execute_all(
-        self, partitions: Sequence[str], on_corpus_made: Callable[[], None] | None = None
-    ) -> None:
+    def execute_all(self, partitions: Sequence[str], making: Making | None = None) -> None:
         """Build one stage after another; those that search the index share it."""
         settings = self._workspace.settings
-        for stage in self._stages:
-            if stage in ANSWERS:
-                continue
-            keys = partitions if stage.partitioned else [WHOLE]
-            if on_corpus_made and stage is MessagesStage and settings.windows.overlap:
-                keys = [previous_partition(partitions[0], settings.partitions.grain), *partitions]
-            self.execute(stage, keys)
-        if on_corpus_made:
-            on_corpus_made()
+        before: list[str] = []
+        if making is not None:
+            self._resources.reads_for_all = True
+            if settings.windows.overlap:
+                # Windows overlap its messages, and its own run may come later.
+                before = [previous_partition(partitions[0], settings.partitions.grain)]
+        parts = dict(_PARTS)
+        while parts:
+            with (making or _making_alone)(list(parts)) as part:
+                shared, following = parts.pop(part)
+                for stage in filter(self._stages.__contains__, shared):
+                    keys = partitions if stage.partitioned else [WHOLE]
+                    self.execute(stage, [*before, *keys] if stage is MessagesStage else keys)
+            for stage in filter(self._stages.__contains__, following):
+                self.execute(stage, partitions)
         with self._resources.sharing_index():
-            for stage in self._stages:
-                if stage in ANSWERS:
-                    self.execute(stage, partitions)
+            for stage in filter(self._stages.__contains__, ANSWERS):
+                self.execute(stage, partitions)
 
     def execute_in_turn(self, partitions: Sequence[str]) -> None:
         """Build one partition after another, so that each is given the posts of those before it.
@@ -264,10 +273,8 @@ class _Executor:
     def skip_after_stop(self) -> None:
         """Record the tables that a run left which stopped before it would have removed something."""
         if self.state.stopped_at:
-            place = next(
-                place for place, stage in enumerate(self._stages) if stage.table == self.state.stopped_at
-            )
-            self._inherit_all(self._stages[place:], {WHOLE: f"the run stopped at {self.state.stopped_at}"})
+            left = [stage for stage in self._stages if stage.table not in self.state.reports]
+            self._inherit_all(left, {WHOLE: f"the run stopped at {self.state.stopped_at}"})
 
     def drop_unused_answers(self) -> None:
         """Delete stored answers of models that no window uses, if the run built all that would use them."""
@@ -350,6 +357,11 @@ class _Executor:
             reason = f"{check.table}, check {check.name}: {finding.message}"
             state.fail(check.table, dict.fromkeys(cases, reason))
         state.fail(check.table, finding.failures)
+
+
+@contextmanager
+def _making_alone(parts: Sequence[str]) -> Iterator[str]:
+    yield parts[0]
 
 
 def _describe_stop(stage: type[Stage], partitions: Sequence[str], left: Sequence[str], reason: str) -> str:

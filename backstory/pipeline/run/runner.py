@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
+from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
@@ -21,7 +22,7 @@ from backstory.pipeline.checks.checks import CheckResult
 from backstory.pipeline.history.history import BY_COMMAND, BY_LIBRARY
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences, compare_tables, read_reader_tables
-from backstory.pipeline.run.executor import OnProgress, execute_tables, ignore_progress
+from backstory.pipeline.run.executor import Making, OnProgress, execute_tables, ignore_progress
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.run.plan import CORPUS, STAGES
 from backstory.pipeline.run.state import RunState
@@ -30,7 +31,7 @@ from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.leases import EVERYTHING, Span
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.locks import changing_corpus
+from backstory.storage.tables.locks import making_shared
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import Sources
@@ -59,7 +60,7 @@ class RunRequest:
             result. Otherwise the first failure is raised.
         checks: Whether to run the checks of each table after it.
         holds_lock: Whether the caller holds the lock of the workspace, and shares its files.
-        on_corpus_made: See :func:`~backstory.pipeline.run.executor.execute_tables`; :func:`execute_run` sets it.
+        making: See :func:`~backstory.pipeline.run.executor.execute_tables`; :func:`execute_run` sets it.
     """
 
     partitions: Sequence[str]
@@ -70,7 +71,7 @@ class RunRequest:
     isolates_failures: bool = True
     checks: bool = True
     holds_lock: bool = False
-    on_corpus_made: Callable[[], None] | None = field(default=None, compare=False)
+    making: Making | None = field(default=None, compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -259,7 +260,7 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
             on_progress,
             isolates_failures=request.isolates_failures,
             checks=request.checks,
-            on_corpus_made=request.on_corpus_made,
+            making=request.making,
         )
         after = read_reader_tables(workspace, request.tables, before)
         state.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
@@ -292,8 +293,8 @@ def execute_run(
     """
     started = perf_counter()
     with observe_run(request.partitions, request.run_id) as run_id:
-        with _connected(workspace, request) as on_corpus_made:
-            request = replace(request, on_corpus_made=on_corpus_made)
+        with _connected(workspace, request) as making:
+            request = replace(request, making=making)
             fresh = request.skips_unchanged and is_fresh(workspace, request.partitions)
             state = RunState() if fresh else execute(workspace, request, on_progress)
             if fresh:
@@ -310,28 +311,35 @@ def execute_run(
 
 
 @contextmanager
-def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Callable[[], None] | None]:
+def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Making | None]:
     """Hold the lock, share the files, and keep the databases open that all stages use; a full disk is named.
 
     Yields:
-        What to call when everything that all partitions share is made; None if others may not make some meanwhile.
+        What makes a part that all partitions share; None if other machines may make no partitions meanwhile.
     """
     span = _find_span(workspace, request.partitions)
     with naming_full_disk(workspace.root), ExitStack() as held:
-        on_corpus_made = None
+        making = None
         if not request.holds_lock:
             held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, span))
-            allow_next = held.enter_context(changing_corpus(workspace.tables, request.by))
-            publish = held.enter_context(sharing(workspace))
-
-            def go_on() -> None:
-                publish()
-                allow_next()
-
-            on_corpus_made = None if span == EVERYTHING else go_on
+            publishing_part = held.enter_context(sharing(workspace))
+            if span != EVERYTHING:
+                making = partial(_making_part, workspace, request.by, publishing_part)
         held.enter_context(workspace.ledger.connected())
         held.enter_context(workspace.embeddings.connected())
-        yield on_corpus_made
+        yield making
+
+
+@contextmanager
+def _making_part(
+    workspace: Workspace,
+    by: str,
+    publishing_part: Callable[[], AbstractContextManager[None]],
+    parts: Sequence[str],
+) -> Iterator[str]:
+    """Make a part as one of several machines, each of which begins with what the one before has made."""
+    with making_shared(workspace.tables, by, parts) as part, publishing_part():
+        yield part
 
 
 def may_divide_days(workspace: Workspace) -> bool:

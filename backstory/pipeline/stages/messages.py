@@ -42,13 +42,16 @@ from backstory.pipeline.incremental.partitions import (
 from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import hash_partitions, list_partitions
 from backstory.storage.tables.partitions import partition_key, partition_keys, partition_range
+from backstory.storage.tables.schemas import Messages
 
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
 _DAYS: Final = "days"
+_ALL_MESSAGES: Final = "_all_messages"
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +169,7 @@ class MessagesStage(TableStage):
 
     table = "messages"
     side_outputs = ("quarantine", "sources")
+    _reads_for_all = False
 
     @cached_property
     def files(self) -> Sequence[ExportFile]:
@@ -185,17 +189,23 @@ class MessagesStage(TableStage):
             return list(self.partitions)
         return super().stale_partitions()
 
-    def weigh(self, partitions: list[str]) -> Mapping[str, int]:  # noqa: ARG002 - of all that was read
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
         """Return the number of messages of each partition."""
+        if self._are_empty(partitions):
+            return {}
         return dict(self._all_messages.rows["partition"].value_counts().iter_rows())
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the messages of the partitions."""
+        if self._are_empty(partitions):
+            return dict.fromkeys(partitions, empty(Messages))
         rows = self._all_messages.rows
         return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)
 
     def inputs_after(self) -> Mapping[str, str]:
         """Hash what was read, which may differ from what was on the disk before."""
+        if _ALL_MESSAGES not in vars(self):
+            return self.inputs
         return dict.fromkeys(self.partitions, self._all_messages.fingerprint)
 
     def build(self) -> StageResult:
@@ -210,12 +220,16 @@ class MessagesStage(TableStage):
         workspace = self.workspace
         if workspace.settings.privacy.pseudonyms:
             workspace.load_secret()
+        # Only once: if it fails, what is tried in parts concerns the wanted partitions.
+        self._reads_for_all, self.resources.reads_for_all = self.resources.reads_for_all, False
         is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
             self._all_messages  # noqa: B018
+        if self._reads_for_all:
+            self.partitions = sorted({*self.partitions, *list_chat_partitions(workspace)})
         report = super().build()
-        if "_all_messages" in vars(self) and self._all_messages.files == self.files:
+        if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
             record_files(workspace, self.files, self.partitions)
         workspace.last_reading.release()
         return report
@@ -223,15 +237,35 @@ class MessagesStage(TableStage):
     @cached_property
     def _all_messages(self) -> _AllMessages:
         """All messages, read once; their figures are those of the stage."""
-        read = _read_and_write_side_outputs(self.workspace, self.partitions)
+        read = _read_and_write_side_outputs(self.workspace, self.partitions, for_all=self._reads_for_all)
         self.counts.update(read.counts)
         return read
 
+    def _are_empty(self, partitions: Sequence[str]) -> bool:
+        """Return whether the last reading was of the same files and found no messages, and none are stored."""
+        days = self.workspace.ledger.read(_EXTENT).get(_DAYS)
+        if _ALL_MESSAGES in vars(self) or days is None or days.inputs != self.inputs[partitions[0]]:
+            return False
+        filled = {*days.content.split(), *list_partitions(self.workspace.tables, "messages")}
+        return filled.isdisjoint(partitions)
 
-def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]) -> _AllMessages:
-    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
+
+def _read_and_write_side_outputs(
+    workspace: Workspace, partitions: Sequence[str], *, for_all: bool
+) -> _AllMessages:
+    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of the wanted partitions.
+        for_all: Whether every other partition with messages is made, too.
+    """
     read, files = read_chats(workspace)
     reading = _keep_archived(workspace, read, files)
+    keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
+    days = keys.unique().sort()
+    if for_all:
+        partitions = sorted({*partitions, *days})
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
     had_messages = bool(list_partitions(workspace.tables, "messages"))
@@ -258,9 +292,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)
-    keys = partition_keys(messages, workspace.settings.partitions.grain)
-    days = keys.unique().sort()
-    workspace.ledger.record(_EXTENT, {_DAYS: Entry("", " ".join(days), len(days))})
+    workspace.ledger.record(_EXTENT, {_DAYS: Entry(fingerprint, " ".join(days), len(days))})
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
     return _AllMessages(
         messages.with_columns(keys),

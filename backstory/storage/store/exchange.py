@@ -40,7 +40,7 @@ _SMALL_BYTES: Final = 131_072
 """A content up to this size is uploaded without a look at what the store holds, which would take as long."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
 _JOINED: Final = '"joined"'
-"""In place of an etag, of a folder of which the last publication was joined with those of others: no manifest is its."""
+"""In place of an etag, of a folder whose last publication was joined with those of others: no manifest is its."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final, Literal
@@ -22,7 +22,6 @@ from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_lease
 _RUN = ".run.lock"
 _TABLE = ".lock"
 _LEASE = "run"
-_CORPUS_LEASE = "corpus"
 
 _held: Final[dict[Path, Lease]] = {}
 """The lease under which this process works on the tables of a folder."""
@@ -64,31 +63,29 @@ def running(
 
 
 @contextmanager
-def changing_corpus(root: Path, by: str) -> Iterator[Callable[[], None]]:
-    """Let one machine at a time change what the partitions of all runs share, such as the index of the documents.
+def making_shared(root: Path, by: str, parts: Sequence[str]) -> Iterator[str]:
+    """Let one machine at a time make a part of what the partitions of all runs share, such as the index of documents.
 
     Args:
         root: Folder of the tables.
         by: What runs, for those that wait for it.
+        parts: Names of parts, of which the caller is to make one.
 
     Yields:
-        A function that lets the next one begin; else it begins at the end. Nothing is excluded on one machine.
+        The first of them that no other machine makes, after a wait if there is none.
 
     Raises:
         LeaseError: The database that several machines share cannot be used.
     """
     leases = find_leases(root)
     if leases is None:
-        yield lambda: None
+        yield parts[0]
         return
-    with ExitStack() as held:
-        holder = _describe_holder(by)
-        lease = leases.try_to_take(_CORPUS_LEASE, EVERYTHING, holder)
-        if not isinstance(lease, Lease):
-            logger.info("waiting for %s, which reads the files that all days share", lease)
-            lease = leases.take(_CORPUS_LEASE, EVERYTHING, holder)
-        held.callback(leases.release, lease)
-        yield held.close
+    lease = leases.take_first(parts, EVERYTHING, _describe_holder(by))
+    try:
+        yield lease.name
+    finally:
+        leases.release(lease)
 
 
 @contextmanager
