@@ -1,4 +1,4 @@
-"""The search over a published snapshot, with the choice of its engine."""
+"""The search over a published snapshot, and what is known of its chunks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -19,51 +19,20 @@ from numpy.typing import NDArray
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.index.calibration import Calibration
-from backstory.index.engines.exact import ExactEngine
-from backstory.index.engines.fusion import fuse, unite
-from backstory.index.engines.graph import LOW_RECALL, GraphEngine
-from backstory.index.engines.matches import Matches, pair_similarities
-from backstory.index.engines.scope import Scope, list_moments, scope_of
-from backstory.index.engines.vss import VssEngine
-from backstory.index.request import Filters, Mode, SearchRequest, check_queries
+from backstory.index.engines.choice import Engines
+from backstory.index.engines.fusion import fuse
+from backstory.index.engines.matches import pair_similarities
+from backstory.index.engines.scope import Scope, scope_of
+from backstory.index.request import Filters, SearchRequest, check_queries
 from backstory.index.result import SearchResult, tabulate
-from backstory.index.snapshot.database import Database
-from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, HnswRecord, Manifest, Snapshot
-from backstory.index.snapshot.row_keys import read_row_keys
-from backstory.index.snapshot.served import name_alias
-from backstory.index.snapshot.shards import StoredVectors
+from backstory.index.snapshot.held import HeldSnapshot
+from backstory.index.snapshot.manifest import Manifest, Snapshot
 from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
-    from backstory.index.engines.hybrid import HybridEngine
-    from backstory.index.engines.keywords import IndexedWords, KeywordIndex
+    from backstory.index.engines.keywords import IndexedWords
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class HeldSnapshot:
-    """A snapshot in memory; see :class:`backstory.index.snapshot.manifest.Snapshot`.
-
-    Attributes:
-        manifest: Content and origin.
-        vectors: Vectors of the rows.
-        rows: Id of each chunk, and position of its document.
-        documents: The columns of the documents that filters need.
-        database: Documents and chunks.
-        keywords: The keyword index.
-    """
-
-    manifest: Manifest
-    vectors: StoredVectors
-    rows: pl.DataFrame
-    documents: pl.DataFrame
-    database: Database
-    keywords: KeywordIndex
-
-    def close(self) -> None:
-        """Close the database."""
-        self.database.close()
 
 
 class SearchIndex:
@@ -83,7 +52,7 @@ class SearchIndex:
     def __init__(self, snapshot: Snapshot | HeldSnapshot, *, degraded: str | None = None) -> None:
         self._snapshot = snapshot
         self.degraded = degraded
-        self._exact = ExactEngine(snapshot.vectors)
+        self._engines = Engines(snapshot)
         self._samples: dict[int, NDArray[np.float64]] = {}
 
     def __enter__(self) -> Self:
@@ -96,10 +65,7 @@ class SearchIndex:
 
     def close(self) -> None:
         """Close the snapshot; the index cannot be searched afterwards."""
-        if "_graph" in self.__dict__:
-            self._graph.close()
-        if "_database" in self.__dict__:
-            self._database.close()
+        self._engines.close()
         self._snapshot.close()
 
     @property
@@ -159,7 +125,7 @@ class SearchIndex:
                 stacklevel=2,
             )
         scope = self._scope_of(request.filters, len(queries))
-        engine, reason, ranked = self._find(queries, texts, request, scope)
+        engine, reason, ranked = self._engines.find(queries, texts, request, scope)
         keyword = None if request.ranking == "dense" else ranked.score
         similarity = ranked.score
         if request.ranking != "dense":
@@ -184,7 +150,7 @@ class SearchIndex:
     @cached_property
     def documents(self) -> pl.DataFrame:
         """The documents by uri: ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant``."""
-        return self._database.read_documents()
+        return self._engines.database.read_documents()
 
     def list_labels(self, column: Literal["kind", "tags"], tenant: str | None) -> list[str]:
         """List the kinds or the tags of the documents, sorted.
@@ -212,7 +178,7 @@ class SearchIndex:
         Raises:
             InputError: A chunk is not in this snapshot.
         """
-        return self._database.describe(self._rows_of(chunk_ids))
+        return self._engines.database.describe(self._rows_of(chunk_ids))
 
     def describe_few(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Read some chunks as the rows of :meth:`describe`, for which a table would take longer to make.
@@ -224,7 +190,7 @@ class SearchIndex:
             InputError: A chunk is not in this snapshot.
         """
         rows = self._rows_of(chunk_ids)
-        chunks = self._database.read_chunks(rows)
+        chunks = self._engines.database.read_chunks(rows)
         documents = (self._facts.row(place, named=True) for place in self._row_documents[rows].tolist())
         return [{**chunk, **document} for chunk, document in zip(chunks, documents, strict=True)]
 
@@ -241,7 +207,7 @@ class SearchIndex:
         Raises:
             InputError: A chunk is not in this snapshot.
         """
-        return self._database.read_around(self._rows_of(chunk_ids))
+        return self._engines.database.read_around(self._rows_of(chunk_ids))
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
@@ -250,7 +216,7 @@ class SearchIndex:
             One row per text and distinct indexed word: text (position), term (number of the word), rarity
             (inverse document frequency, 1 for a word of a single chunk).
         """
-        return self._keywords.terms_of(texts)
+        return self._engines.keywords.terms_of(texts)
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the words of texts that occur in the index, in their order.
@@ -258,7 +224,7 @@ class SearchIndex:
         Returns:
             The words, numbered and weighed as in :meth:`terms_of`.
         """
-        return self._keywords.words_of(texts)
+        return self._engines.keywords.words_of(texts)
 
     def sample_vectors(self, most: int) -> NDArray[np.float64]:
         """Read the vectors of some chunks that people wrote, in double precision.
@@ -332,7 +298,7 @@ class SearchIndex:
     @cached_property
     def _documents_by_origin(self) -> pl.DataFrame:
         """The columns of the documents that filters need, with whether people wrote each."""
-        posts = self._database.list_documents(WRITTEN_PREFIX)
+        posts = self._engines.database.list_documents(WRITTEN_PREFIX)
         return self._snapshot.documents.with_columns(by_people=~pl.col("document_id").is_in(posts))
 
     @cached_property
@@ -343,42 +309,6 @@ class SearchIndex:
     @cached_property
     def _row_of_chunk(self) -> dict[str, int]:
         return {chunk_id: row for row, chunk_id in enumerate(self._snapshot.rows["chunk_id"])}
-
-    @cached_property
-    def _database(self) -> Database:
-        snapshot = self._snapshot
-        if isinstance(snapshot, HeldSnapshot):
-            return snapshot.database
-        return Database(snapshot.folder / DATABASE_FILE, has_hnsw=self.manifest.hnsw_in_database)
-
-    @cached_property
-    def _graph(self) -> GraphEngine:
-        snapshot = self._snapshot
-        settings, vectors = self.manifest.settings, snapshot.vectors
-        if isinstance(snapshot, Snapshot) and (collection := self.manifest.collection) is not None:
-            # Imported late, since no other engine needs it.
-            from backstory.index.engines.milvus import MilvusEngine
-
-            keys = read_row_keys(snapshot.folder)
-            moments = list_moments(snapshot.documents)[self._row_documents]
-            return MilvusEngine(settings, name_alias(collection, self.version), vectors, keys, moments)
-        return VssEngine(self._database, vectors, settings.ef_search)
-
-    @cached_property
-    def _hybrid(self) -> HybridEngine:
-        from backstory.index.engines.hybrid import HybridEngine
-
-        return HybridEngine(self._snapshot.vectors, self._keywords)
-
-    @cached_property
-    def _keywords(self) -> KeywordIndex:
-        snapshot = self._snapshot
-        if isinstance(snapshot, HeldSnapshot):
-            return snapshot.keywords
-        # Imported late, since a search by vectors alone does not need it.
-        from backstory.index.engines.keywords import read_keywords
-
-        return read_keywords(snapshot.folder / KEYWORDS_FOLDER, self.manifest.languages)
 
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
         documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin
@@ -393,63 +323,7 @@ class SearchIndex:
 
     @cached_property
     def _pages(self) -> pl.DataFrame:
-        return self._database.read_pages()
-
-    def _find(
-        self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
-    ) -> tuple[str, str, Matches]:
-        """Return the engine, its reason, and the pairs with their similarity if dense, else their keyword score."""
-        if request.ranking == "dense":
-            engine, reason, near = self._approximate(queries, request, scope)
-            if near is None:
-                near = self._exact.search(queries, request, scope)
-            return engine, reason, near
-        if texts is None or len(texts) != len(queries):
-            count = "none" if texts is None else len(texts)
-            raise InputError(
-                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}",
-                code="wrong_count",
-                name="texts",
-                count=count,
-                expected=len(queries),
-            )
-        terms = self._keywords.find_terms(texts, request.keyword_terms)
-        if request.ranking == "keyword":
-            found = self._keywords.search(terms, request, scope)
-            return "bm25", "ranking keyword compares words only", found
-        engine, reason, near = self._approximate(queries, request, scope)
-        if near is None:
-            return engine, reason, self._hybrid.search(queries, terms, request, scope)
-        found = self._keywords.search(terms, request, scope, besides=near)
-        return engine, reason, unite(near, found)
-
-    def _approximate(
-        self, queries: Vectors, request: SearchRequest, scope: Scope
-    ) -> tuple[str, str, Matches | None]:
-        """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
-        hnsw = self._find_reliable_hnsw(request.mode)
-        if isinstance(hnsw, str):
-            return "exact", hnsw, None
-        graph = self._graph
-        found: Matches | str | None = graph.starves(request.candidates, request.filters, scope)
-        if found is None:
-            found = graph.search(queries, request, scope)
-        if isinstance(found, str):
-            return "exact", found, None
-        return graph.name, graph.describe(request, self.rows, hnsw.recall_at_5), found
-
-    def _find_reliable_hnsw(self, mode: Mode) -> HnswRecord | str:
-        """Return the record of the HNSW index, or the reason for an exact search."""
-        if mode == "exact":
-            return "the request sets mode exact"
-        if not self.rows:
-            return "the index is empty"
-        hnsw = self.manifest.hnsw
-        if hnsw is None:
-            return f"{self.rows} rows are below ann_min_rows {self.manifest.settings.ann_min_rows}"
-        if hnsw.recall_at_5 < LOW_RECALL:
-            return f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
-        return hnsw
+        return self._engines.database.read_pages()
 
     def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
         try:

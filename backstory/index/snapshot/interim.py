@@ -14,9 +14,10 @@ from backstory.index.calibration import Calibration
 from backstory.index.engines.keyword_files import CountedRows, Strings, split_rows
 from backstory.index.engines.keywords import KeywordIndex, StoredScores
 from backstory.index.engines.score_blocks import ENTRY
-from backstory.index.search import HeldSnapshot, SearchIndex
+from backstory.index.search import SearchIndex
 from backstory.index.snapshot.content import Content
 from backstory.index.snapshot.database import hold_database
+from backstory.index.snapshot.held import HeldSnapshot
 from backstory.index.snapshot.manifest import FORMAT, Manifest
 
 

@@ -79,9 +79,9 @@ def test_without_any_known_word_the_vectors_decide(
 
 def test_early_windows_take_memory_for_the_rows_that_they_may_be_given(folders: dict[str, Path]) -> None:
     with open_index(folders["exact"]) as index:
-        terms = index._keywords.find_terms(["topic1 item3"] * 5, 32)
-        early = index._keywords.score(terms, 0, 5, 0, 40)
-        late = index._keywords.score(terms, 0, 5, 0, index.rows)
+        terms = index._engines.keywords.find_terms(["topic1 item3"] * 5, 32)
+        early = index._engines.keywords.score(terms, 0, 5, 0, 40)
+        late = index._engines.keywords.score(terms, 0, 5, 0, index.rows)
     assert early.shape == (5, 40)
     assert np.array_equal(early, late[:, :40])
 
