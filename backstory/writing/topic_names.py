@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -14,6 +14,7 @@ from backstory.base.ids import PSEUDONYM_PREFIX
 from backstory.text.prompts.entries import cut_line
 from backstory.text.small_talk import find_small_talk
 from backstory.text.words import Words
+from backstory.writing.clauses import greets, list_beginnings, skip_empty_clauses
 from backstory.writing.headings import Phrase, capitalize, drop_marks
 from backstory.writing.material import WindowMessage
 from backstory.writing.sentences import Sentence, replies, sum_weights
@@ -27,8 +28,6 @@ _SHORTEST: Final = 10
 """Fewest characters of such a sentence."""
 _SHORT: Final = 40
 """Characters below which a sentence gains nothing by being shorter."""
-_LABEL: Final = 24
-"""Most characters of a beginning that is joined to the sentence after it, such as "Dress rehearsal"."""
 _LEAST_TERMS: Final = 2
 """Fewest terms of such a sentence."""
 _LEAST_WORDS: Final = 3
@@ -42,8 +41,6 @@ _MANY_TERMS: Final = 3
 _LONG_PAUSE: Final = 4
 _LEAST_PAUSE: Final = timedelta(minutes=5)
 """A silence of as many usual gaps, and at least so long, after which a message begins something."""
-_FEW_WORDS: Final = 3
-"""Most words of a clause that is left out since it says nothing."""
 _FIRST: Final = 1.5
 """How much more the first sentence of such a message counts than the ones after it."""
 _BEGINNING: Final = 1.7
@@ -56,11 +53,6 @@ _ASKED: Final = 1.8
 """How much more a question counts that somebody answered than a statement."""
 _POINTING: Final = 1 / 4
 """How much a beginning counts that points at what was said before."""
-_INNER: Final = 0.75
-"""How much a part of a sentence counts that does not begin where the sentence does."""
-_INTRODUCTION: Final = re.compile(r"\bI[’']m [A-Z]|\b[Mm]y name is\b")
-_CLAUSE: Final = re.compile(r"[,.!?:;–—]")
-_PART: Final = re.compile(r"(?<=[,;:–—.!?…])\s+|\s+[-–—]+\s+|(?<=[、。！？])(?!\Z)")
 _ADDRESS: Final = re.compile(r"(?:https?://|www\.)\S+\s?")
 _LIST_MARK: Final = re.compile(r"\A(?:[-*•]|#+)\s+")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -135,11 +127,11 @@ class TopicNames:
             return None
         frequent = self._list_frequent(topic)
         told = [self._strip(one.text) for one in self._sentences[first]]
-        told = [text for text in told if text and not _greets(text)]
+        told = [text for text in told if text and not greets(text)]
         best = None
         for place, text in enumerate(told):
             following = told[place + 1] if place + 1 < len(told) else ""
-            for part, share in _list_parts(text, following):
+            for part, share in list_beginnings(text, following, _LONGEST_WHOLE):
                 terms = frozenset(self._words.split(part))
                 clear = len(terms) >= _MANY_TERMS or not terms.isdisjoint(frequent)
                 if self._is_sayable(part) and clear:
@@ -160,7 +152,7 @@ class TopicNames:
             one
             for place in topic.places
             for one in self._sentences[place]
-            if len(one.terms) >= _LEAST_TERMS and self._is_sayable(one.text) and not _greets(one.text)
+            if len(one.terms) >= _LEAST_TERMS and self._is_sayable(one.text) and not greets(one.text)
         ]
         main = phrase.terms if phrase is not None else frozenset[str]()
         if phrase is not None and " " in phrase.text:
@@ -216,14 +208,7 @@ class TopicNames:
 
     def _strip(self, text: str) -> str:
         """Leave out addresses, and the short clauses at the beginning of a sentence that say nothing."""
-        text = _LIST_MARK.sub("", _ADDRESS.sub("", text)).strip()
-        clauses = ((start, text[start:stop]) for start, stop in _split_clauses(text))
-        return next((text[start:] for start, clause in clauses if self._tells(clause)), "")
-
-    def _tells(self, clause: str) -> bool:
-        if len(clause.split()) > _FEW_WORDS:
-            return True
-        return bool(self._words.split(clause)) and not find_small_talk([clause])[0]
+        return skip_empty_clauses(_LIST_MARK.sub("", _ADDRESS.sub("", text)).strip(), self._words)
 
     def _list_answered(self, topic: Topic) -> list[int]:
         """List the messages of a topic that another person soon answered in it."""
@@ -255,34 +240,6 @@ class TopicNames:
         return frozenset(term for term, count in counts.items() if count >= _OFTEN)
 
 
-def _list_parts(text: str, following: str) -> Iterator[tuple[str, float]]:
-    """List what may stand for a beginning, with how much it counts.
-
-    It is the sentence, joined to the beginning of the one after it if it is as short as a label. Of a long sentence, it
-    is its first clauses, or those after a short one or a colon.
-    """
-    if len(text) <= _LONGEST_WHOLE:
-        yield text, 1.0
-        if len(text) <= _LABEL and following:
-            for _, stop in _split_clauses(following):
-                if len(text) + 1 + stop <= _LONGEST_WHOLE:
-                    yield f"{text} {following[:stop]}", 1.0
-        return
-    clauses = _split_clauses(text)
-    for number, (start, _) in enumerate(clauses[:2]):
-        head = text[:start].rstrip()
-        if not head or head.endswith(":") or len(head.split()) <= _FEW_WORDS:
-            for _, stop in clauses[number:]:
-                if stop - start <= _LONGEST_WHOLE:
-                    yield text[start:stop], _INNER if number else 1.0
-
-
-def _split_clauses(text: str) -> list[tuple[int, int]]:
-    """Return where the clauses of a sentence begin and end."""
-    gaps = [match.span() for match in _PART.finditer(text)]
-    return list(zip([0, *(end for _, end in gaps)], [*(start for start, _ in gaps), len(text)], strict=True))
-
-
 def _quote(text: str, longest: int) -> str:
     """Quote a text as a name, which has no full stop, comma or colon at its end."""
     return f"“{capitalize(cut_line(text, longest).rstrip('.,;:。、 '))}”"
@@ -299,8 +256,3 @@ def _drop_marks(sentence: Sentence, words: Words) -> Sentence:
 
 def _fold(word: str) -> str:
     return word.casefold().replace("’", "'")
-
-
-def _greets(text: str) -> bool:
-    """Return whether the first clause of a sentence is a greeting, thanks, or the like, or somebody says a name."""
-    return bool(_INTRODUCTION.search(text)) or find_small_talk([_CLAUSE.split(text, maxsplit=1)[0]])[0]
