@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import httpx2
 import obstore
 import pytest
 from obstore.store import S3Store
@@ -24,9 +29,12 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_store import JobProgress
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.interfaces.service.service import Service
+from backstory.settings.template import init_workspace
 from tests.bucket import Bucket
 from tests.errors import raises
+from tests.pipeline.workspace_states import describe
 from tests.postgres import PostgresServer
+from tests.started_python import StartedPython
 
 MARK = "zyxquill"
 """A word of the documents of a tenant."""
@@ -402,7 +410,7 @@ def test_a_folder_of_a_former_tenant_is_not_that_of_a_later_one(machines: Machin
     # As one that was restored from a backup after the removal.
     kept = folder.rename(machines.folder / "kept")
     assert one.tenants.remove("garden").left == (
-        f"{_host()}:{folder}, a folder that its service clears when it runs",
+        f"{socket.gethostname()}:{folder}, a folder that its service clears when it runs",
     )
     kept.rename(folder)
     for use in (one.tenants.state_folder, lambda name: one.tenants.entering(name).__enter__()):
@@ -434,7 +442,74 @@ def test_a_tenant_of_several_machines_needs_a_database_and_a_store(machines: Mac
         pass
 
 
-def _host() -> str:
-    import socket
+@contextmanager
+def serving(opened: ServiceFolder) -> Iterator[tuple[StartedPython, str]]:
+    """Serve the folder of a machine in a process of its own, and yield it with its address."""
+    root = opened.tenants.root
+    words = ["--root", str(root), "--key-file", str(root.with_name("service.key")), "--port", "0"]
+    command = ["-c", "from backstory.interfaces.cli.app import main; main()", "serve", *words]
+    process = StartedPython(command, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        yield process, process.stderr.readline().split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
 
-    return socket.gethostname()
+
+def list_children(process: int) -> list[int]:
+    """List the processes that a process has started."""
+    found = (path.read_text().split() for path in Path(f"/proc/{process}/task").glob("*/children"))
+    return [int(number) for each in found for number in each]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("holding", ["objects", "manifest.json"])
+def test_a_machine_that_is_killed_amid_a_job_is_followed_by_another(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holding: str
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    one, two = machines.open("one"), machines.open("two")
+    storage = machines.make_storage()
+    alone = init_workspace(tmp_path / "alone")
+    write_settings(alone, None)
+    for folder in (*(make_tenant(each, storage) for each in (one, two)), alone):
+        if folder != two.tenants.folder("garden"):
+            for number in range(20):
+                write_document(folder, f"frost-{number}")
+    with Library.open(alone) as library:
+        assert library.index().success
+    expected = describe(alone)
+    one.accounts.add_user("anna")
+    one.accounts.grant("anna", "garden", "editor")
+    headers = {"Authorization": f"Bearer {one.accounts.make_token('anna')}"}
+    published = threading.Event()
+    with serving(one) as (process, address):
+        killed = threading.Event()
+
+        def kill(method: str, path: str) -> Literal["cut"] | None:
+            # The request publishes the files, and its job the tables.
+            if method == "PUT" and holding in path and published.is_set() and not killed.is_set():
+                killed.set()
+                for number in (process.pid, *list_children(process.pid)):
+                    os.kill(number, signal.SIGKILL)
+                return "cut"
+            if method == "PUT" and path.endswith("manifest.json"):
+                published.set()
+            return None
+
+        machines.bucket.fault = kill
+        with httpx2.Client(headers=headers, timeout=600) as client:
+            job = client.post(f"{address}/api/index").raise_for_status().json()["job_id"]
+        assert process.wait(600) == -signal.SIGKILL
+    jobs = IndexJobs(two.tenants)
+    jobs.start()
+    store = jobs.store("garden")
+    while store.current() is not None:
+        jobs.adopt()
+        jobs.wait("garden")
+    jobs.close()
+    ended = store.read(job)
+    assert (ended.state, ended.attempts, ended.counts["documents"]) == ("COMPLETED", 2, 20)
+    assert describe(two.tenants.folder("garden")) == expected
+    assert len(search(one)) == len(search(two)) > 0
