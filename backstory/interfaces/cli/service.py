@@ -127,8 +127,8 @@ def remove_tenant(
 ) -> None:
     """Remove a tenant with its documents, index, conversations, roles and keys, and search every file for what is left.
 
-    So are its rows of a database and its objects of a store. The command waits for those who are in the tenant, on every
-    machine. Nothing brings it back.
+    So are its rows of a database and its objects of a store. The command waits for those who are in the tenant, on
+    every machine. Nothing brings it back.
 
     Exit codes: 0 nothing is left; 1 something is left, or a file or row cannot be removed; 2 bad usage.
     """

@@ -409,6 +409,7 @@ class Library:
         """
         from backstory.interfaces.library.file_states import list_file_states
 
+        self._workspace.follower.follow()
         corpus = self._corpus.read_mine() if is_made(self._workspace) else None
         searched: Mapping[str, str] = {}
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:

@@ -310,7 +310,7 @@ class Accounts:
 
     def list_users(self) -> list[User]:
         """List the users by name."""
-        with self.database.reading() as session:
+        with waiting_at_most(_PATIENCE_SECONDS), self.database.reading() as session:
             rows = session.execute("SELECT user_id, name, created_at FROM users ORDER BY name").fetchall()
             return [
                 User(user_id, name, datetime.fromisoformat(created), _read_roles(session, user_id))

@@ -61,6 +61,8 @@ _STATUS_OF_CODES: Final[Mapping[str, int]] = {
     "job_ended": 409,
     "too_large": 413,
 }
+_AWAY: Final = frozenset({"busy_file", "unreachable_database", "unreachable_store"})
+"""Codes of what passes by itself, or when the servers of state and files are there again."""
 _CODES_OF_STATUS: Final[Mapping[int, str]] = {
     404: "not_found",
     405: "method_not_allowed",
@@ -153,8 +155,8 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
     if isinstance(error, ModelError):
         told = f"the model gave no answer that can be used; ask again in a while, or {_ASK}"
         return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
-    if isinstance(error, DiskFullError) or error.code == "busy_file":
-        told = f"the service cannot store anything at present; try again in a while, or {_ASK}"
+    if isinstance(error, DiskFullError) or error.code in _AWAY:
+        told = f"the service cannot read or store anything at present; try again in a while, or {_ASK}"
         return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
     return describe_fault(logged)
 

@@ -22,6 +22,7 @@ from backstory.storage.conversations import ConversationStore
 SERVICE_SETTINGS: Final = "service.yaml"
 """Name of the settings in the folder of a service, which are those of `backstory.yaml` for the accounts."""
 
+_ANY: Final = ".any"
 MEGABYTE: Final = 1 << 20
 DEFAULT_MEGABYTES: Final = 512
 
@@ -69,6 +70,12 @@ class ServiceFolder:
             with self.tenants.holding(tenant):
                 store = ConversationStore(self.tenants.state_folder(tenant) / CONVERSATIONS)
                 removed += store.remove_person(user_id)
+        # Where a tenant has no folder here, its settings are not known; the path of a database only names its tables.
+        for address in self.tenants.places.list_databases():
+            place = self.tenants.root / TENANTS_FOLDER / _ANY / CONVERSATIONS
+            mount(place, address)
+            removed += ConversationStore(place).remove_person(user_id)
+            mount(place, None)
         return removed
 
 

@@ -213,6 +213,12 @@ class TenantPlaces:
         for tenant_id in list(self._present):
             self.leave(tenant_id)
 
+    def list_databases(self) -> list[str]:
+        """List the addresses of the databases of all tenants, also of those that have no folder on this machine."""
+        with self._database.reading() as session:
+            query = "SELECT DISTINCT address FROM places WHERE kind = 'database' ORDER BY address"
+            return [address for (address,) in session.execute(query).fetchall()]
+
     def list_removed(self) -> dict[str, str]:
         """Return the ids of tenants whose removal has begun and is not finished, by name."""
         with self._database.reading() as session:
@@ -329,16 +335,10 @@ class TenantPlaces:
 
     def _identify(self, tenant: str, folder: Path, *, joins: bool = False) -> _Record:
         """Find or make the id of a tenant, and that of its folder."""
-        record = _read_record(folder)
-        with self._database.writing() as session:
-            found = _find(session, tenant)
+        with self._database.writing() as session:  # which excludes whoever does the same
+            record, found = _read_record(folder), _find(session, tenant)
             if found is not None and found[1]:
-                raise AccountError(
-                    f"the removal of a tenant {tenant} is not finished; repeat `backstory serve tenant remove {tenant}`"
-                    ", or start the service on the machines that still have a folder of it",
-                    code="unfinished_removal",
-                    name=tenant,
-                )
+                raise name_unfinished(tenant)
             known = None if found is None else found[0]
             if self.is_shared and not joins and known != (record and record.tenant_id):
                 raise AccountError(
@@ -404,6 +404,16 @@ class TenantPlaces:
             yield
         finally:
             leases.release(lease)
+
+
+def name_unfinished(tenant: str) -> AccountError:
+    """Make the error of a tenant that cannot be used again until its removal is finished."""
+    return AccountError(
+        f"the removal of a tenant {tenant} is not finished; repeat `backstory serve tenant remove {tenant}`, or start "
+        "the service on the machines that still have a folder of it",
+        code="unfinished_removal",
+        name=tenant,
+    )
 
 
 def _find(session: Session, tenant: str) -> tuple[str, int] | None:

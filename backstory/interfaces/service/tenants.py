@@ -24,7 +24,7 @@ from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
 from backstory.interfaces.service.removal import RemovalProof, remove_files
-from backstory.interfaces.service.tenant_places import TenantPlaces
+from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfinished
 from backstory.models.local_models import LocalModels
 from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
@@ -129,6 +129,8 @@ class Tenants:
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        if name in self.places.list_removed():
+            raise name_unfinished(name)
         with self._making():
             if os.path.lexists(folder):
                 raise InputError(

@@ -32,6 +32,7 @@ from backstory.interfaces.service.service import Service
 from backstory.settings.template import init_workspace
 from tests.bucket import Bucket
 from tests.errors import raises
+from tests.interfaces.service.running import running
 from tests.pipeline.workspace_states import describe
 from tests.postgres import PostgresServer
 from tests.started_python import StartedPython
@@ -204,6 +205,30 @@ def test_nothing_is_left_of_a_removed_tenant_anywhere(machines: Machines) -> Non
         assert library.workspace.settings.storage.database == of_garden
 
 
+def test_a_removed_user_leaves_no_conversation_on_any_machine(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    make_tenant(one, machines.make_storage())
+    one.accounts.add_user("anna")
+    store = Service(one.accounts, one.tenants, IndexJobs(one.tenants, threads=0)).conversations("garden")
+    one.tenants.state_folder("garden")
+    store.begin(one.accounts.find_user("anna"), f"What does the {MARK} say?", 1.0)
+    assert machines.find_text()
+    assert two.remove_user("anna") == 1
+    assert machines.find_text() == []
+    assert not (two.tenants.root / "tenants").exists()
+
+
+def test_files_of_another_machine_are_listed_before_anybody_asks(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    storage = machines.make_storage()
+    for each in (one, two):
+        make_tenant(each, storage)
+    write_document(one.tenants.folder("garden"))
+    one.tenants.share_files("garden")
+    with two.tenants.entering("garden") as library:
+        assert [(file.uri, file.state) for file in library.files()] == [("uploads/frost.md", "pending")]
+
+
 @pytest.mark.parametrize("fault", ["database", "store"])
 def test_a_removal_that_stops_amid_its_places_shows_and_goes_on(machines: Machines, fault: str) -> None:
     one = machines.open("one", is_shared=False)
@@ -282,26 +307,45 @@ def test_settings_that_become_invalid_hide_no_place_from_a_removal(machines: Mac
 def test_a_tenant_goes_on_on_another_machine(machines: Machines) -> None:
     one, two = machines.open("one"), machines.open("two")
     storage = machines.make_storage()
-    folder = make_tenant(one, storage)
-    write_document(folder)
-    index(one)
-    conversation = converse(one)
-    make_tenant(two, storage)
-    assert search(two) == {"uploads/frost.md"}
-    assert converse(two, conversation) == conversation
-    # What one uploads, the job of any machine finds.
-    jobs = IndexJobs(two.tenants)
-    jobs.start()
-    write_document(folder, "bread")
-    there = IndexJobs(one.tenants, threads=0)
-    requested = there.submit("garden", WHO)
-    assert jobs.store("garden").read(requested.job_id) == requested
-    jobs.adopt()
-    jobs.wait("garden")
-    jobs.close()
-    ended = there.store("garden").read(requested.job_id)
-    assert (ended.state, ended.counts["documents"]) == ("COMPLETED", 2)
-    assert search(two) == {"uploads/frost.md", "uploads/bread.md"}
+    for each in (one, two):
+        make_tenant(each, storage)
+    one.accounts.add_user("anna")
+    one.accounts.grant("anna", "garden", "editor")
+    tokens = {"anna": one.accounts.make_token("anna")}
+    # The first machine takes requests, and the second one works on their jobs.
+    here = Service(one.accounts, one.tenants, IndexJobs(one.tenants, threads=0))
+    there = Service(two.accounts, two.tenants, IndexJobs(two.tenants))
+    with (
+        running(here, tokens) as first,
+        running(there, tokens) as second,
+        first.client("anna") as asking_one,
+        second.client("anna") as asking_two,
+    ):
+        for name in ("frost", "bread"):
+            text = f"# The {name} of {MARK}\n\nThe {MARK} says that {name} comes in the night.\n"
+            files = {"files": (f"{name}.md", text.encode())}
+            requested = (
+                asking_one.post("/api/documents", files=files).raise_for_status().json()["job"]["job_id"]
+            )
+            there.jobs.adopt()
+            there.jobs.wait("garden")
+            job = asking_one.get(f"/api/jobs/{requested}").raise_for_status().json()
+            assert job["state"] == "COMPLETED"
+        listed = asking_two.get("/api/documents").raise_for_status().json()["documents"]
+        assert [(file["uri"], file["state"]) for file in listed] == [
+            ("uploads/bread.md", "read"),
+            ("uploads/frost.md", "read"),
+        ]
+        question = {"question": f"What does the {MARK} say?"}
+        asked = asking_two.post("/api/chat/message", json=question).raise_for_status().json()
+        going_on = {"question": "And of bread?", "conversation_id": asked["conversation_id"]}
+        one.tenants.close()  # it looks at the store again
+        again = asking_one.post("/api/chat/message", json=going_on).raise_for_status().json()
+        assert (asked["turn"], again["turn"]) == (1, 2)
+        caller = one.accounts.authenticate(tokens["anna"])
+        assert caller is not None
+        two.accounts.revoke_token(caller.token_id)
+        assert [client.get("/api/jobs").status_code for client in (asking_one, asking_two)] == [401, 401]
 
 
 def test_a_job_that_two_machines_request_runs_on_one(
