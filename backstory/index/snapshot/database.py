@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -207,14 +208,21 @@ class Database:
         Returns:
             One row per position, in the order of ``rows``.
         """
+        # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
         chunks = self._read(
-            # Chunks have a column of vectors if there is an HNSW index, and always in snapshots of format 1.
-            f"WITH {_name_rows(rows)}, "  # noqa: S608 - numbers only
-            "c AS (SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks) "
-            "SELECT c.* EXCLUDE (row), d.* EXCLUDE (document_id, revision) FROM wanted "
-            "JOIN c USING (row) JOIN documents d USING (document_id, revision) ORDER BY position"
+            "SELECT COLUMNS(lambda name: name <> 'vector') FROM chunks "  # noqa: S608 - numbers only
+            f"WHERE {_write_among('row', map(str, rows.tolist()))}"
         )
-        return chunks.with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+        ids = map(quote, chunks["document_id"].unique())
+        documents = self._read(f"SELECT * FROM documents WHERE {_write_among('document_id', ids)}")  # noqa: S608 - quoted
+        # Of some rows, DuckDB takes longer to join than to read them.
+        return (
+            pl.DataFrame({"row": rows}, schema={"row": pl.Int64})
+            .join(chunks, on="row", maintain_order="left")
+            .drop("row")
+            .join(documents, on=["document_id", "revision"], maintain_order="left")
+            .with_columns(pl.col("published_at").dt.convert_time_zone("UTC"))
+        )
 
     def read_chunks(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Read a few chunks without their vectors and their documents.
@@ -260,6 +268,12 @@ class Database:
     def _read(self, query: str) -> pl.DataFrame:
         with self.lock:
             return fetch_frame(self.connection, query)
+
+
+def _write_among(column: str, values: Iterable[str]) -> str:
+    """Write the condition that a column has one of some values, of which there may be none."""
+    listed = ", ".join(values)
+    return f"{column} IN ({listed})" if listed else "false"
 
 
 def _name_rows(rows: NDArray[np.int64]) -> str:
