@@ -15,7 +15,7 @@ from backstory.base.errors import BackstoryError, ServerError, SettingsError
 from backstory.base.mounts import mount, open_database_at
 from backstory.base.postgres_server import find_server
 from backstory.base.sqlite import list_tables
-from backstory.interfaces.service.job_store import JobStore
+from backstory.interfaces.library.job_store import JobStore
 from backstory.operations.backup.moving import copy_workspace, list_databases
 from backstory.pipeline.sharing import open_replica
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -219,5 +219,13 @@ def test_traces_that_need_an_absent_extra_are_left_out_with_a_warning(
     assert "pip install 'backstory[otel]'" in said
 
 
+def test_a_copy_onto_servers_needs_no_package_of_the_service(tmp_path: Path, run_without: RunWithout) -> None:
+    root, store = write_workspace(tmp_path / "workspace").root, (tmp_path / "store").as_uri()
+    lines = [["storage", "copy", "--to", store, "--workspace", str(root)]]
+    [(code, _, said)] = run_without("serve", lines)
+    assert code == 0, said
+    assert (tmp_path / "store" / "manifest.json").is_file()
+
+
 def test_every_extra_is_tried() -> None:
     assert {*RUNS, *SUMMARIES, *USES, *FILES, "otel"} == set(MODULES)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore
+from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
 from backstory.pipeline.workspace import Workspace
 from pipelines.demo import prepare_demo
 from pipelines.demo_service import TENANT, prepare_service, renew_token

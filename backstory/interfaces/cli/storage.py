@@ -44,7 +44,7 @@ def copy(
     """
     from dataclasses import asdict
 
-    from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore
+    from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
     from backstory.operations.backup.moving import LOCAL, copy_workspace
     from backstory.pipeline.workspace import open_workspace
 

@@ -18,12 +18,12 @@ from backstory.index.snapshot.publication import has_pointer
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.library.answer import Answer
 from backstory.interfaces.library.freshness import describe_indexing
+from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Hit, Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Reader, Served
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
 from backstory.interfaces.service.failures import ErrorBody, RefusedError, describe_error, hide_paths
-from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.service import RETRY_SECONDS, Service
 from backstory.storage.conversations import KeptTurn, list_shown
 from backstory.writing.answers.answer import UNSEARCHED, Turn

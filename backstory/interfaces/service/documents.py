@@ -16,12 +16,12 @@ from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.added_texts import inspect_text
 from backstory.interfaces.library.exclusions import exclude_document
 from backstory.interfaces.library.file_states import FileState, State
+from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import DocumentEntry, Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.failures import hide_paths
-from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads

@@ -13,11 +13,11 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.disk_quotas import bound_removal, forecast_growth, require_room
 from backstory.interfaces.service.failures import RefusedError, hide_paths
-from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 
 logger = logging.getLogger(__name__)
 

@@ -25,10 +25,10 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError
 from backstory.base.mounts import find_mount, mount
 from backstory.base.telemetry.logs import configure_logs
+from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
-from backstory.interfaces.service.job_store import JOBS_FOLDER, JobStore, JobTurn
 from backstory.pipeline.workspace import open_workspace
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import DESCRIBED, Editor, Reader, Served
-from backstory.interfaces.service.job_store import Job
 
 _MOST_JOBS: Final = 200
 _MOST_OFFSET: Final = 1_000_000

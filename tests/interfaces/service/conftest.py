@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.library.conftest import indexed_once
 from tests.interfaces.service.running import Running, running, write_service

@@ -19,10 +19,10 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
+from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
-from backstory.interfaces.service.job_store import JobProgress
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import ROLES, Role, includes
 from backstory.interfaces.service.service import Service, ServiceLimits

@@ -15,10 +15,10 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.base.progress import announce
+from backstory.interfaces.library.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
-from backstory.interfaces.service.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore, JobTurn
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
 from tests.errors import raises

@@ -12,11 +12,11 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
+from backstory.interfaces.library.job_store import JobStore
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import LIBRARY, IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
-from backstory.interfaces.service.job_store import JobStore
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from backstory.interfaces.library.job_store import JobStore
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.job_store import JobStore
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, read_events, write_service
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server

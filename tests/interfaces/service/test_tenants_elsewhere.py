@@ -24,9 +24,9 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import AccountError, BackstoryError, InputError, NoIndexError, SettingsError
 from backstory.base.mounts import mount
 from backstory.base.postgres_server import find_server
+from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.index_jobs import IndexJobs
-from backstory.interfaces.service.job_store import JobProgress
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.interfaces.service.service import Service
 from backstory.settings.template import init_workspace

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.file_states import State
+from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.service.authentication import Served
 from backstory.interfaces.service.documents import (
     answer_with_picture,
@@ -19,7 +20,6 @@ from backstory.interfaces.service.documents import (
     take_out_document,
 )
 from backstory.interfaces.service.failures import hide_paths
-from backstory.interfaces.service.job_store import Job
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.pages.passages import Mark, read_passage
 from backstory.interfaces.service.pages.rendering import show
