@@ -10,7 +10,8 @@ from pydantic import SecretStr
 
 from backstory.models.services.connection import ServiceAccess
 from backstory.models.services.gemini import GeminiAccess
-from tests.models.service_uses import CHAT_USES, USES, ChatUse, GeminiService, OpenAIService, Service, Use
+from tests.models.known_services import GeminiService, OpenAIService, Service
+from tests.models.service_uses import CHAT_USES, USES, ChatUse, Use
 from tests.models.services.chat_server import run_chat_server
 from tests.models.services.gemini_server import GeminiServer
 from tests.models.services.instant_time import InstantTime

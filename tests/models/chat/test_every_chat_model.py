@@ -14,7 +14,8 @@ from backstory.writing.answers.choice import make_answer_models
 from backstory.writing.choice import make_writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.choice import make_summarizer
-from tests.models.service_uses import CHAT_USES, ChatUse, GeminiService, OpenAIService, Service
+from tests.models.known_services import GeminiService, OpenAIService, Service
+from tests.models.service_uses import CHAT_USES, ChatUse
 from tests.models.services.chat_server import complete, send
 
 

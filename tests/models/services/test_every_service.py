@@ -12,7 +12,8 @@ import pytest
 from backstory.base.errors import AuthenticationError, BudgetExhaustedError, QuotaExhaustedError
 from backstory.models.services.meter import Settle, Usage
 from tests.errors import raises
-from tests.models.service_uses import CHAT_USES, USES, Behaviour, GeminiService, OpenAIService, Service, Use
+from tests.models.known_services import Behaviour, GeminiService, OpenAIService, Service
+from tests.models.service_uses import CHAT_USES, USES, Use
 from tests.models.services.gemini_server import exceed
 from tests.models.services.instant_time import InstantTime
 from tests.pipelines.ui_process import wait_for
