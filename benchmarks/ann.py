@@ -15,14 +15,17 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import polars as pl
+from pymilvus import DataType, MilvusClient
 
 from backstory.index.engines.exact import ExactEngine
 from backstory.index.engines.scope import scope_of
@@ -38,6 +41,9 @@ from benchmarks.search import make_vectors, seconds_of
 REQUEST = SearchRequest(top_k=5)
 BATCHES = (1, 100, 2_000)
 ROWS_AT_ONCE = 8192
+MILVUS_TOP_K = 10
+MILVUS_BATCHES = (1, 100)
+MILVUS_ROWS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,31 @@ class Figures:
     recall_at_publication: float
     build_seconds: float
     pays_after: int | None
+
+
+@dataclass(frozen=True)
+class MilvusFigures:
+    """The measurements of one kind of index of Milvus, for one number of rows and one batch size.
+
+    Attributes:
+        rows: Number of rows.
+        kind: The kind of index.
+        batch: Queries per search.
+        recall: Share of the exact best ten that it finds.
+        cpu_ms: CPU milliseconds of this process per query, the median of the repeats.
+        wall_ms: Milliseconds per query, the median of the repeats.
+        build_cpu_seconds: CPU seconds of this process while the index was built.
+        build_seconds: Seconds until it was built.
+    """
+
+    rows: int
+    kind: str
+    batch: int
+    recall: float
+    cpu_ms: float
+    wall_ms: float
+    build_cpu_seconds: float
+    build_seconds: float
 
 
 def take_rows(vectors: Vectors, count: int) -> Vectors:
@@ -147,6 +178,105 @@ def _compare(
     )
 
 
+def measure_milvus(
+    uri: str, vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats: int, *, is_lite: bool
+) -> Iterator[MilvusFigures]:
+    """Build each kind of index that Milvus has over some rows, and search it.
+
+    Args:
+        uri: Address of the server.
+        vectors: Unit rows to index.
+        queries: Unit rows to search for, at least one.
+        settings: Settings of the HNSW index.
+        repeats: Number of measured turns.
+        is_lite: Whether the server is Milvus Lite.
+
+    Yields:
+        One entry per kind and batch size.
+    """
+    name = "backstory_benchmark"
+    graph = {"M": settings.hnsw_m, "efConstruction": settings.hnsw_ef_construction}
+    lists = {"nlist": max(1, round(4 * len(vectors) ** 0.5))}
+    kinds: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+        "FLAT": ({}, {}),
+        "IVF_FLAT": (lists, {"nprobe": 16}),
+        "IVF_SQ8": (lists, {"nprobe": 16}),
+        "HNSW": (graph, {"ef": settings.ef_search}),
+        "HNSW_SQ": ({**graph, "sq_type": 8}, {"ef": settings.ef_search}),
+    }
+    exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :MILVUS_TOP_K]
+    with closing(MilvusClient(uri=uri)) as client:
+        client.drop_collection(name)
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("row", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=vectors.shape[1])
+        client.create_collection(name, schema=schema, consistency_level="Strong")
+        for start in range(0, len(vectors), MILVUS_ROWS_AT_ONCE):
+            block = enumerate(vectors[start : start + MILVUS_ROWS_AT_ONCE], start)
+            client.insert(name, [{"row": row, "vector": vector} for row, vector in block])
+        client.flush(name)
+        for kind, (build_params, search_params) in kinds.items():
+            index = client.prepare_index_params()
+            # Milvus Lite reads these parameters one level deeper than a server.
+            params = {"params": build_params} if is_lite else build_params
+            index.add_index("vector", index_type=kind, metric_type="COSINE", params=params)
+
+            def build(index: Any = index) -> None:
+                client.create_index(name, index)
+                client.load_collection(name)
+
+            wall, cpu = seconds_of(build)
+
+            def search(asked: Vectors, params: Any = search_params) -> list[list[int]]:
+                answers = client.search(
+                    name,
+                    data=list(asked),
+                    limit=MILVUS_TOP_K,
+                    output_fields=["row"],
+                    search_params={"params": params},
+                )
+                return [[hit["entity"]["row"] for hit in hits] for hits in answers]
+
+            found = search(queries)
+            recall = sum(len({*hits} & {*best}) for hits, best in zip(found, exact.tolist(), strict=True))
+            for batch in MILVUS_BATCHES:
+                turns = [
+                    seconds_of(partial(search, queries[turn * batch :][:batch]))
+                    for turn in range(min(repeats, len(queries) // batch))
+                ]
+                walls, cpus = zip(*turns, strict=True)
+                yield MilvusFigures(
+                    rows=len(vectors),
+                    kind=kind,
+                    batch=batch,
+                    recall=round(recall / exact.size, 4),
+                    cpu_ms=round(median(cpus) * 1e3 / batch, 3),
+                    wall_ms=round(median(walls) * 1e3 / batch, 3),
+                    build_cpu_seconds=round(cpu, 1),
+                    build_seconds=round(wall, 1),
+                )
+            client.release_collection(name)
+            client.drop_index(name, "vector")
+        client.drop_collection(name)
+
+
+@contextmanager
+def serve(named: str) -> Iterator[str]:
+    """Yield the address of a server: the given one, or that of Milvus Lite, which runs meanwhile."""
+    if named != "lite":
+        yield named
+        return
+    from milvus_lite.adapter.grpc.server import start_server_in_thread
+
+    with tempfile.TemporaryDirectory() as folder:
+        server, database, port = start_server_in_thread(data_dir=folder, host="127.0.0.1", port=0)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.stop(grace=0).wait()
+            database.close()
+
+
 def _milliseconds(action: Callable[[], object]) -> float:
     return seconds_of(action)[1] * 1e3
 
@@ -163,6 +293,9 @@ def main() -> int:
     parser.add_argument("--queries", type=Path, help="unit rows to search for (.npy)")
     parser.add_argument("--dim", type=int, default=384, help="width of drawn vectors")
     parser.add_argument("--repeats", type=int, default=5, help="measured turns per engine")
+    parser.add_argument(
+        "--milvus", metavar="ADDRESS", help="measure Milvus: `lite`, or the address of a server"
+    )
     parser.add_argument("--m", type=int, default=IndexSettings().hnsw_m, help="index.hnsw_m")
     parser.add_argument("--ef-construction", type=int, default=IndexSettings().hnsw_ef_construction)
     parser.add_argument("--ef-search", type=int, default=IndexSettings().ef_search)
@@ -177,6 +310,16 @@ def main() -> int:
     if queries is None:
         queries, _ = make_vectors(max(BATCHES), arguments.dim, seed=2, topics=topics)
     about = {"blas": blas_kernels(), "processors": os.cpu_count(), "dropped_environment": dropped}
+    if arguments.milvus:
+        with serve(arguments.milvus) as uri:
+            for count in arguments.rows:
+                rows = take_rows(vectors, count)
+                measured = measure_milvus(
+                    uri, rows, queries, settings, arguments.repeats, is_lite=arguments.milvus == "lite"
+                )
+                for found in measured:
+                    print(json.dumps(asdict(found) | about), flush=True)
+        return 0
     for count in arguments.rows:
         for figures in measure(take_rows(vectors, count), queries, settings, arguments.repeats):
             print(json.dumps(asdict(figures) | about), flush=True)

@@ -85,9 +85,9 @@ class MilvusRows:
         Raises:
             SearchIndexError: The server cannot be reached, or refuses.
         """
-        if not self.has(alias):
-            return False
         with self.calling():
+            if not self._load() or alias not in self._list_aliases():
+                return False
             return self._count() == len(expected) or bool(np.isin(keys, self._list_keys()).all())
 
     def upload(self, alias: str, rows: ToldRows, known: Keys) -> int:
@@ -105,7 +105,7 @@ class MilvusRows:
             SearchIndexError: The server cannot be reached, refuses, or does not hold all rows afterwards.
         """
         with self.calling():
-            if not self.client.has_collection(self.collection, timeout=CALL_SECONDS):
+            if not self._load():
                 self._create(rows.vectors.shape[1])
             present = known if self._count() == len(known) else self._list_keys()
             is_absent = ~np.isin(rows.keys.keys, present)
@@ -155,7 +155,7 @@ class MilvusRows:
             SearchIndexError: The server cannot be reached, refuses, or has some of the rows afterwards.
         """
         with self.calling():
-            if not self.client.has_collection(self.collection, timeout=CALL_SECONDS):
+            if not self._load():
                 return
             for alias in sorted({*self._list_aliases()} - {*aliases}):
                 self.client.drop_alias(alias, timeout=CALL_SECONDS)
@@ -180,9 +180,7 @@ class MilvusRows:
         """
         with self.calling():
             if self.client.has_collection(self.collection, timeout=CALL_SECONDS):
-                for alias in self._list_aliases():
-                    self.client.drop_alias(alias, timeout=CALL_SECONDS)
-                self.client.drop_collection(self.collection, timeout=CALL_SECONDS)
+                self._drop()
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -227,6 +225,22 @@ class MilvusRows:
             consistency_level="Strong",
             timeout=CALL_SECONDS,
         )
+
+    def _load(self) -> bool:
+        """Make the collection ready for questions. Return whether it is there."""
+        if not self.client.has_collection(self.collection, timeout=CALL_SECONDS):
+            return False
+        if not self.client.list_indexes(self.collection, timeout=CALL_SECONDS):
+            # A process was killed while it made the collection, and wrote no row.
+            self._drop()
+            return False
+        self.client.load_collection(self.collection, timeout=CALL_SECONDS)
+        return True
+
+    def _drop(self) -> None:
+        for alias in self._list_aliases():
+            self.client.drop_alias(alias, timeout=CALL_SECONDS)
+        self.client.drop_collection(self.collection, timeout=CALL_SECONDS)
 
     def _wait_for_index(self) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.

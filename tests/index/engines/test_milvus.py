@@ -377,6 +377,24 @@ def test_a_killed_upload_goes_on_where_it_ended(
     assert list_keys(milvus_uri, collection_of(build)) == keys_of(build)
 
 
+def test_a_collection_that_was_left_half_made_is_made_again(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    before = list_collections(milvus_uri)
+    for step in ("create_index", "load_collection"):
+        with monkeypatch.context() as patch:
+            patch.setattr(MilvusClient, step, end)
+            with pytest.raises(Killed):
+                build_at(milvus_uri, small, tmp_path)
+        [left] = list_collections(milvus_uri) - before
+    build = build_at(milvus_uri, small, tmp_path)
+    assert (build.uploaded, collection_of(build)) == (120, left)
+    assert search_in(tmp_path, small).engine == "milvus"
+
+
 def test_a_server_that_is_gone_stops_no_other_build_and_is_asked_again(
     small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
