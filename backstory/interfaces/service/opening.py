@@ -13,6 +13,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE, move_accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.tenant_places import claim_for_accounts
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
 from backstory.settings.paths import CONVERSATIONS
 from backstory.settings.template import OWNER_ONLY
@@ -93,7 +94,8 @@ def open_service_folder(
     Raises:
         InputError: The folder is none of a service, and is not to be made.
         AccountError: The key file lies in the folder, or accounts of a file cannot be copied to the database.
-        SettingsError: The settings of the folder are invalid.
+        SettingsError: The settings of the folder are invalid, or name the database of a tenant.
+        WorkspaceError: The database cannot be used.
     """
     if makes:
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -138,6 +140,7 @@ def _mount_accounts(root: Path) -> None:
     address = read_shared_database(root)
     mount(root / ACCOUNTS_FILE, address)
     if address is not None:
+        claim_for_accounts(address)
         move_accounts(root / ACCOUNTS_FILE, address)
         if find_mount(cache_folder()) is None:
             mount(cache_folder(), address)

@@ -35,6 +35,8 @@ MARK: Final = "tenant"
 _STATE_FOLDER: Final = ".backstory"
 _RECORD: Final = "tenant.json"
 _DATABASE: Final = f"{MARK}.db"
+_ACCOUNTS: Final = "accounts"
+"""In place of the id of a tenant, where the accounts of a service are."""
 _ID_BYTES: Final = 16
 _PATIENCE: Final = timedelta(seconds=10)
 """How long a store is tried again in which a tenant is looked for."""
@@ -83,6 +85,20 @@ class Emptied:
     rows: int = 0
     objects: int = 0
     left: list[str] = field(default_factory=list)
+
+
+def claim_for_accounts(address: str) -> None:
+    """Have a schema be that of accounts, so that no tenant has it, whose removal would take all of them.
+
+    Args:
+        address: Address of a Postgres database.
+
+    Raises:
+        SettingsError: It is that of a tenant (code ``shared_place``).
+        WorkspaceError: It cannot be used.
+    """
+    if _mark("database", address, _ACCOUNTS) != _ACCOUNTS:
+        raise _name_shared("database", address)
 
 
 class TenantPlaces:
@@ -492,8 +508,8 @@ def _name_shared(kind: Kind, address: str) -> SettingsError:
         "a schema of its own (?options=-csearch_path%3DNAME)" if kind == "database" else "a prefix of its own"
     )
     return SettingsError(
-        f"{address} is where another tenant, or a former one of this name, keeps what it has, or lies in that or "
-        f"around it; give this tenant {what}",
+        f"{address} is where another tenant, a former one of this name, or a service keeps what it has, or lies in "
+        f"that or around it; name {what}",
         code="shared_place",
         address=address,
     )

