@@ -23,7 +23,6 @@ from tests.postgres import PostgresServer, mounted
 from tests.started_python import run_python
 from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
-STATE = {"embeddings", "drafts", "judgements", "embedding_jobs", "runs", "conversations"}
 TABLES = ("messages", "windows", "documents", "hits", "window_contexts", "posts")
 
 

@@ -231,12 +231,6 @@ def decompose(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 
-def as_wide_letters(text: str) -> str:
-    return "".join(
-        chr(ord(letter) + 0xFEE0) if letter.isascii() and letter.isalpha() else letter for letter in text
-    )
-
-
 DISGUISES: list[Callable[[str], str]] = [str, decompose, as_entities, as_escapes, as_quoted_printable]
 WRAPPINGS = [
     "{}",
