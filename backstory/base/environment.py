@@ -173,7 +173,7 @@ def _say_how_to_set(variables: tuple[str, ...], keys: Keys | None) -> str:
     return f"set {names}" if keys is None else f"store {names} for this tenant by `backstory serve key set`"
 
 
-def read_drive_credentials(keys: Keys | None = None) -> SecretStr | None:
+def read_drive_credentials(keys: Keys | None) -> SecretStr | None:
     """Read the credentials of Google Drive as JSON, wrapped so that they are never printed; None if there are none.
 
     Args:
@@ -209,7 +209,7 @@ def config_folder() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "backstory"
 
 
-def read_webhook(keys: Keys | None = None) -> SecretStr | None:
+def read_webhook(keys: Keys | None) -> SecretStr | None:
     """Return the address of the webhook, wrapped so that it is never printed; None if there is none.
 
     Args:
@@ -238,7 +238,7 @@ def read_mcp_token() -> SecretStr:
     return token
 
 
-def read_worker_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
+def read_worker_key(variable: str, keys: Keys | None) -> SecretStr | None:
     """Read a key of the workspace that a worker is given; None without one.
 
     Args:

@@ -28,6 +28,6 @@ class Discretion:
         rule: Name of the rule for names in documents, which decides what a writer is shown.
     """
 
-    find_leaks: FindLeaks = find_no_leaks
+    find_leaks: FindLeaks
     scrub: ScrubText = str
     rule: str = "keep"

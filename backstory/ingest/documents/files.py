@@ -199,19 +199,19 @@ def list_files(
     )
 
 
-def list_file(path: Path, rules: FileRules | None = None) -> FolderListing:
+def list_file(path: Path, rules: FileRules) -> FolderListing:
     """List a single file as if it were the only file in its folder.
 
     Args:
         path: The file.
-        rules: What is left out; None for nothing.
+        rules: What is left out.
 
     Returns:
         A listing with the file, or with a skipped entry if a rule excludes it.
     """
     root = path.parent.resolve()
     name = Path(path.name)
-    chosen = _Choice(root, "*", rules or FileRules())
+    chosen = _Choice(root, "*", rules)
     reason = chosen.rule_for_file(name)
     uri = _uri(name)
     if reason is None and is_archive(uri):

@@ -51,10 +51,9 @@ class Pseudonyms:
         messages: pl.DataFrame,
         secret: bytes,
         *,
-        aliases: Mapping[str, str] | None = None,
-        other_names: Iterable[str] = (),
+        aliases: Mapping[str, str],
+        other_names: Iterable[str],
     ) -> None:
-        aliases = aliases or {}
         app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
         self.authors = messages["author"].drop_nulls().unique().sort()
         self.finder = NameFinder([*self.authors, *aliases, *other_names], find_members(app_texts))
@@ -96,7 +95,7 @@ def pseudonymize_messages(
     Returns:
         The frame with the same rows and columns.
     """
-    pseudonyms = Pseudonyms(frame, secret, aliases=aliases, other_names=other_names)
+    pseudonyms = Pseudonyms(frame, secret, aliases=aliases or {}, other_names=other_names)
     by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
     by_author = frame.with_columns(
         pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String),

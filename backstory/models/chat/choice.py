@@ -9,7 +9,7 @@ from backstory.models.services.meter import CallMeter
 
 
 def make_chat_model(
-    settings: ChatModelSettings, stage: Stage, meter: CallMeter, keys: Keys | None = None
+    settings: ChatModelSettings, stage: Stage, meter: CallMeter, keys: Keys | None
 ) -> ChatModel:
     """Make the chat model of a stage. Its first call reads the key.
 

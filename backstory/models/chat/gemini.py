@@ -26,7 +26,7 @@ class GeminiModel:
         self,
         settings: ChatModelSettings,
         stage: Stage,
-        access: GeminiAccess = GeminiAccess(),  # noqa: B008 - immutable
+        access: GeminiAccess,
     ) -> None:
         """Prepare calls. The first call reads the key and loads the SDK.
 

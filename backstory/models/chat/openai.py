@@ -24,7 +24,7 @@ class OpenAIModel:
         self,
         settings: ChatModelSettings,
         stage: Stage,
-        access: ServiceAccess = ServiceAccess(),  # noqa: B008 - immutable
+        access: ServiceAccess,
     ) -> None:
         """Prepare calls. The first call reads the key.
 

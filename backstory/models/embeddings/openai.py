@@ -39,7 +39,7 @@ class OpenAIEmbedder(ServiceEmbedder):
         settings: EmbeddingSettings,
         *,
         widths: KnownWidths,
-        access: ServiceAccess = ServiceAccess(),  # noqa: B008 - immutable
+        access: ServiceAccess,
     ) -> None:
         """Prepare calls. The first call reads the key.
 

@@ -17,7 +17,7 @@ from backstory.retrieval.passages.units import Surroundings, find_runs, join_chu
 from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.chunking.units import Range
-from backstory.text.people import ShowText, show_as_written
+from backstory.text.people import ShowText
 from backstory.text.prompts.entries import cut_snippet
 from backstory.text.prompts.formats import count_fixed, count_frames, count_longest, count_passages
 
@@ -64,7 +64,7 @@ def make_passages(
     window_chunks: pl.DataFrame,
     terms_of: TermsOf,
     settings: ContextSettings,
-    show: ShowText = show_as_written,
+    show: ShowText,
 ) -> pl.DataFrame:
     """Choose the passage of each kept chunk.
 
