@@ -41,6 +41,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("doctor", "--alerts"),
     ("doctor", "--files"),
     ("backup", "{new}.tar"),
+    ("backup", "file://{new}"),
     ("storage", "copy", "--to", "file://{new}"),
 )
 """Calls of the commands that look at a workspace; ``{new}`` is a path at which nothing lies yet."""

@@ -3,39 +3,68 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backstory.base.errors import InputError
+from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
+
+if TYPE_CHECKING:
+    from backstory.base.database import Database
+    from backstory.pipeline.workspace import Workspace
 
 _MEGABYTE = 1_000_000
 
 
 def backup(
     destination: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="FILE_OR_DIR",
-            help="A file ending in .tar.gz or .tar, or a folder; the file is then named for you.",
+            metavar="PLACE",
+            help="A file ending in .tar.gz or .tar; a folder, in which the file is named for you; or "
+            "s3://bucket/prefix or file:///folder, to which only what has changed is written.",
         ),
     ],
     without_inputs: Annotated[
         bool,
         typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere."),
     ] = False,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="In s3:// and file://, remove all backups of this workspace but the last N.",
+            show_default=False,
+        ),
+    ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Back up the workspace into one file. A run may be under way.
+    """Back up the workspace. A run may be under way.
 
-    The file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read
-    it.
+    A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
+    In s3:// and file://, there are no keys.
     """
-    from backstory.operations.backup.archive import write_backup
+    from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
     from backstory.pipeline.workspace import open_workspace
 
-    done = write_backup(open_workspace(workspace), destination, inputs=not without_inputs)
+    opened = open_workspace(workspace)
+    further = [JobStore(opened.root / JOBS_FOLDER).database]
+    if "://" in destination:
+        _back_up_to_store(opened, destination, further, inputs=not without_inputs, keep=keep)
+        return
+    if keep is not None:
+        raise InputError(
+            "--keep is for s3:// and file://; delete files of backups yourself",
+            code="no_store",
+            path=destination,
+        )
+    from backstory.operations.backup.archive import write_backup
+
+    done = write_backup(opened, Path(destination), inputs=not without_inputs, further=further)
     console = open_console()
     console.print(
         plain(f"Wrote {done.path}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"), soft_wrap=True
@@ -49,8 +78,31 @@ def backup(
         )
 
 
+def _back_up_to_store(
+    workspace: Workspace, address: str, further: list[Database], *, inputs: bool, keep: int | None
+) -> None:
+    from backstory.operations.backup.stored import write_to_store
+
+    done = write_to_store(workspace, address, inputs=inputs, keep=keep, further=further)
+    uploaded = f"{count(done.uploaded, 'content was', 'contents were')} uploaded"
+    removed = f"; {count(done.removed, 'earlier backup was', 'earlier backups were')} removed" if keep else ""
+    open_console().print(
+        plain(
+            f"Wrote {done.address}: {done.files:,} files; {uploaded}, {done.size / _MEGABYTE:,.1f} MB{removed}"
+        ),
+        soft_wrap=True,
+    )
+    _print_left_out(done.left_out)
+
+
 def restore(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `backstory backup` wrote.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="BACKUP",
+            help="A file or an address that `backstory backup` wrote; or s3://bucket/prefix, for the last one there.",
+        ),
+    ],
     into: Annotated[
         Path | None,
         typer.Option(
@@ -65,9 +117,14 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a workspace from a backup. Every file is verified first."""
-    from backstory.operations.backup.restoring import restore_backup
+    if "://" in source:
+        from backstory.operations.backup.stored import restore_from_store
 
-    done = restore_backup(path, into, replace=replace)
+        done = restore_from_store(source, into, replace=replace)
+    else:
+        from backstory.operations.backup.restoring import restore_backup
+
+        done = restore_backup(Path(source), into, replace=replace)
     console = open_console()
     console.print(
         plain(f"Restored {done.root}: {done.files:,} files, every checksum verified"), soft_wrap=True

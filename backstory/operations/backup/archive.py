@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
+from backstory.base.database import Database
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import lock, publish, temporary_path
 from backstory.base.version import VERSION
@@ -20,7 +21,7 @@ from backstory.operations.backup.members import Members
 from backstory.operations.backup.state import add_index, add_state
 from backstory.pipeline.workspace import Workspace
 
-_TIME = "%Y-%m-%dT%H-%M-%SZ"
+_TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
 # Tables and vectors are compressed already or hardly compressible; more effort would only cost time.
 _COMPRESSION = 1
 
@@ -46,7 +47,9 @@ class Backup:
     left_out: tuple[str, ...]
 
 
-def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True) -> Backup:
+def write_backup(
+    workspace: Workspace, destination: Path, *, inputs: bool = True, further: Iterable[Database] = ()
+) -> Backup:
     """Write a backup that only its owner can read. Runs may continue meanwhile.
 
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
@@ -59,6 +62,7 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
         destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
             named for the workspace and the time.
         inputs: Whether to include chats and posts.
+        further: Databases of the workspace that are opened by later wings.
 
     Returns:
         What was written.
@@ -75,13 +79,7 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
         options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
         with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
             members = Members(tar, workspace.root)
-            members.add_file(workspace.root / "backstory.yaml")
-            add_state(members, workspace, scratch=path.parent)
-            add_index(members, workspace)
-            if inputs:
-                _add_inputs(members, workspace)
-            else:
-                members.leave_out("chats and posts, by --without-inputs; put them back before the first run")
+            add_contents(members, workspace, further, inputs=inputs, scratch=path.parent)
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
@@ -103,6 +101,32 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
         holds_inputs=inputs,
         left_out=contents.left_out,
     )
+
+
+def add_contents(
+    members: Members,
+    workspace: Workspace,
+    further: Iterable[Database] = (),
+    *,
+    inputs: bool = True,
+    scratch: Path,
+) -> None:
+    """Add what a backup holds, as :func:`write_backup` describes it.
+
+    Args:
+        members: The backup.
+        workspace: An open workspace.
+        further: Databases of the workspace that are opened by later wings.
+        inputs: Whether to include chats and posts.
+        scratch: Folder for copies of databases, which are deleted at the end.
+    """
+    members.add_file(workspace.root / "backstory.yaml")
+    add_state(members, workspace, further, scratch=scratch)
+    add_index(members, workspace)
+    if inputs:
+        _add_inputs(members, workspace)
+    else:
+        members.leave_out("chats and posts, by --without-inputs; put them back before the first run")
 
 
 def _choose_path(workspace: Workspace, destination: Path) -> Path:
@@ -155,7 +179,12 @@ def _private_temporary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _add_inputs(members: Members, workspace: Workspace) -> None:
-    for name, folder in (("chats", workspace.chats_dir), ("posts", workspace.documents_dir)):
+    folders = {
+        "chats": workspace.chats_dir,
+        "posts": workspace.documents_dir,
+        "written posts": workspace.posts_dir,  # some may have been edited
+    }
+    for name, folder in folders.items():
         if not folder.is_relative_to(workspace.root) or folder.is_symlink():
             members.leave_out(f"{name} lie in {folder}, which is not in the workspace; back them up yourself")
         elif folder.is_dir():

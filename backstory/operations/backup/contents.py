@@ -44,15 +44,19 @@ class Contents(BaseModel):
 
 
 class HashingReader:
-    """Reads a file and hashes the same bytes, so one reading serves the archive and the checksum."""
+    """Reads a file and hashes the same bytes, so one reading serves the archive and the checksum.
+
+    Attributes:
+        file: The file.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+        self.file = file
         self._hash = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         """Read at most ``size`` bytes."""
-        chunk = self._file.read(size)
+        chunk = self.file.read(size)
         self._hash.update(chunk)
         return chunk
 

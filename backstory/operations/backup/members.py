@@ -7,28 +7,35 @@ import os
 import stat
 import tarfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from backstory.base.errors import InputError
 from backstory.operations.backup.contents import FileRecord, HashingReader
 
 
+class Archive(Protocol):
+    """What takes the members: a tar file, or what behaves as one."""
+
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: HashingReader | None = None) -> None:
+        """Take a member, and read its content to the end."""
+
+
 class Members:
-    """Adds files of a workspace to a tar file.
+    """Adds files of a workspace to an archive.
 
     Attributes:
         files: Size and checksum of each added file by its path in the workspace.
         left_out: What was left out and why, one sentence each.
 
     Args:
-        tar: A tar file, open for writing.
+        archive: A tar file, open for writing, or another archive.
         root: The workspace.
     """
 
-    def __init__(self, tar: tarfile.TarFile, root: Path) -> None:
+    def __init__(self, archive: Archive, root: Path) -> None:
         self.files: dict[str, FileRecord] = {}
         self.left_out: list[str] = []
-        self._tar = tar
+        self._archive = archive
         self._root = root
         self._known: set[str] = set()
 
@@ -44,7 +51,7 @@ class Members:
         """
         if self._is_known(folder):
             return
-        self._tar.addfile(self._describe(folder, folder.stat()))
+        self._archive.addfile(self._describe(folder, folder.stat()))
         for path in sorted(folder.iterdir()):
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
@@ -69,6 +76,11 @@ class Members:
         with path.open("rb") as file:
             self.add_open_file(file, name or self.name_of(path))
 
+    def add_database(self, path: Path, name: str) -> None:
+        """Add a database of SQLite to which nobody writes, under a path in the workspace."""
+        self._known.add(name)
+        self.add_file(path, name=name)
+
     def add_open_file(self, file: IO[bytes], name: str) -> None:
         """Add a file from its present position 0 to its present end, under a path in the workspace.
 
@@ -78,7 +90,7 @@ class Members:
         described = self._describe_as(name, os.fstat(file.fileno()))
         reader = HashingReader(file)
         try:
-            self._tar.addfile(described, reader)
+            self._archive.addfile(described, reader)
         except OSError as error:
             if error.errno is not None:
                 raise
@@ -94,8 +106,12 @@ class Members:
         described = tarfile.TarInfo(name)
         described.size, described.mode = len(content), 0o600
         reader = HashingReader(io.BytesIO(content))
-        self._tar.addfile(described, reader)
+        self._archive.addfile(described, reader)
         self.files[name] = FileRecord(size=len(content), sha256=reader.sha256)
+
+    def holds(self, name: str) -> bool:
+        """Return whether a path in the workspace was added."""
+        return name in self._known or name in self.files
 
     def _add_link(self, path: Path) -> None:
         target = path.resolve()
@@ -105,7 +121,7 @@ class Members:
         described = self._describe(path, path.lstat())
         described.type, described.size = tarfile.SYMTYPE, 0
         described.linkname = os.path.relpath(target, path.parent.resolve())
-        self._tar.addfile(described)
+        self._archive.addfile(described)
 
     def _is_apart(self, path: Path) -> bool:
         """Return whether a folder holds what Backstory wrote, which is added on its own."""

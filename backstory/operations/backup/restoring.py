@@ -8,8 +8,10 @@ import os
 import shutil
 import tarfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -40,6 +42,20 @@ class Restored:
     left_out: tuple[str, ...]
 
 
+class Filled(NamedTuple):
+    """What a folder was filled with.
+
+    Attributes:
+        workspace: Name of the folder that was backed up.
+        files: Number of files.
+        left_out: What the backup does not hold, one sentence each.
+    """
+
+    workspace: str
+    files: int
+    left_out: tuple[str, ...]
+
+
 def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
     """Restore a backup into a folder.
 
@@ -55,15 +71,37 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
         InputError: The file is damaged or no backup, or the folder is not empty. The folder is then as before.
         OSError: The folder cannot be written.
     """
-    name = None if into is None else into.expanduser().absolute()
-    building = (Path.cwd() if name is None else name.parent) / f".{path.name}.restoring"
-    if name is not None:
-        _require_room(name, replace=replace)
+
+    def extract(folder: Path) -> Filled:
+        contents = _extract(path, folder)
+        return Filled(contents.workspace, len(contents.files), contents.left_out)
+
+    return place(extract, path.name, into, replace=replace)
+
+
+def place(
+    fill: Callable[[Path], Filled], name: str, into: Path | None = None, *, replace: bool = False
+) -> Restored:
+    """Fill a folder beside that of a workspace, and put it in its place when it is whole.
+
+    Args:
+        fill: Fills an empty folder, and raises if anything is damaged.
+        name: Name of the backup.
+        into: As of :func:`restore_backup`.
+        replace: As of :func:`restore_backup`.
+
+    Raises:
+        InputError: As of :func:`restore_backup`.
+    """
+    wanted = None if into is None else into.expanduser().absolute()
+    building = (Path.cwd() if wanted is None else wanted.parent) / f".{name}.restoring"
+    if wanted is not None:
+        _require_room(wanted, replace=replace)
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(mode=0o700, parents=True)
     try:
-        contents = _extract(path, building)
-        root = Path.cwd() / Path(contents.workspace).name if name is None else name
+        filled = fill(building)
+        root = Path.cwd() / Path(filled.workspace).name if wanted is None else wanted
         _require_room(root, replace=replace)
         aside = _move_aside(root)
         building.rename(root)
@@ -73,7 +111,7 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
     if (root / "data").is_dir():
         publish_damaged(root / "data", open_store(root / ".backstory" / STORE_FILE))
         write_views(root / "data")
-    return Restored(root, len(contents.files), aside, contents.left_out)
+    return Restored(root, filled.files, aside, filled.left_out)
 
 
 def _require_room(root: Path, *, replace: bool) -> None:

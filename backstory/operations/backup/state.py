@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database
+from backstory.base.database import Database
+from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database, is_database
 from backstory.base.errors import DamagedTableError, LedgerError, SearchIndexError
+from backstory.base.mounts import find_mount, open_database_at
+from backstory.base.row_copies import copy_rows
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.operations.backup.members import Members
+from backstory.operations.backup.moving import list_databases
 from backstory.pipeline.history.liveness import LOCKS_FOLDER
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
@@ -22,8 +27,12 @@ from backstory.storage.tables.schemas import TABLES
 _ATTEMPTS = 20
 
 
-def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
-    """Add the folder ``.backstory``, the ledger, the tables that it records, and every other database of ``data/``.
+def add_state(
+    members: Members, workspace: Workspace, further: Iterable[Database] = (), *, scratch: Path
+) -> None:
+    """Add the folder ``.backstory``, the ledger, the tables that it records, and every other database.
+
+    A database of a server is added as the file that it would be on one machine.
 
     The ledger is copied first. A file of a table is added only if it is the one that the copy records; if a run has
     replaced it since, its entry is taken out of the copy. The documents must agree, since they hold tombstones and
@@ -32,6 +41,7 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
     Args:
         members: The backup.
         workspace: An open workspace.
+        further: Databases of the workspace that are opened by later wings.
         scratch: Folder for copies of databases, which are deleted at the end.
 
     Raises:
@@ -39,6 +49,9 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
         DamagedTableError: The table ``documents`` is damaged, or never agreed with the ledger.
     """
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
+        for database in (*list_databases(workspace), *further):
+            if find_mount(database.path) is not None:
+                _add_from_server(members, database, Path(folder))
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
             # The locks of runs tell of processes of this machine, and vanish with them.
             is_kept = path.parent.name != LOCKS_FOLDER and not path.is_relative_to(workspace.mirrors)
@@ -52,7 +65,7 @@ def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
             if documents is not None:
                 members.add_open_file(stack.enter_context(documents), f"data/documents/{WHOLE}.parquet")
             _add_tables(members, workspace, Ledger(copy))
-            members.add_file(copy, name=f"data/{LEDGER_FILE}")
+            members.add_database(copy, f"data/{LEDGER_FILE}")
         for path in sorted(workspace.tables.glob("*.sqlite")):
             if path.name != LEDGER_FILE:
                 _add_settled(members, path, Path(folder))
@@ -122,9 +135,18 @@ def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
             )
 
 
+def _add_from_server(members: Members, database: Database, scratch: Path) -> None:
+    copy = open_database_at(None, scratch / database.path.name, database.description)
+    copy_rows(database, copy)
+    if copy.exists():
+        members.add_database(copy.path, members.name_of(database.path))
+
+
 def _add_settled(members: Members, path: Path, scratch: Path) -> None:
     """Add a file, or a copy of a database at this moment; a damaged one is left out, since runs replace it."""
-    if path.suffix != ".sqlite":
+    if members.holds(members.name_of(path)):
+        return  # of the time before its rows were on a server
+    if not is_database(path):
         if not path.name.endswith(("-wal", "-shm", DAMAGED_SUFFIX)):
             members.add_file(path)
         return
@@ -133,4 +155,4 @@ def _add_settled(members: Members, path: Path, scratch: Path) -> None:
     except DamagedDatabaseError as error:
         members.leave_out(f"{path.name} is {error}; the next run rebuilds it")
         return
-    members.add_file(copy, name=members.name_of(path))
+    members.add_database(copy, members.name_of(path))

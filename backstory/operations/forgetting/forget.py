@@ -36,7 +36,7 @@ from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.run.runner import RunRequest, execute_run, list_tables
-from backstory.pipeline.sharing import sharing
+from backstory.pipeline.sharing import open_store, sharing
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.rendered_pages import remove_pages
@@ -59,7 +59,8 @@ class Forgetting:
         search: The size of the search, and its findings.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
-        copies: Pages and texts that were written where a person chose, with what to do about each.
+        copies: Pages and texts that were written where a person chose, and backups in the store of the workspace, with
+            what to do about each.
     """
 
     rows: int
@@ -170,8 +171,21 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         search=search_workspace(workspace, wanted, left),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
-        copies=tuple(find_stale_copies(workspace)),
+        copies=(*find_stale_copies(workspace), *_name_backups(workspace)),
     )
+
+
+def _name_backups(workspace: Workspace) -> list[str]:
+    store = open_store(workspace)
+    if store is None:
+        return []
+    from backstory.storage.store.backups import list_backups
+
+    return [
+        f"{store.address}/{name} is a backup, and was not searched: `backstory backup {store.address} --keep 1`, in a "
+        "folder named as its own, writes another one and removes it"
+        for name in list_backups(store)
+    ]
 
 
 def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:

@@ -18,6 +18,7 @@ from typing import Final
 
 from backstory.base.errors import StoreError
 from backstory.storage.store.arrivals import take_changes
+from backstory.storage.store.backups import find_kept
 from backstory.storage.store.manifest import (
     KEPT,
     MANIFEST,
@@ -227,7 +228,7 @@ def upload(
 
 
 def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = KEPT) -> int:
-    """Delete the objects that neither the manifest nor an earlier one of the last hours names.
+    """Delete the objects that neither the manifest nor an earlier one of the last hours nor a backup names.
 
     Those of uploads that were interrupted are among them.
 
@@ -254,11 +255,13 @@ def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = K
         return True
 
     # With no time to keep, only what was dropped goes: what lies there else may be an upload of this moment.
-    unnamed = [
+    unnamed = {
         sha256
         for sha256, found in store.list_contents()
         if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
-    ]
+    }
+    if unnamed:
+        unnamed -= find_kept(store)
     with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
         return sum(threads.map(drop, unnamed))
 

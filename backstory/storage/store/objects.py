@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from backstory.base.environment import may_reach_store_by_http
@@ -39,6 +39,7 @@ _LONGEST_PAUSE_SECONDS: Final = 15.0
 """Between two attempts of this module, as between those of the client."""
 _PARTS_AT_ONCE: Final = 2
 """Parts of 5 MB of one object that travel at once: those of all objects are in memory together."""
+_CHUNK_BYTES: Final = 1 << 20
 _ATTEMPTS: Final = 3
 """Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
 _OBJECTS: Final = "objects"
@@ -193,26 +194,38 @@ class ObjectStore:
     def upload(self, path: Path, sha256: str) -> None:
         """Write a file as the object that its hash names. An upload that is cut leaves no object.
 
+        Args:
+            path: The file.
+            sha256: Its hash.
+
         Raises:
             StoreError: The store cannot be reached, or refuses; or the file is not the one that was hashed (code
                 ``changed_file``).
         """
-        import obstore
-
-        with self._explaining(path.name):
-            obstore.put(self._client, name_content(sha256), path, max_concurrency=_PARTS_AT_ONCE)
-            if self._folder is not None:
-                # The manifest names it next, and must not reach the disk before it.
-                written = self._folder / name_content(sha256)
-                for place in (written, written.parent, written.parent.parent, self._folder):
-                    flush(place)
+        self._put(path, path, sha256)
         if hash_content(path) != sha256:
-            self.delete([name_content(sha256)])
-            raise StoreError(
-                f"{path} was changed while it was uploaded; run the same command again",
-                code="changed_file",
-                path=path,
-            )
+            self._drop_changed(path, sha256)
+
+    def upload_open(self, file: IO[bytes], sha256: str) -> None:
+        """Write the content of an open file, from its beginning, as :meth:`upload` does."""
+        file.seek(0)
+        self._put(file, Path(file.name), sha256)
+        file.seek(0)
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+        if digest.hexdigest() != sha256:
+            self._drop_changed(Path(file.name), sha256)
+
+    def upload_bytes(self, content: bytes) -> str:
+        """Write a content, and return the hash that names its object.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        sha256 = hashlib.sha256(content).hexdigest()
+        self._put(content, Path(name_content(sha256)), sha256)
+        return sha256
 
     def download(self, sha256: str, path: Path) -> None:
         """Write a content beside a path, compare it with its hash, and rename it to the path.
@@ -273,6 +286,18 @@ class ObjectStore:
                 return False
         return digest.hexdigest() == sha256
 
+    def list_names(self, folder: str) -> Iterator[str]:
+        """List the names of the objects in a folder, in pages.
+
+        Raises:
+            StoreError: The store cannot be reached, or refuses.
+        """
+        import obstore
+
+        with self._explaining(folder):
+            for page in obstore.list(self._client, folder):
+                yield from (found["path"] for found in page)
+
     def list_contents(self) -> Iterator[tuple[str, Found]]:
         """List the objects that are named by a hash, in pages.
 
@@ -328,6 +353,25 @@ class ObjectStore:
                 retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": self._patience},
             )
 
+    def _put(self, content: Path | IO[bytes] | bytes, path: Path, sha256: str) -> None:
+        import obstore
+
+        with self._explaining(path.name):
+            obstore.put(self._client, name_content(sha256), content, max_concurrency=_PARTS_AT_ONCE)
+            if self._folder is not None:
+                # The manifest names it next, and must not reach the disk before it.
+                written = self._folder / name_content(sha256)
+                for place in (written, written.parent, written.parent.parent, self._folder):
+                    flush(place)
+
+    def _drop_changed(self, path: Path, sha256: str) -> NoReturn:
+        self.delete([name_content(sha256)])
+        raise StoreError(
+            f"{path} was changed while it was uploaded; run the same command again",
+            code="changed_file",
+            path=path,
+        )
+
     def _fetch(self, sha256: str, path: Path) -> str:
         """Write the object of a hash to a file, and return the hash of what came; empty if it was cut."""
         import obstore
@@ -360,8 +404,8 @@ class ObjectStore:
         if self._folder is None:
             yield
             return
-        path = self._folder / f".{name}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f".{name.partition('/')[0]}.lock"
+        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             lock(file)
             yield
