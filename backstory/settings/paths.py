@@ -9,6 +9,9 @@ from typing import Final
 from backstory.base.credentials import Keys
 from backstory.settings.models import Settings
 
+INDEX_FOLDER: Final = "index"
+"""The folder of the published snapshots in a workspace."""
+
 CONVERSATIONS: Final = Path(".backstory", "conversations.db")
 """The file of conversations in a workspace."""
 
@@ -77,7 +80,7 @@ class WorkspacePaths:
     @property
     def index(self) -> Path:
         """Folder of the published snapshots."""
-        return self.root / "index"
+        return self.root / INDEX_FOLDER
 
     @property
     def secret(self) -> Path:

@@ -14,10 +14,18 @@ from typing import Final
 
 from backstory.base.credentials import Keys
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
+from backstory.base.errors import (
+    AccountError,
+    BackstoryError,
+    InputError,
+    MissingExtraError,
+    SearchIndexError,
+    SettingsError,
+)
 from backstory.base.files.atomic import lock
 from backstory.base.mounts import mount
 from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.served import let_go
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
@@ -28,6 +36,7 @@ from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfini
 from backstory.models.local_models import LocalModels
 from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
+from backstory.settings.paths import INDEX_FOLDER
 from backstory.settings.template import OWNER_ONLY, init_workspace
 
 TENANTS_FOLDER: Final = "tenants"
@@ -198,6 +207,7 @@ class Tenants:
             descriptor = os.open(aside, _FOLDER)
             try:
                 if lock(descriptor, wait=False):  # nobody is in it, and no command removes it
+                    _let_go(name, aside)
                     self.places.drop_folder(aside, name)
                     shutil.rmtree(aside)
                     self.places.forget(name)
@@ -270,6 +280,7 @@ class Tenants:
         descriptor = os.open(aside, _FOLDER)
         try:
             lock(descriptor)
+            _let_go(name, aside)
             with self.places.removing(name) as emptied:
                 self.places.drop_folder(aside, name)
                 proof = remove_files(
@@ -419,6 +430,24 @@ class Tenants:
     def _stamp(self, name: str) -> str:
         settings = (self._folder / name / SETTINGS_FILE).stat()
         return f"{settings.st_ino} {settings.st_size} {settings.st_mtime_ns} {self.keys.stamp(name)}"
+
+
+def _let_go(name: str, folder: Path) -> None:
+    """Delete the vectors that a folder has on a server, if its index was ever there.
+
+    Raises:
+        AccountError: The server cannot be used; the removal can be repeated.
+    """
+    index = folder / INDEX_FOLDER
+    try:
+        let_go(index, [path for path in index.glob("*") if path.is_dir()], must_succeed=True)
+    except (SearchIndexError, MissingExtraError) as error:
+        raise AccountError(
+            f"the removal of {name} stopped at the vectors of its index: {error}; repeat the command when they can be "
+            "deleted",
+            code="unfinished_removal",
+            name=name,
+        ) from error
 
 
 def _close(entries: list[_Open]) -> None:

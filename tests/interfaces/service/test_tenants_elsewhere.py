@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -285,6 +286,36 @@ def test_two_tenants_never_have_the_same_place(machines: Machines) -> None:
     assert one.tenants.remove("kitchen").is_complete
     assert machines.list_schemas(database) == before
     assert search(one) == set()
+
+
+@pytest.mark.long
+def test_a_removal_deletes_the_vectors_on_a_server(machines: Machines) -> None:
+    # What few tests need is not loaded for all of them.
+    from pymilvus import MilvusClient
+
+    from tests.milvus import serve_milvus
+
+    one = machines.open("one", is_shared=False)
+    folder = make_tenant(one, None)
+    write_document(folder)
+    with serve_milvus(machines.folder / "milvus") as uri:
+        with (folder / "backstory.yaml").open("a", encoding="utf-8") as settings:
+            settings.write(f"index: {{engine: milvus, uri: '{uri}'}}\n")
+        index(one)
+        assert search(one) == {"uploads/frost.md"}
+        with closing(MilvusClient(uri)) as client:
+            assert client.list_collections()
+    with raises(AccountError, "unfinished_removal", name="garden"):
+        one.tenants.remove("garden")
+    with serve_milvus(machines.folder / "milvus") as uri:
+        served = folder.with_name(".removed-garden") / "index"
+        for path in served.iterdir():  # it has another port now
+            if path.is_file() and b"http://127.0.0.1" in path.read_bytes():
+                written = re.sub(r"http://127\.0\.0\.1:\d+", uri, path.read_text("utf-8"))
+                path.write_text(written, encoding="utf-8")
+        assert one.tenants.remove("garden").is_complete
+        with closing(MilvusClient(uri)) as client:
+            assert client.list_collections() == []
 
 
 def test_no_tenant_has_the_schema_of_accounts(machines: Machines) -> None:
