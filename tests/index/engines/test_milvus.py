@@ -14,10 +14,12 @@ import pytest
 from pymilvus import MilvusClient
 
 from backstory.base.errors import SearchIndexError
+from backstory.index.calibration import DEFAULT_CALIBRATION
 from backstory.index.engines.milvus import MilvusEngine
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot import publication
-from backstory.index.snapshot.build import IndexBuild
+from backstory.index.snapshot.build import IndexBuild, publish_content
+from backstory.index.snapshot.content import arrange
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.publication import prune, prune_documents, publishing
@@ -25,7 +27,7 @@ from backstory.index.snapshot.row_keys import read_row_keys
 from backstory.index.snapshot.served import adopt_collection, is_served, name_alias
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
-from tests.index.conftest import EPOCH, Corpus, unit
+from tests.index.conftest import EMBEDDER, EPOCH, Corpus, unit
 from tests.long_tests import some
 from tests.milvus import serve_milvus
 
@@ -34,6 +36,12 @@ from tests.milvus import serve_milvus
 def small(new_corpus: Any) -> Corpus:
     corpus: Corpus = new_corpus(60)
     return corpus
+
+
+@pytest.fixture(autouse=True)
+def few_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds are many here, and each measures its recall."""
+    monkeypatch.setattr("backstory.index.snapshot.recall.SAMPLED_QUERIES", 50)
 
 
 def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> IndexBuild:
@@ -253,6 +261,16 @@ def test_the_server_holds_the_kept_snapshots_alone(small: Corpus, milvus_uri: st
     assert list_keys(milvus_uri, collection) == keys_of(builds[3])
     small.build(tmp_path, keep_snapshots=1)
     assert collection not in list_collections(milvus_uri)
+
+
+def test_the_server_keeps_its_rows_while_a_run_publishes_in_between(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    build_at(milvus_uri, take(small, pl.col("document_id") < "doc00050"), tmp_path, keep_snapshots=1)
+    settings = IndexSettings(keep_snapshots=1)
+    content = arrange(small.documents, small.chunks, small.vectors, EMBEDDER, settings, None)
+    publish_content(tmp_path, content, DEFAULT_CALIBRATION, interim=True)
+    assert build_at(milvus_uri, small, tmp_path, keep_snapshots=1).uploaded == 20
 
 
 def test_an_open_snapshot_is_searched_while_others_are_built_and_dropped(
