@@ -43,10 +43,10 @@ def test_a_file_is_imported_after_the_tests_of_the_one_before(tmp_path: Path) ->
     for name, code in FILES.items():
         (tmp_path / name).write_text(code, encoding="utf-8")
     command = [
-        *(sys.executable, "-m", "pytest", "-p", "tests.files_in_turn", "--numprocesses", "1"),
+        *(sys.executable, "-m", "pytest", "-p", "tests.files_in_turn", "--numprocesses", "auto"),
         *("--dist", "load", "--maxschedchunk", "1", "--import-mode=importlib", "--rootdir", str(tmp_path)),
     ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_XDIST_AUTO_NUM_WORKERS": "0"}
     environment.pop("PYTEST_XDIST_WORKER", None)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1

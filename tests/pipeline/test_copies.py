@@ -176,7 +176,9 @@ def test_the_run_after_has_nothing_to_do_and_is_as_a_fresh_one(
     assert [table for table in TABLES if not now[table].equals(then[table])] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(excluded, marks=pytest.mark.long) if excluded in way.values else way for way in WAYS]
+)
 def test_what_is_removed_leaves_the_conversations_of_people(made: Workspace, way: Way) -> None:
     store = ConversationStore(made.conversations)
     with Library.open(made.root) as library:

@@ -55,14 +55,14 @@ def call_tool(client: httpx2.Client, name: str, **arguments: str) -> str | None:
 
 def test_an_upload_without_room_is_refused_and_nothing_is_written(served: Running) -> None:
     folder = served.service.tenants.folder("garden")
-    leave(served, MEGABYTE)
+    leave(served, 16_384)
     before = count_bytes(folder / "posts")
-    assert upload(served, 2 * MEGABYTE) == (507, "disk_quota")
+    assert upload(served, 32_768) == (507, "disk_quota")
     assert count_bytes(folder / "posts") == before
     with served.client("cleo") as other:
         assert other.get("/api/documents").status_code == 200
     served.service.tenants.quotas.set("garden", 0)
-    assert upload(served, 2 * MEGABYTE)[0] == 202
+    assert upload(served, 32_768)[0] == 202
     served.service.jobs.wait("garden")
 
 
