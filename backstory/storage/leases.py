@@ -173,6 +173,8 @@ class Leases:
                 taken = self.try_to_take(name, span, holder)
                 if isinstance(taken, Lease):
                     return taken
+            if wait == _FIRST_POLL_SECONDS:
+                logger.info("waiting for the lease of %s", " or ".join(names))
             threading.Event().wait(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, _LONGEST_POLL_SECONDS)
 
