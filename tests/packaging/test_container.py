@@ -44,7 +44,7 @@ def test_every_copied_path_exists_and_is_sent_to_the_build() -> None:
 
 def test_the_wheel_is_installed_with_extras_that_exist() -> None:
     assert '"backstory[${EXTRAS}] @' in "\n".join(LINES)
-    [served] = [line.removeprefix("EXTRAS=").split(",") for line in instructions("ARG")]
+    [served] = [line.removeprefix("EXTRAS=").split(",") for line in instructions("ARG") if "EXTRAS" in line]
     working = read_workers()["services"]["worker"]["build"]["args"]["EXTRAS"].split(",")
     assert {*served, *working} <= set(MODULES)
     assert "serve" in served
@@ -106,6 +106,44 @@ def test_the_settings_of_the_composed_machines_are_right(workspace: Workspace) -
     storage = read_settings(WORKERS / "backstory.yaml").storage
     assert storage.database
     assert storage.files
+
+
+def test_dagsters_machines_have_no_entrypoint_and_no_check_of_the_service() -> None:
+    machine = read_workers()["services"]["worker"]["build"]["target"]
+    [begin] = [number for number, line in enumerate(LINES) if line.endswith(f" AS {machine}")]
+    [end] = [number for number, line in enumerate(LINES) if line == f"FROM {machine}"]
+    stage = {line.split(" ")[0] for line in LINES[begin:end]}
+    assert "USER" in stage
+    assert not stage & {"ENTRYPOINT", "HEALTHCHECK", "EXPOSE", "VOLUME"}
+
+
+def test_the_chart_gets_the_settings_of_the_composed_machines() -> None:
+    yaml = YAML(typ="safe")
+    values = yaml.load((WORKERS / "helm-values.yaml").read_text(encoding="utf-8"))
+    named = yaml.load((WORKERS / "dagster.yaml").read_text(encoding="utf-8"))
+    daemon = values["dagsterDaemon"]
+    del daemon["runMonitoring"]["startTimeoutSeconds"]  # a pod may wait for a machine that is still starting
+    assert daemon["runMonitoring"] == name_as_chart(named["run_monitoring"])
+    assert daemon["runRetries"] == name_as_chart(named["run_retries"])
+    assert values["concurrency"] == {"enabled": True, **name_as_chart(named["concurrency"])}
+    assert values["pythonLogs"] == name_as_chart(named["python_logs"])
+    assert values["retention"] == {"enabled": True, **name_as_chart(named["retention"])}
+    [deployment] = values["dagster-user-deployments"]["deployments"]
+    given = {each["name"]: each["value"] for each in daemon["env"] + deployment["env"]}
+    composed = read_workers()["services"]["worker"]
+    assert given.items() <= composed["environment"].items()
+    prepared = {name for name in composed["environment"] if name.startswith("DAGSTER_")}
+    assert prepared - given.keys() == {"DAGSTER_HOME", "DAGSTER_POSTGRES_URL"}  # the chart sets them itself
+
+
+def name_as_chart(settings: Any) -> Any:
+    """Name settings as the chart of Dagster does, which writes ``max_retries`` as ``maxRetries``."""
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        name.split("_")[0] + "".join(word.capitalize() for word in name.split("_")[1:]): name_as_chart(value)
+        for name, value in settings.items()
+    }
 
 
 @pytest.fixture(name="service")

@@ -259,8 +259,12 @@ class RunHistory:
         publish_damaged(self._tables, self.store)
 
     def find_damaged_months(self) -> list[str]:
-        """List the files of the table ``runs`` that are absent or differ from the history."""
-        return find_damaged_months(self._tables, self.store)
+        """List the files of the table ``runs`` that are absent or differ from the history.
+
+        With a database of several machines, a file may lack their runs, and the next run here adds them.
+        """
+        may_lag = self._settings.storage.database is not None
+        return find_damaged_months(self._tables, self.store, may_lag=may_lag)
 
     @contextmanager
     def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:

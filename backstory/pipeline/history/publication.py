@@ -40,24 +40,36 @@ def publish_damaged(tables: Path, store: Database) -> None:
         publish_runs(tables, store, damaged)
 
 
-def find_damaged_months(tables: Path, store: Database) -> list[str]:
-    """Compare the runs that have ended with the table, and return the months in which they differ."""
+def find_damaged_months(tables: Path, store: Database, *, may_lag: bool = False) -> list[str]:
+    """Compare the runs that have ended with the table, and return the months in which they differ.
+
+    Args:
+        tables: Folder of the tables.
+        store: File of the history.
+        may_lag: Whether the table may lack runs, since other machines add to the history.
+    """
     with store.reading() as session:
         records = read_records(session, "status != ?", (RUNNING,))
     months = {month_of(record.started_at) for record in records}
     return [
         month
         for month in sorted(months.union(list_partitions(tables, TABLE)))
-        if not _is_published(tables, month, [one for one in records if month_of(one.started_at) == month])
+        if not _is_published(
+            tables, month, [one for one in records if month_of(one.started_at) == month], may_lag=may_lag
+        )
     ]
 
 
-def _is_published(tables: Path, month: str, ended: Sequence[RunRecord]) -> bool:
+def _is_published(tables: Path, month: str, ended: Sequence[RunRecord], *, may_lag: bool) -> bool:
     try:
         found = read_table(tables, TABLE, [month])
     except ContractError:
         return False  # damaged, or of a release with other columns
-    return found.filter(pl.col("status") != RUNNING).equals(to_frame(ended))
+    found = found.filter(pl.col("status") != RUNNING)
+    if may_lag:
+        known = set(found["run_id"])
+        ended = [record for record in ended if record.run_id in known]
+    return found.equals(to_frame(ended))
 
 
 def _bounds(month: str) -> tuple[float, float]:

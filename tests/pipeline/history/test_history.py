@@ -214,6 +214,22 @@ def test_a_damaged_or_foreign_file_of_the_table_is_found_and_written_again(tmp_p
     assert list_partitions(tmp_path / "data", "runs") == [month]
 
 
+def test_the_table_may_lack_the_runs_of_other_machines(tmp_path: Path) -> None:
+    database = {"database": "postgresql:///shared"}
+    first = open_history(tmp_path, storage=database)
+    second = RunHistory(
+        tmp_path / ".backstory", tmp_path / "second", Settings.model_validate({"storage": database})
+    )
+    run_once(first, RunEnd(changed=True))
+    assert second.find_damaged_months() == []
+    run_once(second, RunEnd(changed=True))
+    assert first.find_damaged_months() == []
+    [month] = list_partitions(tmp_path / "data", "runs")
+    path = tmp_path / "data" / "runs" / f"{month}.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert first.find_damaged_months() == [month]
+
+
 @ON_FILES
 def test_a_damaged_history_is_set_aside_unless_it_holds_a_budget(tmp_path: Path) -> None:
     history = open_history(tmp_path)
