@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from dagster._cli.api import api_cli
 from pathspec import GitIgnoreSpec
 from ruamel.yaml import YAML
 from typer.core import TyperGroup
@@ -129,6 +130,9 @@ def test_the_chart_gets_the_settings_of_the_composed_machines() -> None:
     assert values["pythonLogs"] == name_as_chart(named["python_logs"])
     assert values["retention"] == {"enabled": True, **name_as_chart(named["retention"])}
     [deployment] = values["dagster-user-deployments"]["deployments"]
+    words = deployment["dagsterApiGrpcArgs"]
+    options = {option for parameter in api_cli.commands["grpc"].params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= options
     given = {each["name"]: each["value"] for each in daemon["env"] + deployment["env"]}
     composed = read_workers()["services"]["worker"]
     assert given.items() <= composed["environment"].items()
