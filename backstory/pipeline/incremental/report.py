@@ -26,6 +26,8 @@ _PREVIEW_ROWS = 5
 
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
+_NAMING: Final = frozenset({"undated_documents"})
+"""Figures that name documents; others count the same ones."""
 
 _SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
 """Beginnings of the names of the counts of work, not of rows."""
@@ -67,7 +69,7 @@ class StageResult:
             "partitions": self.partitions,
             "computed": self.computed,
             "seconds": round(self.seconds, 3),
-            **self.counts,
+            **_leave_out_names(self.counts),
         }
 
     @property
@@ -172,9 +174,14 @@ def log_report(report: StageResult) -> None:
         report.partitions,
         report.computed,
         report.seconds,
-        " ".join(f"{name}={value}" for name, value in report.counts.items()),
+        " ".join(f"{name}={value}" for name, value in _leave_out_names(report.counts).items()),
         extra={"fields": report.figures} if are_parts() else {"report": report, "fields": report.figures},
     )
+
+
+def _leave_out_names(counts: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
+    """Return the figures that name no document: who reads logs and traces of a service may enter no tenant."""
+    return {name: value for name, value in counts.items() if name not in _NAMING}
 
 
 def log_unread(sources: pl.DataFrame) -> None:

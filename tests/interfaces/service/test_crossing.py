@@ -210,7 +210,7 @@ def test_no_call_crosses_into_another_tenant(
     kept = [record for record in caplog.records if record.name != "uvicorn.access"]
     logged = "\n".join(map(caplog.handler.format, kept)).encode()
     assert [secret for secret in planted.secrets if secret.encode() in logged] == []
-    assert planted.find_markers(logged) == {}
+    assert [line for line in logged.splitlines() if planted.find_markers(line)] == []
     # Those who may are let in, so that the others are refused by what they are.
     assert len(answered) > len(routes) // 4
 
