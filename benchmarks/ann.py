@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -44,6 +44,8 @@ ROWS_AT_ONCE = 8192
 MILVUS_TOP_K = 10
 MILVUS_BATCHES = (1, 100)
 MILVUS_ROWS_AT_ONCE = 2048
+MILVUS_KINDS = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
+MILVUS_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,16 @@ def _compare(
 
 
 def measure_milvus(
-    uri: str, vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats: int, *, is_lite: bool
+    uri: str,
+    vectors: Vectors,
+    queries: Vectors,
+    settings: IndexSettings,
+    repeats: int,
+    *,
+    chosen: Sequence[str],
+    is_lite: bool,
 ) -> Iterator[MilvusFigures]:
-    """Build each kind of index that Milvus has over some rows, and search it.
+    """Build some kinds of index of Milvus over some rows, and search them.
 
     Args:
         uri: Address of the server.
@@ -189,6 +198,7 @@ def measure_milvus(
         queries: Unit rows to search for, at least one.
         settings: Settings of the HNSW index.
         repeats: Number of measured turns.
+        chosen: The kinds.
         is_lite: Whether the server is Milvus Lite.
 
     Yields:
@@ -215,14 +225,15 @@ def measure_milvus(
             block = enumerate(vectors[start : start + MILVUS_ROWS_AT_ONCE], start)
             client.insert(name, [{"row": row, "vector": vector} for row, vector in block])
         client.flush(name)
-        for kind, (build_params, search_params) in kinds.items():
+        for kind in chosen:
+            build_params, search_params = kinds[kind]
             index = client.prepare_index_params()
             # Milvus Lite reads these parameters one level deeper than a server.
             params = {"params": build_params} if is_lite else build_params
             index.add_index("vector", index_type=kind, metric_type="COSINE", params=params)
 
             def build(index: Any = index) -> None:
-                client.create_index(name, index)
+                client.create_index(name, index, timeout=MILVUS_SECONDS)
                 client.load_collection(name)
 
             wall, cpu = seconds_of(build)
@@ -296,6 +307,9 @@ def main() -> int:
     parser.add_argument(
         "--milvus", metavar="ADDRESS", help="measure Milvus: `lite`, or the address of a server"
     )
+    parser.add_argument(
+        "--kinds", nargs="+", choices=MILVUS_KINDS, default=MILVUS_KINDS, help="indexes of Milvus"
+    )
     parser.add_argument("--m", type=int, default=IndexSettings().hnsw_m, help="index.hnsw_m")
     parser.add_argument("--ef-construction", type=int, default=IndexSettings().hnsw_ef_construction)
     parser.add_argument("--ef-search", type=int, default=IndexSettings().ef_search)
@@ -315,7 +329,13 @@ def main() -> int:
             for count in arguments.rows:
                 rows = take_rows(vectors, count)
                 measured = measure_milvus(
-                    uri, rows, queries, settings, arguments.repeats, is_lite=arguments.milvus == "lite"
+                    uri,
+                    rows,
+                    queries,
+                    settings,
+                    arguments.repeats,
+                    chosen=arguments.kinds,
+                    is_lite=arguments.milvus == "lite",
                 )
                 for found in measured:
                     print(json.dumps(asdict(found) | about), flush=True)
