@@ -117,7 +117,8 @@ def make_settings(embeddings: Embeddings) -> str:
         SETTINGS.replace("hashing", "openai, model: tiny, dimension: 16").replace(
             "2025-03-01", f"2025-03-01, days_per_run: {DAYS_PER_RUN}"
         )
-        + f"services: {{openai: {{base_url: '{embeddings.chat.url}', requests_per_minute: 10000}}}}\n"
+        + f"services: {{openai: {{base_url: '{embeddings.chat.url}', requests_per_minute: 10000, "
+        "timeout_seconds: 900}}\n"  # a call that is held is not made again, however slow the machine
     )
 
 
