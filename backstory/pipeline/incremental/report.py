@@ -26,6 +26,7 @@ _PREVIEW_ROWS = 5
 
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
+
 _NAMING: Final = frozenset({"undated_documents"})
 """Figures that name documents; others count the same ones."""
 
