@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from backstory.base.credentials import Keys
 from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
-from backstory.base.errors import BackstoryError, StoreError, WorkspaceError
+from backstory.base.errors import BackstoryError, DiskFullError, StoreError, WorkspaceError
+from backstory.base.files.disk_full import naming_full_disk
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.locks import find_lease, is_running_here, require_token
 
@@ -317,6 +318,7 @@ class Follower:
         Raises:
             StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or
                 foreign.
+            DiskFullError: What was published finds no room, and a run is to begin or the folder was never in step.
         """
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
@@ -343,8 +345,16 @@ class Follower:
             with replica.held(wait=not replica.read_in_step(store.address).etag) as is_free:
                 if not is_free:
                     return ""
-                replica.ledger.set_aside_if_damaged()
-                pull(replica, store, changes=False)
+                with naming_full_disk(self._workspace.root):
+                    replica.ledger.set_aside_if_damaged()
+                    pull(replica, store, changes=False)
+        except DiskFullError as error:
+            if before_run or not replica.read_in_step(store.address).etag:
+                raise
+            return (
+                "What others have published did not find room here, so this may be out of date, or lack days: "
+                f"{error}"
+            )
         except StoreError as error:
             has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
             if not has_answers and (error.code != _CONFLICT or before_run):

@@ -1,8 +1,9 @@
 """What each command of the command line is called with, and calls of all of them in one process.
 
-``python -m tests.survival.commands WORKSPACE FOLDER KIND ROUNDS`` calls those that look at a workspace, or those that
-change it, some rounds. It prints a line of JSON for each call: its words, its exit code, what it printed if it failed,
-and the databases of which it opened a descriptor, which only SQLite may do.
+``python -m tests.survival.commands WORKSPACE FOLDER KIND`` calls those that look at a workspace (``looking``), those
+that change it (``changing``), or the one that has a number among those that look. It prints a line of JSON for each
+call: its words, its exit code, what it printed if it failed, and the databases of which it opened a descriptor, which
+only SQLite may do.
 """
 
 import json
@@ -68,7 +69,7 @@ def fill_in(call: tuple[str, ...], root: Path, folder: Path, number: int) -> lis
     return [*words, "--workspace", str(root)]
 
 
-def call_all(root: Path, folder: Path, kind: str, rounds: int) -> Iterator[dict[str, Any]]:
+def call_all(root: Path, folder: Path, kind: str) -> Iterator[dict[str, Any]]:
     """Call the commands one after another, and watch which files they open."""
     opened: list[str] = []
 
@@ -79,7 +80,8 @@ def call_all(root: Path, folder: Path, kind: str, rounds: int) -> Iterator[dict[
 
     sys.addaudithook(watch)
     numbers = count()
-    for call in (LOOKING if kind == "looking" else CHANGING) * rounds:
+    calls = {"looking": LOOKING, "changing": CHANGING}
+    for call in calls[kind] if kind in calls else (LOOKING[int(kind)],):
         opened.clear()
         result = CliRunner().invoke(app, fill_in(call, root, folder, next(numbers)))
         while (
@@ -95,7 +97,7 @@ def call_all(root: Path, folder: Path, kind: str, rounds: int) -> Iterator[dict[
 
 
 def main() -> None:
-    for call in call_all(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])):
+    for call in call_all(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]):
         print(json.dumps(call), flush=True)
 
 
