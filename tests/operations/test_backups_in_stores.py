@@ -1,6 +1,7 @@
 """A backup in a store is whole, uploads only what has changed, and outlives what workers do to the same store."""
 
 import gzip
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -179,6 +180,27 @@ def test_contents_that_are_removed_during_a_backup_are_told(
     with raises(StoreError, "missing_object", address=address):
         back_up(made_workspace, address)
     assert list_backups(store) == [name]
+
+
+def test_a_large_file_may_grow_while_it_is_uploaded(
+    made_workspace: Workspace, bucket: Bucket, tmp_path: Path
+) -> None:
+    address, post = f"{bucket.root}/{tmp_path.name}", made_workspace.root / "posts" / "long.md"
+    content = b"# Long\n\n" + b"A line.\n" * 300_000
+    post.write_bytes(content)
+    name = name_content(hashlib.sha256(content).hexdigest())
+
+    def grow(method: str, path: str) -> None:
+        if method == "PUT" and path.endswith(name):
+            with post.open("ab") as file:
+                file.write(b"More.\n")
+
+    bucket.fault = grow
+    done = back_up(made_workspace, address)
+    bucket.fault = lambda _method, _path: None
+    assert post.stat().st_size > len(content)
+    restored = restore_from_store(done.address, tmp_path / "restored").root
+    assert (restored / "posts" / "long.md").read_bytes() == content
 
 
 def cut_manifest(store: ObjectStore, folder: Path) -> None:

@@ -205,7 +205,7 @@ class _StoreArchive:
         elif fileobj is None:
             self.folders[tarinfo.name] = tarinfo.mode
         else:
-            sha256 = self._keep(fileobj, tarinfo.size)
+            sha256 = self._keep(fileobj, tarinfo.size, tarinfo.name)
             self.files[tarinfo.name] = StoredFile(sha256, tarinfo.size, tarinfo.mode, int(tarinfo.mtime))
 
     def put(self, content: bytes) -> str:
@@ -227,7 +227,7 @@ class _StoreArchive:
         for sending in self._sending:
             sending.result()
 
-    def _keep(self, reader: HashingReader, size: int) -> str:
+    def _keep(self, reader: HashingReader, size: int, name: str) -> str:
         if size <= _SMALL_BYTES:
             content = reader.read(size)
             if len(content) < size:
@@ -240,7 +240,7 @@ class _StoreArchive:
                 raise OSError("unexpected end of data")
             left -= len(chunk)
         if self._lacks(reader.sha256, size):
-            self.store.upload_open(reader.file, reader.sha256)
+            self.store.upload_open(reader.file, size, reader.sha256, name)
         return reader.sha256
 
     def _lacks(self, sha256: str, size: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 import time
@@ -13,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from backstory.base.environment import may_reach_store_by_http
@@ -39,6 +40,8 @@ _LONGEST_PAUSE_SECONDS: Final = 15.0
 """Between two attempts of this module, as between those of the client."""
 _PARTS_AT_ONCE: Final = 2
 """Parts of 5 MB of one object that travel at once: those of all objects are in memory together."""
+_PART_BYTES: Final = 5 << 20
+"""A content up to this size is written by one call; a larger one in parts of it."""
 _CHUNK_BYTES: Final = 1 << 20
 _ATTEMPTS: Final = 3
 """Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
@@ -202,20 +205,23 @@ class ObjectStore:
             StoreError: The store cannot be reached, or refuses; or the file is not the one that was hashed (code
                 ``changed_file``).
         """
-        self._put(path, path, sha256)
-        if hash_content(path) != sha256:
-            self._drop_changed(path, sha256)
+        try:
+            with path.open("rb") as file:
+                self.upload_open(file, os.fstat(file.fileno()).st_size, sha256, str(path))
+        except FileNotFoundError as error:
+            raise _changed(str(path)) from error
 
-    def upload_open(self, file: IO[bytes], sha256: str) -> None:
-        """Write the content of an open file, from its beginning, as :meth:`upload` does."""
-        file.seek(0)
-        self._put(file, Path(file.name), sha256)
-        file.seek(0)
-        digest = hashlib.sha256()
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-        if digest.hexdigest() != sha256:
-            self._drop_changed(Path(file.name), sha256)
+    def upload_open(self, file: IO[bytes], size: int, sha256: str, name: str) -> None:
+        """Write the first bytes of an open file as :meth:`upload` does, whatever was appended to them meanwhile.
+
+        Args:
+            file: The file; it is read from its beginning.
+            size: Number of bytes.
+            sha256: Their hash.
+            name: What errors call the file.
+        """
+        chunks = _read_checked(file, size, sha256, name)
+        self._put(b"".join(chunks) if size <= _PART_BYTES else chunks, Path(name), sha256)
 
     def upload_bytes(self, content: bytes) -> str:
         """Write a content, and return the hash that names its object.
@@ -353,7 +359,7 @@ class ObjectStore:
                 retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": self._patience},
             )
 
-    def _put(self, content: Path | IO[bytes] | bytes, path: Path, sha256: str) -> None:
+    def _put(self, content: Iterator[bytes] | bytes, path: Path, sha256: str) -> None:
         import obstore
 
         with self._explaining(path.name):
@@ -363,14 +369,6 @@ class ObjectStore:
                 written = self._folder / name_content(sha256)
                 for place in (written, written.parent, written.parent.parent, self._folder):
                     flush(place)
-
-    def _drop_changed(self, path: Path, sha256: str) -> NoReturn:
-        self.delete([name_content(sha256)])
-        raise StoreError(
-            f"{path} was changed while it was uploaded; run the same command again",
-            code="changed_file",
-            path=path,
-        )
 
     def _fetch(self, sha256: str, path: Path) -> str:
         """Write the object of a hash to a file, and return the hash of what came; empty if it was cut."""
@@ -467,3 +465,32 @@ def hash_content(path: Path) -> str:
     """Hash a file as objects are named."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_checked(file: IO[bytes], size: int, sha256: str, name: str) -> Iterator[bytes]:
+    """Read the first bytes of a file, and withhold the last of them unless their hash is as told.
+
+    The upload is cut then, so that no object ever holds another content than its name says.
+
+    Raises:
+        StoreError: They have another hash, or the file is shorter (code ``changed_file``).
+    """
+    file.seek(0)
+    digest, left = hashlib.sha256(), size
+    while True:
+        chunk = file.read(min(left, _CHUNK_BYTES))
+        digest.update(chunk)
+        left -= len(chunk)
+        if (not chunk and left) or (not left and digest.hexdigest() != sha256):
+            raise _changed(name)
+        yield chunk
+        if not left:
+            return
+
+
+def _changed(name: str) -> StoreError:
+    return StoreError(
+        f"{name} was changed while it was uploaded; run the same command again",
+        code="changed_file",
+        path=name,
+    )

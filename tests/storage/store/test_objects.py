@@ -94,6 +94,25 @@ def test_a_file_that_changes_while_it_is_uploaded_leaves_no_object(
     before = hashlib.sha256(b"before").hexdigest()
     assert code_of(lambda: store.upload(tmp_path / "chat.txt", before)) == "changed_file"
     assert store.find(name_content(before)) is None
+    assert code_of(lambda: store.upload(tmp_path / "gone.txt", before)) == "changed_file"
+
+
+@pytest.mark.parametrize("size", [7, 6_000_000])
+def test_an_upload_ends_where_its_hash_does_and_never_harms_what_another_wrote(
+    store: ObjectStore, tmp_path: Path, size: int
+) -> None:
+    content, path = bytes(size), tmp_path / "chat.txt"
+    sha256 = hashlib.sha256(content).hexdigest()
+    path.write_bytes(content + b" and more")
+    with path.open("rb", buffering=0) as file:
+        store.upload_open(file, size, sha256, "chats/chat.txt")
+        assert store.verify(sha256)
+        path.write_bytes(b"!" + content[1:])
+        assert code_of(lambda: store.upload_open(file, size, sha256, "chats/chat.txt")) == "changed_file"
+        assert store.verify(sha256)
+        path.write_bytes(content[1:])
+        assert code_of(lambda: store.upload_open(file, size, sha256, "chats/chat.txt")) == "changed_file"
+    assert store.verify(sha256)
 
 
 @pytest.mark.parametrize("fault", ["busy", "cut"])
