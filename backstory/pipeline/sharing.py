@@ -124,7 +124,8 @@ def sharing(
     if store is None:
         yield nullcontext
         return
-    from backstory.storage.store.exchange import collect_garbage, publish_changes, pull
+    from backstory.storage.store.exchange import publish_changes, pull
+    from backstory.storage.store.garbage import collect_garbage
     from backstory.storage.store.manifest import KEPT
 
     replica = open_replica(workspace)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -21,7 +22,9 @@ from backstory.operations.backup.stored import BackupInStore, restore_from_store
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.backups import find_kept, list_backups, read_backup
-from backstory.storage.store.exchange import collect_garbage, fetch_manifest
+from backstory.storage.store.exchange import fetch_manifest
+from backstory.storage.store.garbage import collect_garbage
+from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import ObjectStore, name_content
 from backstory.writing.draft import Draft
 from tests.bucket import Bucket
@@ -118,9 +121,14 @@ def test_a_workspace_of_one_machine_is_restored_by_the_command(
     assert int((root / chat).stat().st_mtime) == int((made_workspace.root / chat).stat().st_mtime)
     assert root.stat().st_mode & 0o777 == 0o700
     assert run("restore", address, "--into", str(root)).exception.code == "not_empty"  # type: ignore[union-attr]
+    store = ObjectStore(address)
+    interrupted, under_way = store.upload_bytes(b"interrupted"), store.upload_bytes(b"under way")
+    for sha256 in {interrupted, *find_kept(store)}:
+        os.utime(tmp_path / "store" / name_content(sha256), (0, 0))
     kept = run("backup", address, "--keep", "1", "-w", str(made_workspace.root))
     assert "1 earlier backup was removed" in kept.stdout
-    assert len(list_backups(ObjectStore(address))) == 1
+    assert len(list_backups(store)) == 1
+    assert {sha256 for sha256, _ in store.list_contents()} == find_kept(store) | {under_way}
 
 
 def test_a_backup_that_was_killed_goes_on(made_workspace: Workspace, bucket: Bucket, tmp_path: Path) -> None:
@@ -155,10 +163,20 @@ def test_workers_keep_what_a_backup_in_their_store_names(made_workspace: Workspa
     (root / "posts" / "unrelated.md").unlink()
     run_pipeline(open_workspace(root))
     assert back_up(open_workspace(root), address, keep=1).removed == 1
+    manifest, _ = fetch_manifest(store)
+    # Readers may still fetch what was dropped within a day.
+    assert {sha256 for sha256, _ in store.list_contents()} > manifest.dropped.keys() != set()
+    collect_garbage(store, manifest, timedelta(microseconds=1))
     objects = [path for path in (tmp_path / "store" / "objects").rglob("*") if path.is_file()]
     assert [path for path in objects if b"moths" in path.read_bytes()] == []
     assert len(list_backups(store)) == 1
     restore_from_store(address, tmp_path / "latest")
+    for path in objects:
+        os.utime(path, (0, 0))
+    store.delete([MANIFEST])
+    # Whoever puts the manifest back finds what it names.
+    assert back_up(open_workspace(root), address, keep=1).removed == 0
+    assert all(store.verify(sha256) for sha256 in manifest.objects)
 
 
 def test_contents_that_are_removed_during_a_backup_are_told(

@@ -73,7 +73,7 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
     Raises:
         InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
         StoreError: The store holds another workspace (code ``already_there``), cannot be used, or changed what it was
-            given (``damaged_object``).
+            given (``damaged_object``); or the folder lacks what others published there (``not_in_step``).
         SettingsError: The target is no address that may be used, or holds a password or a key.
         BackstoryError: The target holds another row in the place of one, and no answer of a cache (code
             ``other_rows``); or a database cannot be used.
@@ -169,10 +169,17 @@ def _copy_into(replica: Replica, store: ObjectStore, *, stays: bool) -> Copied:
     """
     from backstory.storage.store.exchange import fetch_manifest
     from backstory.storage.store.manifest import MANIFEST, make_manifest, utc_now
-    from backstory.storage.store.replica import InStep
+    from backstory.storage.store.replica import JOINED, InStep
 
     published, etag = fetch_manifest(store)
     known = replica.read_in_step(store.address)
+    if known.etag == JOINED:
+        raise StoreError(
+            f"{replica.root} lacks what other workers published to {store.address} last; run the same command on "
+            "a worker that is up to date, or, if the manifest is there, run `backstory run` here first",
+            code="not_in_step",
+            address=store.address,
+        )
     ours = make_manifest(replica.scan(known.manifest), replica.settings, replica.change)
     ours = ours.follow(published, utc_now())
     is_newer = etag != known.etag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tarfile
 import threading
@@ -42,10 +43,13 @@ from backstory.storage.store.backups import (
     list_backups,
     name_workspace,
     read_backup,
-    remove_backups,
 )
 from backstory.storage.store.exchange import fetch_manifest
+from backstory.storage.store.garbage import await_removals, remove_backups
+from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore
+
+logger = logging.getLogger(__name__)
 
 _TIME: Final = "%Y-%m-%dT%H-%M-%S-%fZ"
 _SMALL_BYTES: Final = 2_000_000
@@ -133,6 +137,7 @@ def write_to_store(
             code="already_there",
             path=store.locate(backup.name),
         )
+    await_removals(store)
     # Only now does nobody remove what it names.
     if gone := backup.objects.difference(sha256 for sha256, _ in store.list_contents()):
         store.delete([backup.name])
@@ -143,8 +148,14 @@ def write_to_store(
             address=store.address,
         )
     dropped = [] if keep is None else earlier[: max(len(earlier) + 1 - keep, 0)]
-    published, etag = fetch_manifest(store) if dropped else (None, None)
-    remove_backups(store, dropped, None if etag is None else published)
+    if keep is not None:
+        published, etag = fetch_manifest(store)
+        if etag is None and store.address == workspace.settings.storage.files:
+            # A manifest that is put back names objects of which only it knows.
+            logger.warning("no backup was removed from %s, since %s is gone there", store.address, MANIFEST)
+            dropped = []
+        else:
+            remove_backups(store, dropped, None if etag is None else published)
     return BackupInStore(
         f"{store.address}/{backup.name}",
         len(backup.files) + len(backup.databases),

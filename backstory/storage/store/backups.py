@@ -16,8 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from backstory.base.errors import StoreError
-from backstory.storage.store.manifest import KEPT, Manifest, utc_now
-from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, name_content
+from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore
 
 BACKUPS: Final = "backups"
 """Folder of the backups in a store."""
@@ -153,8 +152,32 @@ def read_backup(store: ObjectStore, name: str) -> StoredBackup:
     found = store.read(name)
     if found is None:
         raise StoreError(f"there is no backup {store.locate(name)}", code="missing_object", object=name)
+    return _decode(store, name, found[0])
+
+
+def find_kept(store: ObjectStore, names: Collection[str] | None = None) -> set[str]:
+    """Find the hashes of the objects that backups name. One that is removed meanwhile names none.
+
+    Args:
+        store: The store.
+        names: The backups; None for all.
+
+    Raises:
+        StoreError: One is damaged or of another version (code ``damaged_backup``), or the store cannot be used.
+    """
+
+    def find(name: str) -> set[str]:
+        found = store.read(name)
+        return set() if found is None else _decode(store, name, found[0]).objects
+
+    wanted = list_backups(store) if names is None else names
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
+        return set().union(*threads.map(find, wanted))
+
+
+def _decode(store: ObjectStore, name: str, written: bytes) -> StoredBackup:
     try:
-        content = json.loads(gzip.decompress(found[0]))
+        content = json.loads(gzip.decompress(written))
         if content.pop("format") != _FORMAT:
             raise ValueError(f"Backstory {content['version']} wrote it")
         read = StoredBackup(
@@ -171,51 +194,12 @@ def read_backup(store: ObjectStore, name: str) -> StoredBackup:
             _require_inside(str(PurePosixPath(path).parent / target))
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"the backup {store.locate(name)} is damaged or of another version ({error}); restore another one",
+            f"the backup {store.locate(name)} is damaged or of another version ({error}); use another one, and "
+            "delete it if it is damaged, or upgrade Backstory if a later version wrote it",
             code="damaged_backup",
             object=name,
         ) from error
     return read
-
-
-def find_kept(store: ObjectStore, names: Collection[str] | None = None) -> set[str]:
-    """Find the hashes of the objects that backups name.
-
-    Args:
-        store: The store.
-        names: The backups; None for all.
-
-    Raises:
-        StoreError: One is damaged, or the store cannot be used.
-    """
-    wanted = list_backups(store) if names is None else names
-    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
-        return set().union(*threads.map(lambda name: read_backup(store, name).objects, wanted))
-
-
-def remove_backups(store: ObjectStore, names: Collection[str], published: Manifest | None) -> None:
-    """Remove backups, and the objects that only they name.
-
-    Args:
-        store: The store.
-        names: The backups.
-        published: What workers share in the same store; None if they share nothing there. Young objects that were never
-            shared may be uploads of this moment, and are left to those who collect what nothing names.
-
-    Raises:
-        StoreError: One is damaged, or the store cannot be used.
-    """
-    if not names:
-        return
-    gone = find_kept(store, names)
-    store.delete(list(names))
-    # Looked at last: whoever writes a backup now finds afterwards that its objects are gone.
-    gone -= find_kept(store)
-    if published is not None:
-        since = utc_now() - KEPT
-        young = {sha256 for sha256, found in store.list_contents() if found.changed_at > since}
-        gone -= published.objects | (young - published.dropped.keys())
-    store.delete([name_content(sha256) for sha256 in sorted(gone)])
 
 
 def _read_database(told: Mapping[str, Any]) -> StoredDatabase:

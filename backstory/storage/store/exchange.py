@@ -18,7 +18,7 @@ from typing import Final
 
 from backstory.base.errors import StoreError
 from backstory.storage.store.arrivals import take_changes
-from backstory.storage.store.backups import find_kept
+from backstory.storage.store.garbage import collect_garbage, list_all
 from backstory.storage.store.manifest import (
     KEPT,
     MANIFEST,
@@ -28,8 +28,8 @@ from backstory.storage.store.manifest import (
     make_manifest,
     utc_now,
 )
-from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, name_content
-from backstory.storage.store.replica import InStep, Replica
+from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore
+from backstory.storage.store.replica import JOINED, InStep, Replica
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +40,6 @@ _YOUNG: Final = KEPT / 2
 _SMALL_BYTES: Final = 131_072
 """A content up to this size is uploaded without a look at what the store holds, which would take as long."""
 _BETWEEN_COLLECTIONS: Final = KEPT.total_seconds()
-_JOINED: Final = '"joined"'
-"""In place of an etag, of a folder whose last publication was joined with those of others: no manifest is its."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +177,12 @@ def publish_changes(
             address=store.address,
         )
     is_alone = target.has_same_content(ours)
-    collected = known.collected
-    if keeps < KEPT or time.time() - collected > _BETWEEN_COLLECTIONS:
+    held = (put, target) if is_alone else (JOINED, ours)
+    in_step = InStep(store.address, *held, target.settings, known.collected)
+    replica.write_in_step(in_step)
+    if keeps < KEPT or time.time() - known.collected > _BETWEEN_COLLECTIONS:
         collect_garbage(store, target, keeps)
-        collected = time.time()
-    held = (put, target) if is_alone else (_JOINED, ours)
-    replica.write_in_step(InStep(store.address, *held, target.settings, collected))
+        replica.write_in_step(replace(in_step, collected=time.time()))
     logger.info(
         "published objects=%d bytes=%d address=%s", len(uploaded), sum(uploaded.values()), store.address
     )
@@ -227,47 +225,8 @@ def upload(
     return {sha256: size for sha256, size in sizes.items() if size is not None}
 
 
-def collect_garbage(store: ObjectStore, manifest: Manifest, keeps: timedelta = KEPT) -> int:
-    """Delete the objects that neither the manifest nor an earlier one of the last hours nor a backup names.
-
-    Those of uploads that were interrupted are among them.
-
-    Args:
-        store: The store.
-        manifest: The published manifest.
-        keeps: How long an object stays.
-
-    Returns:
-        Number of deleted objects.
-    """
-    named, oldest = manifest.objects, utc_now() - keeps
-    since = oldest.isoformat()
-    kept = named | {sha256 for sha256, dropped in manifest.dropped.items() if dropped > since}
-
-    def drop(sha256: str) -> bool:
-        if keeps:
-            # A list may be stale, and the object one that another worker has uploaded again just now. So each is
-            # deleted directly after the look at it.
-            found = store.find(name_content(sha256))
-            if found is None or found.changed_at >= oldest:
-                return False
-        store.delete([name_content(sha256)])
-        return True
-
-    # With no time to keep, only what was dropped goes: what lies there else may be an upload of this moment.
-    unnamed = {
-        sha256
-        for sha256, found in store.list_contents()
-        if sha256 not in kept and (found.changed_at < oldest if keeps else sha256 in manifest.dropped)
-    }
-    if unnamed:
-        unnamed -= find_kept(store)
-    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
-        return sum(threads.map(drop, unnamed))
-
-
 def remove_all(store: ObjectStore, mark: str) -> tuple[int, list[str]]:
-    """Delete everything that was ever published, and at last the object that says whose it is.
+    """Delete everything that was ever published, the backups, and at last the object that says whose it is.
 
     Args:
         store: The store.
@@ -282,12 +241,12 @@ def remove_all(store: ObjectStore, mark: str) -> tuple[int, list[str]]:
     store.delete([MANIFEST])
     removed = 0
     for _ in range(_ATTEMPTS):  # a list may be stale, or in pages of one moment each
-        names = [name_content(sha256) for sha256, _ in store.list_contents()]
+        names = list_all(store)
         if not names:
             break
         store.delete(names)
         removed += len(names)
-    left = [name_content(sha256) for sha256, _ in store.list_contents()]
+    left = list_all(store)
     left += [MANIFEST] if store.find(MANIFEST) is not None else []
     if not left:
         store.delete([mark])

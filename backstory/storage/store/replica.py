@@ -44,6 +44,9 @@ _RECORD: Final = "replica.json"
 _LOCK: Final = ".replica.lock"
 _IGNORE_FILE: Final = ".backstoryignore"
 
+JOINED: Final = '"joined"'
+"""In place of an etag, of a folder whose last publication was joined with those of others: no manifest is its."""
+
 LOCAL_MEMORY: Final = frozenset({"copies", "document_files", "views"})
 """What the ledger remembers of the files of one machine: their places, times and numbers on its disk."""
 
@@ -75,8 +78,8 @@ class InStep:
 
     Attributes:
         address: Address of the store; empty if it never was.
-        etag: Etag of its manifest; None if there was none. Of no manifest if the last publication was joined with
-            those of others.
+        etag: Etag of its manifest; None if there was none. :data:`JOINED` if the last publication was joined with
+            those of others, which are not in the folder yet.
         manifest: The manifest; then what this worker published.
         settings: Hash of the settings that this worker last published or changed the workspace by; empty if it never
             did. Those of the folder may differ since: a person has changed them.

@@ -1,5 +1,6 @@
 """What no manifest names any more leaves the store: by its age, and at once where it was forgotten."""
 
+import os
 import re
 import threading
 from datetime import timedelta
@@ -7,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from backstory.base.errors import StoreError
 from backstory.operations.forgetting.forget import forget
+from backstory.pipeline.sharing import open_replica
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.store.exchange import collect_garbage, fetch_manifest
+from backstory.storage.store.backups import find_kept
+from backstory.storage.store.exchange import fetch_manifest, publish_changes, remove_all
+from backstory.storage.store.garbage import await_removals, collect_garbage, list_all, remove_backups
+from backstory.storage.store.manifest import Manifest
 from backstory.storage.store.objects import Found, ObjectStore, hash_content, name_content
 from backstory.storage.tables.parquet import read_table
 from tests.bucket import Bucket
@@ -101,3 +107,72 @@ def test_forgetting_that_was_killed_is_made_good_at_once(
     assert store.find(name_content(text)) is not None
     assert code_of(lambda: forget(first, "document", "unrelated.md")) == "unknown_document"
     assert store.find(name_content(text)) is None
+
+
+def test_a_backup_that_cannot_be_read_stops_no_run(
+    first: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, replica = store_of(first), open_replica(first)
+    damaged, orphan = "backups/first-2026-01-01T00-00-00-000000Z.json.gz", store.upload_bytes(b"orphan")
+    assert find_kept(store, [damaged]) == set()
+    store.replace(damaged, b"damaged", None)
+    (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
+    assert publish_changes(replica, store, keeps=timedelta(microseconds=1)).changed
+    assert store.find(name_content(orphan)) is not None
+    assert store.locate(damaged) in caplog.text
+    (first.documents_dir / "first.md").unlink()
+    with pytest.raises(StoreError) as raised:
+        publish_changes(replica, store, keeps=timedelta(0))
+    assert (raised.value.code, raised.value.values["object"]) == ("damaged_backup", damaged)
+    manifest, etag = fetch_manifest(store)
+    assert (replica.read_in_step(store.address).etag, "posts/first.md" in manifest.files) == (etag, False)
+    remove_backups(store, [damaged], manifest)
+    assert collect_garbage(store, manifest, timedelta(microseconds=1)) > 1
+
+
+def test_whoever_writes_a_backup_waits_for_those_who_delete(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, found = ObjectStore(address), list[Found | None]()
+    content = store.upload_bytes(b"of a backup that was removed")
+    find, delete, looked = ObjectStore.find, ObjectStore.delete, threading.Event()
+
+    def look() -> None:
+        await_removals(store)
+        found.append(find(store, name_content(content)))
+        looked.set()
+
+    def note(self: ObjectStore, name: str) -> Found | None:
+        if name.startswith("removals/"):
+            looked.set()
+        return find(self, name)
+
+    writer = threading.Thread(target=look)
+
+    def delete_late(self: ObjectStore, names: list[str]) -> None:
+        if names == [name_content(content)]:
+            monkeypatch.setattr(ObjectStore, "find", note)
+            writer.start()
+            assert looked.wait(60)
+        delete(self, names)
+
+    monkeypatch.setattr(ObjectStore, "delete", delete_late)
+    assert collect_garbage(store, Manifest(), removed={content}) == 1
+    writer.join()
+    assert found == [None]
+    # A mark of a process that was killed holds up nobody, and goes.
+    store.replace("removals/killed", b"", None)
+    os.utime(tmp_path / "store" / "removals" / "killed", (0, 0))
+    await_removals(store)
+    collect_garbage(store, Manifest(), removed={store.upload_bytes(b"another one")})
+    assert list_all(store) == []
+
+
+def test_nothing_is_left_of_a_store_that_is_removed(address: str) -> None:
+    store = ObjectStore(address)
+    store.upload_bytes(b"a content")
+    for name in ("mark", "backups/mine-2026-01-01T00-00-00-000000Z.json.gz", "removals/killed"):
+        store.replace(name, b"", None)
+    assert remove_all(store, "mark") == (3, [])
+    assert [*store.list_names("backups"), *store.list_contents()] == []
+    assert store.find("mark") is None

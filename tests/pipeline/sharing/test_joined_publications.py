@@ -9,10 +9,12 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import StoreError
+from backstory.operations.backup.moving import copy_workspace
 from backstory.pipeline.sharing import open_replica, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 from backstory.storage.store.exchange import fetch_manifest, publish_changes
+from backstory.storage.store.manifest import MANIFEST
 from backstory.storage.store.objects import ObjectStore
 from backstory.storage.tables.locks import require_token, running
 from backstory.writing.post_files import inspect_file
@@ -26,7 +28,9 @@ from tests.pipeline.sharing.workers import (
 from tests.postgres import PostgresServer, mounted
 
 
-def test_publications_of_other_files_are_joined(first: Workspace, make_worker: MakeWorker) -> None:
+def test_publications_of_other_files_are_joined(
+    first: Workspace, make_worker: MakeWorker, address: str, tmp_path: Path
+) -> None:
     second = make_worker()
     (second.documents_dir / "second.md").write_text("# Second\n", encoding="utf-8")
     (first.documents_dir / "first.md").write_text("# First\n", encoding="utf-8")
@@ -39,6 +43,12 @@ def test_publications_of_other_files_are_joined(first: Workspace, make_worker: M
     publish_without_pulling(second)  # joined once more
     manifest, _ = fetch_manifest(store_of(first))
     assert {"posts/first.md", "posts/second.md", "posts/more.md"} <= manifest.files.keys()
+    # A folder without the work of others is not to become what all have.
+    path = tmp_path / "store" / MANIFEST
+    published = path.read_bytes()
+    path.unlink()
+    assert code_of(lambda: copy_workspace(second, address)) == "not_in_step"
+    path.write_bytes(published)
     with sharing(second):
         pass
     assert (second.documents_dir / "first.md").read_text(encoding="utf-8") == "# First\n"
