@@ -314,7 +314,9 @@ def test_links_of_an_answer_lead_to_the_web_alone() -> None:
 
 
 def show_passage(document: DocumentEntry, before: str, marked: str) -> Page:
-    shown = ShownPassage(document, before, marked, " at the end", 0, 99, 99, None, False, None)
+    after = " at the end"
+    length = len(before) + len(marked) + len(after)
+    shown = ShownPassage(document, before, marked, after, 0, length, length, None, False, None)
     return Page(render("passage.html", tenant="garden", passage=shown))
 
 
@@ -330,6 +332,10 @@ def test_a_passage_of_markdown_is_shown_as_a_browser_shows_it_and_no_other_text_
         page = show_passage(document.model_copy(update={"uri": uri}), "# Fares **", "**40")
         assert page.one("div", class_="body").text == "# Fares ****40 at the end"
         assert page.texts("mark") == ["**40"]
+    # A mark as long as its document is shown as it is written, whatever an address asks for.
+    for marked, strong in (("**b** " * 3_000, 3_000), ("**b** " * 5_000, 0)):
+        page = show_passage(document, "", marked)
+        assert (len(page.all("strong")), len(page.all("mark"))) == (strong, 1)
     # The address of a link is marked where it is written out.
     page = show_passage(document, "[a](", "https://example.org")
     assert page.texts("mark") == ["https://example.org"]
@@ -354,6 +360,9 @@ def test_an_excerpt_has_the_words_of_markdown_alone() -> None:
     text = "- A **bed** of the [sleeper](s.md), `a < b`"
     assert make_excerpt(text, "fares.md") == "A bed of the sleeper, a < b"
     assert make_excerpt(text, "fares.py") == text
+    # What Markdown shows nothing of is quoted as it is written.
+    for text in ("---", "[ref]: https://example.org"):
+        assert make_excerpt(text, "fares.md") == text
 
 
 # ----- Hostile text

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from backstory.interfaces.pages.report.page import drop_controls
-from backstory.interfaces.pages.site.marks import mark_tokens
+from backstory.interfaces.pages.site.marks import PlacedWords, mark_tokens
 
 _TOPIC: Final = "h2"
 _LAST_LEVEL: Final = 6
@@ -113,12 +113,12 @@ def render_markdown(
         resolve: Where each link leads. Addresses that can run code never come to it.
         title: Title of the page. A first heading that repeats it is left out.
         marked: First character of a part that is shown in an element ``mark``, and the one after its last; None for no
-            part.
+            part. Nothing is marked where the parser does not tell what is shown of the part.
 
     Returns:
         HTML whose highest heading is ``h2``. HTML in the text is shown as text, an image as its description.
     """
-    tokens = _parse(text)
+    tokens = _parse(text) if marked is None else _parser_of_places().parse(drop_controls(text))
     if len(tokens) > 2 and tokens[0].type == "heading_open" and _words(tokens[1]) == " ".join(title.split()):
         tokens = tokens[3:]
     if marked is not None:
@@ -212,6 +212,19 @@ def _parser_of_blocks() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
+
+
+@cache
+def _parser_of_places() -> MarkdownIt:
+    """Build a parser that tells where each word stands, and therefore joins none of them."""
+    settings = {"html": False}
+    parser = MarkdownIt("commonmark", settings)
+    parser.inline = PlacedWords()
+    return (
+        parser.configure("commonmark", settings)
+        .enable(["table", "strikethrough"])
+        .disable(["fragments_join", "text_join"])
+    )
 
 
 @cache

@@ -19,7 +19,7 @@ from backstory.interfaces.pages.report.page import encode_page, open_templates
 from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE, name_paint
 from backstory.interfaces.pages.site.markdown import Target, render_markdown
 from backstory.interfaces.service.conversations import REMOVED_ANSWER, REMOVED_QUESTION
-from backstory.interfaces.service.pages.passages import ShownPassage
+from backstory.interfaces.service.pages.passages import SHOWN_CHARACTERS, ShownPassage
 
 ROOM: Final = "backstory.interfaces.service.pages"
 STYLE: Final = "service.css"
@@ -36,6 +36,8 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """Headers of every page."""
 
+_MOST_RENDERED: Final = 2 * SHOWN_CHARACTERS
+"""Characters of a passage that is rendered as Markdown: an address may ask for a mark as long as its document."""
 _HTMX_SETTINGS: Final = {
     "allowEval": False,
     "includeIndicatorStyles": False,
@@ -126,10 +128,10 @@ def render_passage(passage: ShownPassage) -> Markup | None:
     """Render a passage of a Markdown text with its mark, as answers are rendered.
 
     Returns:
-        The HTML; None if the text is no Markdown, or nothing of what is marked would be seen, such as the address of a
-        link.
+        The HTML; None if the text is no Markdown or too long, or nothing of what is marked would be seen, such as the
+        address of a link.
     """
-    if not gives_markdown(passage.document.uri):
+    if not gives_markdown(passage.document.uri) or passage.end - passage.start > _MOST_RENDERED:
         return None
     first, last = len(passage.before), len(passage.before) + len(passage.marked)
     is_title_marked = first < last and "\n" not in passage.before.strip()
@@ -143,8 +145,8 @@ def render_passage(passage: ShownPassage) -> Markup | None:
 
 
 def make_excerpt(text: str, uri: str) -> str:
-    """Return the words of a passage without the marks of Markdown, if its document is Markdown."""
-    return render_prose(text).striptags() if gives_markdown(uri) else text
+    """Return the words of a passage without the marks of Markdown, if its document is Markdown and they leave any."""
+    return (gives_markdown(uri) and render_prose(text).striptags()) or text
 
 
 def _resolve(address: str, _words: str) -> Target | None:
