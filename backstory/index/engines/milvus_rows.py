@@ -29,8 +29,11 @@ KEYS_AT_ONCE: Final = 16_384
 """Milvus' limit of the rows of one answer."""
 CONNECT_SECONDS: Final = 10.0
 CALL_SECONDS: Final = 120.0
-_INDEX_SECONDS: Final = 0.2
-"""Seconds between two questions whether the server has indexed its rows."""
+INDEX_SECONDS: Final = 600.0
+INDEX_SECONDS_PER_ROW: Final = 0.01
+"""Seconds that a server may take for its index, and as many for each of its rows. Milvus Lite takes 0.0004 CPU s for
+one. A server that takes longer may have stopped: Milvus can leave rows pending without end."""
+_POLL_SECONDS: Final = 0.2
 _TENANT_BYTES: Final = 65_535
 """Milvus' limit of a text."""
 
@@ -102,7 +105,8 @@ class MilvusRows:
             Number of rows that were written.
 
         Raises:
-            SearchIndexError: The server cannot be reached, refuses, or does not hold all rows afterwards.
+            SearchIndexError: The server cannot be reached, refuses, does not index the rows in time, or does not hold
+                all afterwards.
         """
         with self.calling():
             if not self._load():
@@ -129,7 +133,7 @@ class MilvusRows:
                     timeout=CALL_SECONDS,
                 )
             self.client.flush(self.collection, timeout=CALL_SECONDS)
-            self._wait_for_index()
+            self._wait_for_index(len(present) + len(absent))
             self.client.load_collection(self.collection, timeout=CALL_SECONDS)
             count = self._count()
             if count != len(present) + len(absent):
@@ -242,14 +246,25 @@ class MilvusRows:
             self.client.drop_alias(alias, timeout=CALL_SECONDS)
         self.client.drop_collection(self.collection, timeout=CALL_SECONDS)
 
-    def _wait_for_index(self) -> None:
+    def _wait_for_index(self, rows: int) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
-        while self._is_indexing():
-            time.sleep(_INDEX_SECONDS)
+        allowed = INDEX_SECONDS + INDEX_SECONDS_PER_ROW * rows
+        deadline = time.monotonic() + allowed
+        while pending := self._count_pending():
+            if time.monotonic() >= deadline:
+                raise SearchIndexError(
+                    f"Milvus at {self.address} has {pending} of {rows} rows of {self.collection} still to index after "
+                    f"{allowed:.0f} s; look into its log and restart it, or set index.engine to embedded. Then run "
+                    "`backstory run`, which sends no row again that is there",
+                    code="unindexed_rows",
+                    address=self.address,
+                    pending=pending,
+                )
+            time.sleep(_POLL_SECONDS)
 
-    def _is_indexing(self) -> bool:
+    def _count_pending(self) -> int:
         described = self.client.describe_index(self.collection, "vector", timeout=CALL_SECONDS)
-        return bool(described["pending_index_rows"])
+        return int(described["pending_index_rows"])
 
     def _count(self) -> int:
         counted = self.client.query(

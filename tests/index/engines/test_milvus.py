@@ -395,6 +395,28 @@ def test_a_killed_upload_goes_on_where_it_ended(
     assert list_keys(milvus_uri, collection_of(build)) == keys_of(build)
 
 
+def test_a_build_waits_for_the_index_of_the_server_as_long_as_its_rows_may_take(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe = MilvusClient.describe_index
+    left: list[int] = [9] * 3
+
+    def hang(self: MilvusClient, *arguments: Any, **options: Any) -> dict[str, Any]:
+        return describe(self, *arguments, **options) | {"pending_index_rows": left.pop() if left else 0}
+
+    monkeypatch.setattr(MilvusClient, "describe_index", hang)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.INDEX_SECONDS", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr("backstory.index.engines.milvus_rows.INDEX_SECONDS_PER_ROW", 0)
+        with raises(SearchIndexError, "unindexed_rows", address=milvus_uri, pending=9):
+            build_at(milvus_uri, small, tmp_path)
+    assert not (tmp_path / "CURRENT").exists()
+    assert len(left) == 2
+    assert build_at(milvus_uri, small, tmp_path).uploaded == 0
+    assert not left
+
+
 def test_a_collection_that_was_left_half_made_is_made_again(
     small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
