@@ -16,7 +16,13 @@ from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Mode, SearchRequest
 from backstory.index.snapshot.database import Database
 from backstory.index.snapshot.held import HeldSnapshot
-from backstory.index.snapshot.manifest import DATABASE_FILE, KEYWORDS_FOLDER, HnswRecord, Snapshot
+from backstory.index.snapshot.manifest import (
+    DATABASE_FILE,
+    KEYWORDS_FOLDER,
+    REBUILD_COMMAND,
+    HnswRecord,
+    Snapshot,
+)
 from backstory.index.snapshot.row_keys import read_row_keys
 from backstory.index.snapshot.served import name_alias
 from backstory.models.embeddings.protocol import Vectors
@@ -103,6 +109,8 @@ class Engines:
         if hnsw is None:
             least = self._manifest.settings.ann_min_rows
             return f"{self._manifest.rows} rows are below ann_min_rows {least}"
+        if (collection := self._manifest.keyless_collection) is not None:
+            return f"the rows of Milvus collection {collection} have no keys; run `{REBUILD_COMMAND}`"
         if hnsw.recall_at_5 < LOW_RECALL:
             return f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
         return hnsw

@@ -21,6 +21,7 @@ from backstory.base.errors import SearchIndexError
 from backstory.base.files.atomic import lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.language_terms import LanguageTerms
+from backstory.index.snapshot.row_keys import KEYS_FILE
 from backstory.index.snapshot.shards import ShardRecord, hash_file, open_vectors
 from backstory.settings.models import IndexSettings
 
@@ -87,6 +88,17 @@ class Manifest(_Record):
     def hnsw_in_database(self) -> bool:
         """Whether the snapshot's database holds the HNSW index."""
         return self.hnsw is not None and self.settings.engine == "embedded"
+
+    @property
+    def keyless_collection(self) -> str | None:
+        """The collection that an earlier version of Backstory gave this snapshot alone, if it did.
+
+        Its rows have no keys, so it is not searched.
+        """
+        if self.hnsw is None or self.settings.engine != "milvus" or KEYS_FILE in self.files:
+            return None
+        # The first ones are not named in the manifest.
+        return self.collection or f"backstory_{self.version}"
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:

@@ -29,7 +29,7 @@ from backstory.index.snapshot.manifest import (
     hash_manifest,
     read_documents,
 )
-from backstory.index.snapshot.served import UNPUBLISHED, let_go
+from backstory.index.snapshot.served import UNPUBLISHED, let_go, list_keyless
 
 CURRENT_FILE = "CURRENT"
 _LOCK_FILE = ".lock"
@@ -50,6 +50,8 @@ def publishing(folder: Path) -> Iterator[None]:
     with (folder / _LOCK_FILE).open("ab") as lock_file:
         lock(lock_file)
         _remove_leftovers(folder)
+        # Before a snapshot is removed or replaced, since its manifest alone names them.
+        list_keyless(folder)
         try:
             yield
         finally:

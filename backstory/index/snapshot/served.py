@@ -2,14 +2,16 @@
 
 The file ``.served`` lists the collections that belong to the folder, and its own number in the file system. In a copy
 of the folder it has another number, so the copy searches what the original has on the server, never changes it, and
-gets a collection of its own when it is built.
+gets a collection of its own when it is built. The clone of a whole disk or volume has the same number, and counts as
+the original until a person deletes the file: no number of the machine or the device stays the same wherever the
+original is mounted next.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,7 +21,7 @@ import numpy as np
 from backstory.base.errors import MissingExtraError, SearchIndexError
 from backstory.base.files.atomic import flush
 from backstory.base.ids import digest
-from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.manifest import Manifest, read_manifest
 from backstory.index.snapshot.row_keys import KEYS_FILE, Keys, ToldRows, read_row_keys
 from backstory.index.snapshot.shards import hash_file
 from backstory.settings.models import IndexSettings
@@ -80,6 +82,27 @@ def adopt_collection(folder: Path, version: str) -> None:
         _write_owned(folder, {**owned, manifest.collection: manifest.settings.uri or ""})
 
 
+def list_keyless(folder: Path) -> None:
+    """Write down the collections that earlier versions gave to single snapshots, which the next removal deletes.
+
+    Nothing searches them (:attr:`backstory.index.snapshot.manifest.Manifest.keyless_collection`). A copy of a folder
+    that has a list leaves them to the original.
+
+    Args:
+        folder: The folder of the index.
+    """
+    is_original, listed = _read_listed(folder)
+    if not is_original:
+        return
+    keyless = {
+        collection: manifest.settings.uri or ""
+        for _, manifest in _read_manifests(folder)
+        if (collection := manifest.keyless_collection) is not None
+    }
+    if keyless.keys() - listed.keys():
+        _write_owned(folder, keyless | listed)
+
+
 def upload_rows(folder: Path, version: str, settings: IndexSettings, collection: str, rows: ToldRows) -> int:
     """Write those rows of a snapshot that its server lacks.
 
@@ -133,6 +156,7 @@ def let_go(folder: Path, gone: Collection[Path] = (), *, must_succeed: bool = Fa
         SearchIndexError: A server cannot be reached, or refuses, and that is an error.
         MissingExtraError: The client of the server is not installed any more, and that is an error.
     """
+    list_keyless(folder)
     lost = {path.name for path in gone}
     for collection, uri in _read_owned(folder).items():
         held = _list_held(folder, collection)
@@ -171,17 +195,23 @@ def _open_rows(settings: IndexSettings, collection: str) -> MilvusRows:
 def _list_held(folder: Path, collection: str) -> dict[str, Keys]:
     """Map the keys of the snapshots whose rows are in a collection, by version; damaged ones are left out."""
     held = {}
-    for path in folder.iterdir():
-        if path.name.startswith(".") or not path.is_dir():
-            continue
+    for path, manifest in _read_manifests(folder):
+        record = manifest.files.get(KEYS_FILE)
         try:
-            manifest = read_manifest(path)
-            record = manifest.files.get(KEYS_FILE)
             if manifest.collection == collection and record and hash_file(path / KEYS_FILE) == record.sha256:
                 held[path.name] = read_row_keys(path).keys
-        except (SearchIndexError, OSError):
+        except OSError:
             continue
     return held
+
+
+def _read_manifests(folder: Path) -> Iterator[tuple[Path, Manifest]]:
+    """Read the manifests of the snapshots of a folder; damaged ones are left out."""
+    for path in folder.glob("[!.]*/"):
+        try:
+            yield path, read_manifest(path)
+        except (SearchIndexError, OSError):
+            continue
 
 
 def _unite(keys: Iterable[Keys]) -> Keys:

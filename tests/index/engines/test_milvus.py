@@ -20,10 +20,10 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.snapshot import publication
 from backstory.index.snapshot.build import IndexBuild, publish_content
 from backstory.index.snapshot.content import arrange
-from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.snapshot.manifest import MANIFEST_FILE, REBUILD_COMMAND, read_manifest
 from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.publication import prune, prune_documents, publishing
-from backstory.index.snapshot.row_keys import read_row_keys
+from backstory.index.snapshot.row_keys import KEYS_FILE, read_row_keys
 from backstory.index.snapshot.served import adopt_collection, is_served, name_alias
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
@@ -317,6 +317,20 @@ def test_a_copy_searches_what_the_original_holds_and_is_built_into_its_own(
     assert listed(result.hits, 4) == expected
 
 
+def test_a_clone_without_the_list_leaves_what_the_original_holds(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    first = build_at(milvus_uri, small, tmp_path / "index")
+    shutil.copytree(tmp_path / "index", tmp_path / "clone")
+    adopt_collection(tmp_path / "clone", first.version)  # as if the list had kept its inode number
+    assert is_served(tmp_path / "clone" / first.version)
+    (tmp_path / "clone" / ".served").unlink()
+    fewer = take(small, pl.col("document_id") > "doc00050")
+    second = build_at(milvus_uri, fewer, tmp_path / "clone", keep_snapshots=1)
+    assert (second.uploaded, collection_of(second) == collection_of(first)) == (18, False)
+    assert is_served(first.folder)
+
+
 def test_workers_of_one_store_share_a_collection(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
     first = build_at(milvus_uri, small, tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "other")
@@ -465,6 +479,51 @@ def test_rows_that_the_server_lost_are_written_again(small: Corpus, milvus_uri: 
     again = build_at(milvus_uri, small, tmp_path)
     assert (again.built, again.version, again.uploaded) == (True, first.version, 120)
     assert search_in(tmp_path, small).engine == "milvus"
+
+
+def take_keys(uri: str, build: IndexBuild, collection: str | None) -> str:
+    """Make a snapshot one of an earlier version, with a collection of its own, and return the collection."""
+    own = collection or f"backstory_{build.version}"
+    with asking(uri) as client:
+        client.drop_alias(alias_of(build))
+        client.drop_collection(collection_of(build))
+        client.create_collection(own, dimension=4)
+    manifest = read_manifest(build.folder)
+    files = {name: record for name, record in manifest.files.items() if name != KEYS_FILE}
+    earlier = manifest.model_copy(update={"files": files, "collection": collection})
+    (build.folder / MANIFEST_FILE).write_text(earlier.model_dump_json(), encoding="utf-8")
+    (build.folder / KEYS_FILE).unlink()
+    (build.folder.parent / ".served").unlink()
+    return own
+
+
+@pytest.mark.parametrize("named", ["backstory_0123456789abcdef_fedcba9876543210", None])
+def test_a_snapshot_without_keys_is_searched_exactly_and_its_collection_deleted(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, named: str | None
+) -> None:
+    first = build_at(milvus_uri, small, tmp_path)
+    collection = take_keys(milvus_uri, first, named)
+    result = search_in(tmp_path, small)
+    assert result.engine == "exact"
+    assert REBUILD_COMMAND in result.reason
+    assert listed(result.hits, 4) == small.nearest(small.queries(4), 5)
+    assert collection in list_collections(milvus_uri)
+    second = build_at(milvus_uri, small, tmp_path)
+    assert (second.version, second.uploaded) == (first.version, 120)
+    assert list_collections(milvus_uri) & {collection, collection_of(second)} == {collection_of(second)}
+    assert search_in(tmp_path, small).engine == "milvus"
+
+
+def test_a_collection_without_keys_is_deleted_after_its_snapshot_is_gone(
+    small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_milvus(tmp_path / "data") as uri:
+        collection = take_keys(uri, build_at(uri, small, tmp_path / "index"), None)
+    with monkeypatch.context() as patch:
+        patch.setattr("backstory.index.engines.milvus_rows.CONNECT_SECONDS", 0.5)
+        build = small.build(tmp_path / "index", keep_snapshots=1)
+    assert [path.name for path in (tmp_path / "index").glob("[!.]*/")] == [build.version]
+    assert collection in (tmp_path / "index" / ".served").read_text(encoding="utf-8")
 
 
 def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tmp_path: Path) -> None:
