@@ -415,7 +415,7 @@ def test_a_build_waits_for_the_index_of_the_server_as_long_as_its_rows_may_take(
     describe = MilvusClient.describe_index
     left: list[int] = [9] * 3
 
-    def hang(self: MilvusClient, *arguments: Any, **options: Any) -> dict[str, Any]:
+    def hang(self: MilvusClient, *arguments: Any, **options: Any) -> Any:
         return describe(self, *arguments, **options) | {"pending_index_rows": left.pop() if left else 0}
 
     monkeypatch.setattr(MilvusClient, "describe_index", hang)
