@@ -155,7 +155,8 @@ def sharing(
 def share_inputs(workspace: WorkspacePaths) -> None:
     """Publish what people changed in the folder, such as uploads, so that a run of any other worker finds it.
 
-    While a run of this machine is under way, nothing is done: it publishes the same at its end. Without a store, too.
+    While a run of this machine is under way, nothing is done: that run, or the next one here, publishes the same.
+    Without a store, too. Anything else that holds the replica is waited for, but only for a while.
 
     Args:
         workspace: The workspace.
@@ -169,6 +170,7 @@ def share_inputs(workspace: WorkspacePaths) -> None:
     from backstory.storage.store.exchange import publish_changes, pull
 
     replica = open_replica(workspace)
+    until = time.monotonic() + _READER_PATIENCE.total_seconds()
     while True:
         with replica.held(wait=False) as is_free:
             if is_free:
@@ -177,6 +179,11 @@ def share_inputs(workspace: WorkspacePaths) -> None:
                 publish_changes(replica, store)
                 return
         if is_running_here(workspace.tables):
+            return
+        if time.monotonic() > until:
+            logger.warning(
+                "what was changed here is published by the next run, since a command holds the files"
+            )
             return
         threading.Event().wait(_PAUSE_SECONDS)
 

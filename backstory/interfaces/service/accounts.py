@@ -154,11 +154,16 @@ class Accounts:
             InputError: There is no such user.
         """
         with self.database.writing() as session:
-            user_id = _find_user(session, name)
-            owned = "SELECT token_id FROM tokens WHERE user_id = ?"
-            session.execute(f"DELETE FROM sessions WHERE token_id IN ({owned})", (user_id,))  # noqa: S608 - see above
-            for table in ("tokens", "roles", "users"):
-                session.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))  # noqa: S608 - listed above
+            session.execute("DELETE FROM users WHERE user_id = ?", (_revoke_all(session, name),))
+
+    def revoke_all(self, name: str) -> str:
+        """Remove all tokens and roles of a user, and return the id of the user.
+
+        Raises:
+            InputError: There is no such user.
+        """
+        with self.database.writing() as session:
+            return _revoke_all(session, name)
 
     def grant(self, user: str, tenant: str, role: str) -> None:
         """Let a user enter a tenant in a role, which replaces the former one.
@@ -344,6 +349,15 @@ def _find_user(session: Session, name: str) -> str:
             name=name,
         )
     user_id: str = row[0]
+    return user_id
+
+
+def _revoke_all(session: Session, name: str) -> str:
+    user_id = _find_user(session, name)
+    owned = "SELECT token_id FROM tokens WHERE user_id = ?"
+    session.execute(f"DELETE FROM sessions WHERE token_id IN ({owned})", (user_id,))  # noqa: S608 - see above
+    for table in ("tokens", "roles"):
+        session.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))  # noqa: S608 - listed above
     return user_id
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE, cache_folder, config_folder
-from backstory.base.errors import InputError, SettingsError
+from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
 from backstory.base.mounts import find_mount, mount
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE, move_accounts
@@ -51,33 +53,70 @@ class ServiceFolder:
         for name in self.tenants.names():
             self.keys.open(name)
 
-    def remove_user(self, name: str) -> int:
-        """Remove a user with all tokens, roles and conversations. A removal that was interrupted can be repeated.
+    def remove_user(self, name: str, *, without: Collection[str] = ()) -> int:
+        """Remove a user with all tokens, roles and conversations.
+
+        Tokens and roles go first, so that the user enters nothing any more. The name stays until no conversation is
+        left, so that a removal that stopped can be repeated.
+
+        Args:
+            name: Name of the user.
+            without: Addresses of databases and folders that are gone for good, or were cleared on another machine.
 
         Returns:
             The number of conversations that were removed.
 
         Raises:
             InputError: There is no such user.
+            AccountError: Places that may hold conversations could not be used, and all others were cleared (code
+                ``unfinished_removal``).
         """
-        user_id = self.accounts.find_user(name)
-        removed = self._remove_conversations(user_id)
+        user_id = self.accounts.revoke_all(name)
+        removed, left = self._remove_conversations(user_id, without)
+        if left:
+            places = "; ".join(f"{place} ({reason})" for place, reason in left.items())
+            raise AccountError(
+                f"{name} has no token and no role any more, but conversations may be left in: {places}. Repeat the "
+                "command when these can be used, or with `--without ADDRESS` for each that is cleared or gone for good",
+                code="unfinished_removal",
+                name=name,
+                places=tuple(left),
+            )
         self.accounts.remove_user(name)
-        return removed + self._remove_conversations(user_id)  # one may have begun meanwhile
-
-    def _remove_conversations(self, user_id: str) -> int:
-        removed = 0
-        for tenant in self.tenants.names():
-            with self.tenants.holding(tenant):
-                store = ConversationStore(self.tenants.state_folder(tenant) / CONVERSATIONS)
-                removed += store.remove_person(user_id)
-        # Where a tenant has no folder here, its settings are not known; the path of a database only names its tables.
-        for address in self.tenants.places.list_databases():
-            place = self.tenants.root / TENANTS_FOLDER / _ANY / CONVERSATIONS
-            mount(place, address)
-            removed += ConversationStore(place).remove_person(user_id)
-            mount(place, None)
         return removed
+
+    def _remove_conversations(self, user_id: str, without: Collection[str]) -> tuple[int, dict[str, str]]:
+        """Remove the conversations of a user; return their number, and why some places could not be used."""
+        places, removed = self.tenants.places, 0
+        here = {name: self.tenants.folder(name) for name in self.tenants.names()}
+        left = {
+            folder: "a folder of another machine: run the command there"
+            for folder in places.list_files_elsewhere(here.values())
+            if folder not in without
+        }
+
+        @contextmanager
+        def noting(place: str) -> Iterator[None]:
+            try:
+                yield
+            except BackstoryError as error:
+                left[place] = str(error)
+
+        for tenant, folder in here.items():
+            if str(folder) not in without:
+                with noting(str(folder)), self.tenants.holding(tenant):
+                    path = folder / CONVERSATIONS
+                    if find_mount(path) is None:  # else it is one of the databases below
+                        removed += ConversationStore(path).remove_person(user_id)
+        # Settings may be invalid, or on other machines; the path of a database only names its tables.
+        for address in places.list_databases():
+            if address not in without:
+                place = self.tenants.root / TENANTS_FOLDER / _ANY / CONVERSATIONS
+                mount(place, address)
+                with noting(address):
+                    removed += ConversationStore(place).remove_person(user_id)
+                mount(place, None)
+        return removed, left
 
 
 def open_service_folder(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from backstory.base.database import Database
 from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
-from backstory.interfaces.service.tenant_places import Emptied
+from backstory.interfaces.service.tenant_places import RECORD, Emptied
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _SECRET: Final = Path(".backstory", "secret.key")
@@ -62,7 +62,36 @@ class _Marks:
     texts: tuple[bytes, ...]
 
 
-def remove_files(root: Path, tenant: str, folder: Path, aside: Path, database: Database) -> RemovalProof:
+def remove_folder(folder: Path, is_gone: Callable[[], None]) -> None:
+    """Remove a folder of a tenant, the record of whose it is last, so that it is known until the rest is gone.
+
+    Args:
+        folder: The folder.
+        is_gone: Called when nothing but the record is left.
+
+    Raises:
+        OSError: A file cannot be removed; the removal can be repeated.
+    """
+    _remove_all_but(folder, RECORD)
+    is_gone()
+    shutil.rmtree(folder)
+
+
+def _remove_all_but(folder: Path, kept: Path) -> None:
+    for path in list(folder.iterdir()):
+        is_folder = path.is_dir() and not path.is_symlink()
+        if path.name == kept.parts[0]:
+            if is_folder and len(kept.parts) > 1:
+                _remove_all_but(path, Path(*kept.parts[1:]))
+        elif is_folder:
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def remove_files(
+    root: Path, tenant: str, folder: Path, aside: Path, database: Database, is_gone: Callable[[], None]
+) -> RemovalProof:
     """Remove what a tenant has, and search for what is left.
 
     The search goes through every file of the service. It looks for files of the tenant that have another name as well,
@@ -75,6 +104,7 @@ def remove_files(root: Path, tenant: str, folder: Path, aside: Path, database: D
         folder: Folder that the tenant had. It is removed as well, if something made it again.
         aside: Where the folder is now, so that nobody enters it.
         database: The file of accounts.
+        is_gone: See :func:`remove_folder`.
 
     Returns:
         What was removed, and what is left.
@@ -88,7 +118,7 @@ def remove_files(root: Path, tenant: str, folder: Path, aside: Path, database: D
         removed_rows = count_rows(session, tenant)
         forget_tenant(session, tenant)
     database.compact()
-    shutil.rmtree(aside)
+    remove_folder(aside, is_gone)
     if folder.is_dir():
         shutil.rmtree(folder)
     searched = list(list_files(root))

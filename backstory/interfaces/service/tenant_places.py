@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -32,8 +32,9 @@ Kind: TypeAlias = Literal["database", "store", "folder"]
 MARK: Final = "tenant"
 """Name of what holds the id of the tenant: a schema of a database, and an object of a store."""
 
-_STATE_FOLDER: Final = ".backstory"
-_RECORD: Final = "tenant.json"
+RECORD: Final = Path(".backstory", "tenant.json")
+"""Where the folder of a tenant says whose it is."""
+
 _DATABASE: Final = f"{MARK}.db"
 _ACCOUNTS: Final = "accounts"
 """In place of the id of a tenant, where the accounts of a service are."""
@@ -132,12 +133,13 @@ class TenantPlaces:
         """Whether several machines may share the accounts."""
         return self.leases is not None
 
-    def settle(self, tenant: str, folder: Path) -> StorageSettings:
+    def settle(self, tenant: str, folder: Path, *, without: Collection[str] = ()) -> StorageSettings:
         """Have the databases of a tenant be where its settings say, after its places were found to be its own.
 
         Args:
             tenant: Name of the tenant.
             folder: Its workspace.
+            without: Addresses of places that are not looked at.
 
         Returns:
             Where the tenant keeps state and files.
@@ -160,7 +162,7 @@ class TenantPlaces:
             self._mount_known(folder)
             raise
         if storage.database is not None or storage.files is not None or self.is_shared:
-            self._claim(tenant, folder, storage)
+            self._claim(tenant, folder, storage, without)
         mount(folder, storage.database)
         self._settled[tenant] = stamp, storage
         return storage
@@ -235,6 +237,21 @@ class TenantPlaces:
             query = "SELECT DISTINCT address FROM places WHERE kind = 'database' ORDER BY address"
             return [address for (address,) in session.execute(query).fetchall()]
 
+    def list_files_elsewhere(self, folders: Iterable[Path]) -> list[str]:
+        """List the places of folders whose tenants have no database, so that what they keep is on one machine alone.
+
+        Args:
+            folders: Folders of tenants on this machine, which are left out.
+        """
+        own = {record.folder_id for record in map(_read_record, folders) if record is not None}
+        with self._database.reading() as session:
+            rows = session.execute(
+                "SELECT address FROM places JOIN tenants ON tenants.tenant_id = places.tenant_id "
+                "WHERE kind = 'folder' AND is_removed = 0 AND places.tenant_id NOT IN "
+                "(SELECT tenant_id FROM places WHERE kind = 'database') ORDER BY address"
+            ).fetchall()
+        return [_name_place("folder", address) for (address,) in rows if address.partition(" ")[0] not in own]
+
     def list_removed(self) -> dict[str, str]:
         """Return the ids of tenants whose removal has begun and is not finished, by name."""
         with self._database.reading() as session:
@@ -252,12 +269,38 @@ class TenantPlaces:
         record = _read_record(folder)
         return record is not None and record.tenant_id == tenant_id
 
+    def require_places(self, tenant: str, folder: Path, named: Collection[str]) -> None:
+        """Raise unless every address is that of a place of a tenant, or one that its settings name.
+
+        Args:
+            tenant: Name of the tenant.
+            folder: Its workspace, which need not be there.
+            named: The addresses.
+
+        Raises:
+            InputError: An address is neither (code ``unknown_place``).
+        """
+        found = self._find(tenant)
+        places = [] if found is None else [_name_place(*place) for place in self._list_places(found[0])]
+        with suppress(SettingsError, OSError):  # settings that nobody can read name no place
+            storage = read_settings(folder / SETTINGS_FILE).storage
+            places += [place for place in (storage.database, storage.files) if place is not None]
+        for address in named:
+            if address not in places:
+                raise InputError(
+                    f"{tenant} has no place {address}; its places are: {', '.join(sorted({*places})) or 'none'}",
+                    code="unknown_place",
+                    name=tenant,
+                    address=address,
+                )
+
     @contextmanager
-    def removing(self, tenant: str) -> Iterator[Emptied]:
+    def removing(self, tenant: str, *, without: Collection[str] = ()) -> Iterator[Emptied]:
         """Remove a tenant from its databases and stores, after the last machine has left it. Nobody enters it any more.
 
         Args:
             tenant: Name of the tenant, whose folder has another name by now.
+            without: Addresses of places that are gone for good, which are not looked at, and count as left.
 
         Raises:
             AccountError: A place cannot be reached; the removal can be repeated (code ``unfinished_removal``).
@@ -271,6 +314,9 @@ class TenantPlaces:
             session.execute("UPDATE tenants SET is_removed = 1 WHERE tenant = ?", (tenant,))
         with self._alone(found[0]):
             for kind, address in self._list_places(found[0]):
+                if _name_place(kind, address) in without:
+                    self._drop_place(found[0], kind, address)
+                    continue
                 if kind == "folder":
                     continue
                 try:
@@ -278,7 +324,7 @@ class TenantPlaces:
                 except BackstoryError as error:
                     raise AccountError(
                         f"the removal of {tenant} stopped at {address}: {error}; repeat the command when it can be "
-                        "used",
+                        f"used, or with `--without '{address}'` if it is gone for good",
                         code="unfinished_removal",
                         name=tenant,
                         address=address,
@@ -288,16 +334,17 @@ class TenantPlaces:
                     self._drop_place(found[0], kind, address)
             yield emptied
             emptied.left += [
-                f"{address.partition(' ')[2]}, a folder that its service clears when it runs"
+                f"{_name_place(kind, address)}, a folder that its service clears when it runs"
                 for kind, address in self._list_places(found[0])
                 if kind == "folder"
             ]
+            emptied.left += [f"{address}, which was not looked at" for address in without]
 
     def drop_folder(self, folder: Path, tenant: str) -> None:
         """Note that a folder is gone, and forget the tenant if nothing else is left of it.
 
         Args:
-            folder: The folder, in which only the record is read.
+            folder: The folder, in which nothing but :data:`RECORD` is left.
             tenant: Name of the tenant.
         """
         self._settled.pop(tenant, None)
@@ -326,7 +373,7 @@ class TenantPlaces:
         if known:
             mount(folder, known[-1])
 
-    def _claim(self, tenant: str, folder: Path, storage: StorageSettings) -> None:
+    def _claim(self, tenant: str, folder: Path, storage: StorageSettings, without: Collection[str]) -> None:
         record = self._identify(tenant, folder)
         if self.is_shared:
             others = self._note_folder(record, folder)
@@ -340,14 +387,27 @@ class TenantPlaces:
         places: tuple[tuple[Kind, str | None], ...]
         places = ("database", storage.database), ("store", storage.files)
         for kind, address in places:
-            if address is None or address in record.places:
+            if address is None or address in record.places or address in without:
                 continue
+            # A place that nobody can reach, such as one that is misspelled, must not keep a removal from its end.
+            if _find_owner(kind, address) not in (None, record.tenant_id):
+                raise _name_shared(kind, address)
             self._note_place(record.tenant_id, kind, address)
-            if _mark(kind, address, record.tenant_id) != record.tenant_id:
+            if self._mark_noted(kind, address, record.tenant_id) != record.tenant_id:
                 self._drop_place(record.tenant_id, kind, address)
                 raise _name_shared(kind, address)
             record = replace(record, places=(*record.places, address))
             _write_record(folder, record)
+
+    def _mark_noted(self, kind: Kind, address: str, tenant_id: str) -> str:
+        """Mark a place that was noted, and note it no more if that fails before anything was written there."""
+        try:
+            return _mark(kind, address, tenant_id)
+        except BackstoryError:
+            with suppress(BackstoryError):  # what cannot be told counts as written
+                if _find_owner(kind, address) is None:
+                    self._drop_place(tenant_id, kind, address)
+            raise
 
     def _identify(self, tenant: str, folder: Path, *, joins: bool = False) -> _Record:
         """Find or make the id of a tenant, and that of its folder."""
@@ -360,7 +420,7 @@ class TenantPlaces:
                 raise AccountError(
                     f"the folder {folder} is not one of the tenant {tenant}: that was removed, or made on another "
                     "machine; move the folder away, and run `backstory serve tenant add` here. If it is neither, "
-                    f"delete {_STATE_FOLDER}/{_RECORD} in it",
+                    f"delete {RECORD} in it",
                     code="foreign_folder",
                     path=folder,
                 )
@@ -378,7 +438,7 @@ class TenantPlaces:
         others = []
         for kind, address in self._list_places(record.tenant_id):
             if kind == "folder" and not address.startswith(f"{record.folder_id} "):
-                others.append(address.partition(" ")[2])
+                others.append(_name_place(kind, address))
             elif kind == "folder" and address != place:
                 self._drop_place(record.tenant_id, kind, address)
         self._note_place(record.tenant_id, "folder", place)
@@ -442,25 +502,36 @@ def _name_lease(tenant_id: str) -> str:
     return f"tenant {tenant_id}"
 
 
-def _mark(kind: Kind, address: str, tenant_id: str) -> str:
-    """Have a place bear the id of a tenant if it bears none, and return the one that it bears."""
+def _name_place(kind: Kind, address: str) -> str:
+    """Return what a person reads of a place, and writes to leave it out."""
+    return address.partition(" ")[2] if kind == "folder" else address
+
+
+def _find_owner(kind: Kind, address: str) -> str | None:
+    """Return the id that a place bears; None if it bears none. Nothing is written."""
     if kind == "store":
         from backstory.storage.store.objects import ObjectStore
 
-        store = ObjectStore(address, patience=_PATIENCE)
-        found = store.read(MARK)
-        if found is None:
-            store.replace(MARK, tenant_id.encode(), None)
-            found = store.read(MARK)
-        return "" if found is None else found[0].decode()
-    database = _open_mark(address)
-    with database.reading() as session:
+        found = ObjectStore(address, patience=_PATIENCE).read(MARK)
+        return None if found is None else found[0].decode()
+    with _open_mark(address).reading() as session:
         row = session.execute("SELECT tenant_id FROM owner").fetchone()
-    if row is None:
-        with database.writing() as session:
-            session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
-            row = session.execute("SELECT tenant_id FROM owner").fetchone()
-    return str(row[0])
+    return None if row is None else str(row[0])
+
+
+def _mark(kind: Kind, address: str, tenant_id: str) -> str:
+    """Have a place bear the id of a tenant if it bears none, and return the one that it bears."""
+    owner = _find_owner(kind, address)
+    if owner is not None:
+        return owner
+    if kind == "store":
+        from backstory.storage.store.objects import ObjectStore
+
+        ObjectStore(address, patience=_PATIENCE).replace(MARK, tenant_id.encode(), None)
+        return _find_owner(kind, address) or ""
+    with _open_mark(address).writing() as session:
+        session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
+        return str(session.execute("SELECT tenant_id FROM owner").fetchone()[0])
 
 
 def _open_mark(address: str) -> Database:
@@ -480,23 +551,19 @@ def _open_mark(address: str) -> Database:
 
 def _empty(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> list[str]:
     """Remove everything from a place that is that of a tenant, and list what is left of it."""
+    if _find_owner(kind, address) != tenant_id:
+        return []
     if kind == "store":
         from backstory.storage.store.exchange import remove_all
         from backstory.storage.store.objects import ObjectStore
 
-        store = ObjectStore(address, patience=_PATIENCE)
-        found = store.read(MARK)
-        if found is None or found[0].decode() != tenant_id:
-            return []
-        removed, left = remove_all(store, MARK)
+        removed, left = remove_all(ObjectStore(address, patience=_PATIENCE), MARK)
         emptied.objects += removed
         return [f"{address}/{name}" for name in left]
     from backstory.base.postgres import PostgresDatabase
 
     mark = _open_mark(address)
-    with mark.reading() as session:
-        row = session.execute("SELECT tenant_id FROM owner").fetchone()
-    if row is None or row[0] != tenant_id or not isinstance(mark, PostgresDatabase):
+    if not isinstance(mark, PostgresDatabase):
         return []
     removed, left = mark.drop_all()
     emptied.rows += removed
@@ -523,13 +590,13 @@ def _unknown(tenant: str) -> InputError:
 
 def _read_record(folder: Path) -> _Record | None:
     with suppress(FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
-        told = json.loads((folder / _STATE_FOLDER / _RECORD).read_bytes())
+        told = json.loads((folder / RECORD).read_bytes())
         return _Record(str(told["tenant_id"]), str(told["folder_id"]), tuple(map(str, told["places"])))
     return None
 
 
 def _write_record(folder: Path, record: _Record) -> None:
-    path = folder / _STATE_FOLDER / _RECORD
+    path = folder / RECORD
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with exclusive_temporary(path) as file:
         os.fchmod(file.fileno(), 0o600)

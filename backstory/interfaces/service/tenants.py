@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +33,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
-from backstory.interfaces.service.removal import RemovalProof, remove_files
+from backstory.interfaces.service.removal import RemovalProof, remove_files, remove_folder
 from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfinished
 from backstory.models.local_models import LocalModels
 from backstory.pipeline.sharing import share_inputs
@@ -50,6 +52,9 @@ _REFUSED: Final = frozenset({"shared_place", "tenant_elsewhere"})
 _NEW: Final = ".new-"
 _REMOVED: Final = ".removed-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -192,27 +197,42 @@ class Tenants:
                 share_inputs(library.workspace)
 
     def follow_removals(self) -> None:
-        """Clear the folders here of tenants that were removed on another machine, after the last one has left them."""
+        """Clear the folders here of tenants that were removed on another machine, after the last one has left them.
+
+        All are left before any is cleared. One that cannot be is logged, and holds up no other.
+        """
         if not self.places.is_shared:
             return
         self.places.keeps_presence = True
-        for name, tenant_id in self.places.list_removed().items():
-            aside = self._folder / f"{_REMOVED}{name}"
+        removed = self.places.list_removed()
+        for name, tenant_id in removed.items():
+            with _logging_failure():
+                self._leave_removed(name, tenant_id)
+        for name in removed:
+            with _logging_failure():
+                self._clear(name)
+
+    def _leave_removed(self, name: str, tenant_id: str) -> None:
+        try:
             if self._is_tenant(name) and self.places.is_folder_of(tenant_id, self._folder / name):
                 self._set_aside(name)
+        finally:
             self._retire(name)
             self.places.leave(tenant_id)
-            if not aside.is_dir():
-                continue
-            descriptor = os.open(aside, _FOLDER)
-            try:
-                if lock(descriptor, wait=False):  # nobody is in it, and no command removes it
-                    _let_go(name, aside)
-                    self.places.drop_folder(aside, name)
-                    shutil.rmtree(aside)
-                    self.places.forget(name)
-            finally:
-                os.close(descriptor)
+
+    def _clear(self, name: str) -> None:
+        """Remove the folder of a removed tenant, unless somebody is in it, or a command removes it."""
+        aside = self._folder / f"{_REMOVED}{name}"
+        if not aside.is_dir():
+            return
+        descriptor = os.open(aside, _FOLDER)
+        try:
+            if lock(descriptor, wait=False):
+                _let_go(name, aside)
+                remove_folder(aside, partial(self.places.drop_folder, aside, name))
+                self.places.forget(name)
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def entering(self, name: str) -> Iterator[Library]:
@@ -257,20 +277,26 @@ class Tenants:
         """Return what a tenant may take on the disk, in bytes; None for any number."""
         return self.quotas.read(name)
 
-    def remove(self, name: str) -> RemovalProof:
+    def remove(self, name: str, *, without: Collection[str] = ()) -> RemovalProof:
         """Remove a tenant with all files, roles, keys, rows and objects, after the last request that has entered it.
+
+        Args:
+            name: Name of the tenant.
+            without: Addresses of places that are gone for good. They are not looked at, and the proof has them as left.
 
         Returns:
             What was removed, and what a search of all files of the service, and of its other places, found of it.
 
         Raises:
-            InputError: There is no tenant of this name.
+            InputError: There is no tenant of this name, or it has no such place.
             AccountError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
                 be searched, or a place cannot be reached; the removal can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
+        if without:
+            self.places.require_places(name, self._folder / require_tenant_name(name), without)
         if self._is_tenant(name):
-            self._settle_last(name)
+            self._settle_last(name, without)
             self._set_aside(name)
         elif is_tenant_name(name) and not aside.is_dir() and self.places.is_known(name):
             aside.mkdir(mode=OWNER_ONLY, parents=True)  # the folders are those of other machines
@@ -281,10 +307,14 @@ class Tenants:
         try:
             lock(descriptor)
             _let_go(name, aside)
-            with self.places.removing(name) as emptied:
-                self.places.drop_folder(aside, name)
+            with self.places.removing(name, without=without) as emptied:
                 proof = remove_files(
-                    self.root.resolve(), name, self._folder / name, aside, self.keys.database
+                    self.root.resolve(),
+                    name,
+                    self._folder / name,
+                    aside,
+                    self.keys.database,
+                    partial(self.places.drop_folder, aside, name),
                 )
             self.places.forget(name)
             return proof.join(emptied)
@@ -299,12 +329,24 @@ class Tenants:
         finally:
             os.close(descriptor)
 
-    def _settle_last(self, name: str) -> None:
+    def _settle_last(self, name: str, without: Collection[str]) -> None:
         """Have the places of a tenant be listed that its settings name, even if nobody has ever entered it."""
-        # Invalid settings name no place; those that are listed count. What is another tenant's stays.
-        with suppress(SettingsError):
-            if name not in self.places.list_removed():
-                self.places.settle(name, self._folder / name)
+        if name in self.places.list_removed():
+            return
+        try:
+            self.places.settle(name, self._folder / name, without=without)
+        except SettingsError:
+            pass  # invalid settings name no place, and those that are listed count; what is another tenant's stays
+        except AccountError:
+            raise
+        except BackstoryError as error:
+            raise AccountError(
+                f"the removal of {name} has not begun, since a place of its backstory.yaml cannot be used: {error}; "
+                "repeat the command when it can, correct the address, or name it by `--without ADDRESS` if nothing of "
+                "the tenant is there",
+                code="unfinished_removal",
+                name=name,
+            ) from error
 
     def _set_aside(self, name: str) -> None:
         """Rename the folder of a tenant, so that nobody enters it any more."""
@@ -430,6 +472,15 @@ class Tenants:
     def _stamp(self, name: str) -> str:
         settings = (self._folder / name / SETTINGS_FILE).stat()
         return f"{settings.st_ino} {settings.st_size} {settings.st_mtime_ns} {self.keys.stamp(name)}"
+
+
+@contextmanager
+def _logging_failure() -> Iterator[None]:
+    """Log why a tenant that was removed on another machine is not cleared yet; the next look tries again."""
+    try:
+        yield
+    except (BackstoryError, OSError):
+        logger.exception("a tenant that was removed on another machine could not be cleared here")
 
 
 def _let_go(name: str, folder: Path) -> None:

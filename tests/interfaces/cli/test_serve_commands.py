@@ -134,6 +134,7 @@ def test_an_interrupted_removal_is_told(root: Path) -> None:
         (("token", "revoke", "12345678"), 2),
         (("key", "remove", "garden", ANSWER_KEY_VARIABLE), 2),
         (("tenant", "remove", "nowhere", "--yes"), 2),
+        (("tenant", "remove", "garden", "--yes", "--without", "nowhere"), 2),
     ],
 )
 def test_bad_usage_ends_with_2(

@@ -17,6 +17,7 @@ from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.removal import remove_folder
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
 from tests.errors import raises
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server
@@ -405,3 +406,27 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     assert tenants.names() == ("cellar", "kitchen")
     assert tenants.remove("garden").is_complete
     assert not list(root.rglob("*garden*"))
+
+
+def test_a_folder_says_whose_it_is_until_all_else_in_it_is_gone(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "garden", tmp_path / "elsewhere"
+    for place in (folder / "posts" / "deep", folder / ".backstory" / "caches", elsewhere):
+        place.mkdir(parents=True)
+        (place / "text.md").write_text("text", encoding="utf-8")
+    (folder / ".backstory" / "tenant.json").write_text("{}", encoding="utf-8")
+    (folder / "link").symlink_to(elsewhere)
+    found: list[list[Path]] = []
+
+    def look() -> None:
+        found.append([path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()])
+
+    def fail() -> None:
+        look()
+        raise AccountError("the accounts are away", code="away")
+
+    with raises(AccountError, "away"):
+        remove_folder(folder, fail)
+    remove_folder(folder, look)
+    assert found == [[Path(".backstory", "tenant.json")]] * 2
+    assert not folder.exists()
+    assert (elsewhere / "text.md").exists()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,14 @@ from obstore.store import S3Store
 
 from backstory.base.database import waiting_at_most
 from backstory.base.environment import cache_folder
-from backstory.base.errors import AccountError, BackstoryError, InputError, NoIndexError, SettingsError
+from backstory.base.errors import (
+    AccountError,
+    BackstoryError,
+    InputError,
+    NoIndexError,
+    SettingsError,
+    WorkspaceError,
+)
 from backstory.base.mounts import mount
 from backstory.base.postgres_server import find_server
 from backstory.interfaces.library.job_store import JobProgress
@@ -30,6 +38,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.interfaces.service.service import Service
+from backstory.pipeline import sharing
 from backstory.settings.template import init_workspace
 from tests.bucket import Bucket
 from tests.errors import raises
@@ -210,13 +219,80 @@ def test_a_removed_user_leaves_no_conversation_on_any_machine(machines: Machines
     one, two = machines.open("one"), machines.open("two")
     make_tenant(one, machines.make_storage())
     one.accounts.add_user("anna")
-    store = Service(one.accounts, one.tenants, IndexJobs(one.tenants, threads=0)).conversations("garden")
-    one.tenants.state_folder("garden")
-    store.begin(one.accounts.find_user("anna"), f"What does the {MARK} say?", 1.0)
+    begin(one, "anna")
     assert machines.find_text()
     assert two.remove_user("anna") == 1
     assert machines.find_text() == []
     assert not (two.tenants.root / "tenants").exists()
+
+
+def begin(opened: ServiceFolder, user: str) -> None:
+    """Begin a conversation of a user."""
+    store = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, threads=0)).conversations(
+        "garden"
+    )
+    store.begin(opened.accounts.find_user(user), f"What does the {MARK} say?", 1.0)
+
+
+def test_a_wrong_address_blocks_no_removal(machines: Machines) -> None:
+    one = machines.open("one")
+    wrong = "postgresql://backstory@127.0.0.1:1/none"
+    make_tenant(one, f"{{database: '{wrong}'}}")
+    one.accounts.add_user("anna")
+    with raises(WorkspaceError, "unreachable_database"), one.tenants.entering("garden"):
+        pass
+    assert one.tenants.places.list_databases() == []
+    assert one.remove_user("anna") == 0
+    with raises(AccountError, "unfinished_removal", name="garden"):
+        one.tenants.remove("garden")
+    with raises(InputError, "unknown_place", name="garden", address="elsewhere"):
+        one.tenants.remove("garden", without=["elsewhere"])
+    assert one.tenants.remove("garden", without=[wrong]).left == (f"{wrong}, which was not looked at",)
+    make_tenant(one, None)
+    with one.tenants.entering("garden"):
+        pass
+
+
+def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(machines: Machines) -> None:
+    one = machines.open("one")
+    make_tenant(one, machines.make_storage())
+    one.accounts.add_user("anna")
+    one.accounts.grant("anna", "garden", "reader")
+    token = one.accounts.make_token("anna")
+    with one.tenants.entering("garden"):
+        begin(one, "anna")
+    [address] = machines.addresses
+    find_server(address).close_idle()
+    with machines.server.connect() as connection:
+        connection.execute(f'DROP SCHEMA "{address.rpartition("%3D")[2]}" CASCADE')
+    with raises(AccountError, "unfinished_removal", name="anna", places=(address,)):
+        one.remove_user("anna")
+    assert one.accounts.authenticate(token) is None
+    assert [dict(user.roles) for user in one.accounts.list_users()] == [{}]
+    assert one.remove_user("anna", without=[address]) == 0
+    assert one.accounts.list_users() == []
+    with raises(AccountError, "unfinished_removal", name="garden", address=address):
+        one.tenants.remove("garden")
+    assert one.tenants.remove("garden", without=[address]).left == (f"{address}, which was not looked at",)
+    assert one.tenants.list_interrupted() == ()
+
+
+def test_conversations_in_a_folder_of_another_machine_are_told_and_left_out(machines: Machines) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    folder = make_tenant(one, None)
+    for user in ("anna", "ben"):
+        one.accounts.add_user(user)
+        with one.tenants.entering("garden"):
+            begin(one, user)
+    place = f"{socket.gethostname()}:{folder}"
+    with raises(AccountError, "unfinished_removal", name="anna", places=(place,)):
+        two.remove_user("anna")
+    assert one.remove_user("anna") == 1
+    # The first machine is gone for good, with everything in its folder.
+    assert two.remove_user("ben", without=[place]) == 0
+    assert two.accounts.list_users() == []
+    assert two.tenants.remove("garden", without=[place]).left == (f"{place}, which was not looked at",)
+    assert two.tenants.list_interrupted() == ()
 
 
 def test_files_of_another_machine_are_listed_before_anybody_asks(machines: Machines) -> None:
@@ -228,6 +304,20 @@ def test_files_of_another_machine_are_listed_before_anybody_asks(machines: Machi
     one.tenants.share_files("garden")
     with two.tenants.entering("garden") as library:
         assert [(file.uri, file.state) for file in library.files()] == [("uploads/frost.md", "pending")]
+
+
+def test_what_waits_for_a_copy_that_is_held_does_not_wait_for_ever(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = machines.open("one")
+    write_document(make_tenant(one, machines.make_storage()))
+    monkeypatch.setattr(sharing, "_READER_PATIENCE", timedelta(seconds=0.2))
+    with one.tenants.entering("garden") as library, sharing.open_replica(library.workspace).held():
+        one.tenants.share_files("garden")
+    assert [record.levelname for record in caplog.records if record.name == sharing.__name__] == ["WARNING"]
+    assert not [name for name in machines.list_objects() if name.endswith("manifest.json")]
+    one.tenants.share_files("garden")
+    assert [name for name in machines.list_objects() if name.endswith("manifest.json")]
 
 
 @pytest.mark.parametrize("fault", ["database", "store"])
@@ -492,6 +582,25 @@ def test_a_removal_waits_for_the_other_machine_and_then_for_its_folder(machines:
     make_tenant(one, storage)
     with pytest.raises(NoIndexError):
         search(one)
+
+
+def test_a_folder_that_cannot_be_cleared_holds_up_no_other_tenant(
+    machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    for name in ("bad", "garden"):
+        for each in (one, two):
+            make_tenant(each, machines.make_storage(name) if each is one else None, name)
+        one.tenants.remove(name)
+    obstacle = two.tenants.root / "tenants" / ".removed-bad"
+    obstacle.write_text("no folder", encoding="utf-8")
+    two.tenants.follow_removals()
+    assert [record.exc_info is not None for record in caplog.records if record.levelname == "ERROR"] == [True]
+    assert two.tenants.names() == ("bad",)
+    assert one.tenants.list_interrupted() == ("bad",)
+    obstacle.unlink()
+    two.tenants.follow_removals()
+    assert (two.tenants.names(), one.tenants.list_interrupted()) == ((), ())
 
 
 def test_a_folder_of_a_former_tenant_is_not_that_of_a_later_one(machines: Machines) -> None:
