@@ -200,6 +200,50 @@ def test_contents_that_are_removed_during_a_backup_are_told(
     assert list_backups(store) == [name]
 
 
+def test_workspaces_of_one_name_keep_their_backups_apart(
+    made_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"file://{tmp_path}/store"
+    other = open_workspace(Path(shutil.copytree(made_workspace.root, tmp_path / "deep" / "workspace")))
+    (other.root / "posts" / "sourdough.md").unlink()
+    first, second = back_up(made_workspace, address, keep=1), back_up(other, address, keep=1)
+    assert second.removed == 0
+    names = tuple(list_backups(ObjectStore(address)))
+    assert {f"{address}/{name}" for name in names} == {first.address, second.address}
+    with raises(InputError, "several_workspaces", backups=names):
+        restore_from_store(address, tmp_path / "again")
+    third = back_up(made_workspace, address, keep=1)
+    assert (third.removed, len(list_backups(ObjectStore(address)))) == (1, 2)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    restored = restore_from_store(third.address).root
+    assert restored == tmp_path / "elsewhere" / "workspace"
+    assert (restored / "posts" / "sourdough.md").is_file()
+    # What was restored goes on where the lost one ended.
+    assert back_up(open_workspace(restored), address, keep=1).removed == 1
+
+
+def test_what_must_not_leave_this_machine_is_in_no_backup_of_a_store(
+    made_workspace: Workspace, tmp_path: Path
+) -> None:
+    address, root = f"file://{tmp_path}/store", made_workspace.root
+    names = ("posts/.env", "posts/deep/id_rsa", "posts/.ssh/config", ".backstory/secret.key.old")
+    for name in (*names, "posts/deep/open.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(f"What {name} holds", encoding="utf-8")
+    done = back_up(made_workspace, address)
+    assert [
+        sum(name in left for left in done.left_out) for name in (*names[:2], "posts/.ssh/", names[3])
+    ] == [1] * 4
+    restored = restore_from_store(address, tmp_path / "restored").root
+    assert (restored / "posts/deep/open.txt").is_file()
+    assert [name for name in names if (restored / name).exists()] == []
+    objects = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert [
+        name for name in names if any(f"What {name} holds".encode() in content for content in objects)
+    ] == []
+
+
 def test_a_large_file_may_grow_while_it_is_uploaded(
     made_workspace: Workspace, bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -279,11 +323,10 @@ def test_a_place_that_does_not_do_is_told(made_workspace: Workspace, tmp_path: P
     with pytest.raises(BackstoryError) as held:
         back_up(made_workspace, "s3://key:hunter2@bucket/prefix")
     assert held.value.code == "secret_in_address"
-    back_up(made_workspace, address)
-    other = open_workspace(Path(shutil.copytree(made_workspace.root, tmp_path / "other")))
-    back_up(other, address)
-    with raises(InputError, "several_workspaces", workspaces=("other", "workspace")):
-        restore_from_store(address, tmp_path / "again")
+    place = made_workspace.root / "posts" / "backups"
+    with raises(InputError, "inside_workspace", path=place):
+        back_up(made_workspace, f"file://{place}")
+    assert not place.exists()
     done = run("backup", str(tmp_path), "--keep", "1", "-w", str(made_workspace.root))
     assert done.exception.code == "no_store"  # type: ignore[union-attr]
 

@@ -53,9 +53,9 @@ def write_backup(
     """Write a backup that only its owner can read. Runs may continue meanwhile.
 
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
-    their ledger, the cache of vectors, the current snapshot, and the inputs if wanted. Reports, views and Dagster's
-    history are left out. A partition that a run is replacing is left out with its entry in the ledger; the first run
-    after a restore rebuilds it.
+    their ledger, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
+    Reports, views and Dagster's history are left out. A partition that a run is replacing is left out with its entry in
+    the ledger; the first run after a restore rebuilds it.
 
     Args:
         workspace: An open workspace.
@@ -129,6 +129,20 @@ def add_contents(
         members.leave_out("chats and posts, by --without-inputs; put them back before the first run")
 
 
+def require_outside(workspace: Workspace, path: Path) -> None:
+    """Raise if the place of a backup lies in the workspace.
+
+    Raises:
+        InputError: It does (code ``inside_workspace``).
+    """
+    if path.resolve().is_relative_to(workspace.root.resolve()):
+        raise InputError(
+            f"{path} lies in the workspace, and would be lost with it; name another place",
+            code="inside_workspace",
+            path=path,
+        )
+
+
 def _choose_path(workspace: Workspace, destination: Path) -> Path:
     path = destination.expanduser().absolute()
     if path.is_dir():
@@ -145,12 +159,7 @@ def _choose_path(workspace: Workspace, destination: Path) -> Path:
             code="already_there",
             path=path,
         )
-    if path.resolve().is_relative_to(workspace.root.resolve()):
-        raise InputError(
-            f"{path} lies in the workspace, and would be lost with it; name another place",
-            code="inside_workspace",
-            path=path,
-        )
+    require_outside(workspace, path)
     if not path.parent.is_dir():
         raise InputError(
             f"the folder {path.parent} does not exist; create it first",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
+import secrets
 import tarfile
 import threading
 from collections.abc import Iterable, Mapping
@@ -12,15 +14,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from backstory.base.database import Database
 from backstory.base.errors import InputError, StoreError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.ids import digest
 from backstory.base.version import VERSION
+from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
-from backstory.operations.backup.archive import add_contents
+from backstory.operations.backup.archive import add_contents, require_outside
 from backstory.operations.backup.contents import HashingReader
 from backstory.operations.backup.members import Members
 from backstory.operations.backup.restoring import Filled, Restored, place
@@ -51,6 +56,12 @@ from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore
 
 logger = logging.getLogger(__name__)
 
+_ID_FILE: Final = ".backstory/workspace.id"
+_ID_BYTES: Final = 16
+_ID_DIGITS: Final = 12
+_ID: Final = re.compile(rf"-[0-9a-f]{{{_ID_DIGITS}}}")
+"""What follows the name of the folder in the name of a backup."""
+_STATE: Final = ".backstory/"
 _TIME: Final = "%Y-%m-%dT%H-%M-%S-%fZ"
 _SMALL_BYTES: Final = 2_000_000
 """A content up to this size travels beside others."""
@@ -90,7 +101,9 @@ def write_to_store(
 ) -> BackupInStore:
     """Write a backup into a store. Runs may continue meanwhile.
 
-    It holds what :func:`~backstory.operations.backup.archive.write_backup` describes, but no key.
+    It holds what :func:`~backstory.operations.backup.archive.write_backup` describes, but no key, and no input that
+    looks like a secret by its name: such a file is not shared with workers either. It is of this workspace by a random
+    id, so that another one of the same name neither removes nor restores it.
 
     Args:
         workspace: An open workspace.
@@ -104,12 +117,16 @@ def write_to_store(
 
     Raises:
         SettingsError: The address is none that may be used, or holds a key.
-        InputError: There is a backup of this moment (code ``already_there``), or an input was cut while it was read.
+        InputError: There is a backup of this moment (code ``already_there``), the address lies in the workspace
+            (``inside_workspace``), or an input was cut while it was read.
         StoreError: The store cannot be used, or contents were removed meanwhile (code ``missing_object``).
         BackstoryError: The tables' ledger is damaged, or the documents never agreed with it.
     """
     store = ObjectStore(clean_store_address(address))
-    earlier = list_backups(store, workspace.root.name)
+    if store.folder is not None:
+        require_outside(workspace, store.folder)
+    name = f"{workspace.root.name}-{_identify(workspace)}"
+    earlier = list_backups(store, name)
     made_at = datetime.now(UTC).strftime(_TIME)
     with ThreadPoolExecutor(CALLS_AT_ONCE) as threads, TemporaryDirectory(prefix="backstory-") as scratch:
         archive = _StoreArchive(store, threads)
@@ -119,7 +136,7 @@ def write_to_store(
         archive.finish()
     backup = StoredBackup(
         VERSION,
-        workspace.root.name,
+        name,
         made_at,
         tuple(members.left_out),
         archive.files,
@@ -264,7 +281,7 @@ class _StoreArchive:
 
 
 class _StoredMembers(Members):
-    """The members of a backup in a store: databases in parts of rows, and no keys."""
+    """The members of a backup in a store: databases in parts of rows, and nothing secret."""
 
     def __init__(
         self, archive: _StoreArchive, workspace: Workspace, before: Mapping[str, StoredDatabase]
@@ -273,13 +290,16 @@ class _StoredMembers(Members):
         self.databases: dict[str, StoredDatabase] = {}
         self._store = archive
         self._before = before
-        self._keys = {workspace.secret, workspace.forgotten.with_suffix(KEY_SUFFIX)}
+        self._rules = FileRules()
+
+    def add_folder(self, folder: Path) -> None:
+        """Add a folder of inputs, but nothing that looks like a secret."""
+        if not self._refuses(f"{self.name_of(folder)}/"):
+            super().add_folder(folder)
 
     def add_file(self, path: Path, *, name: str | None = None) -> None:
-        """Add a file, but no key: whoever reads a store must not learn who is behind a pseudonym."""
-        if path in self._keys:
-            self.leave_out(f"{self.name_of(path)}, since keys are never in a store; keep a copy elsewhere")
-        else:
+        """Add a file, but no key: whoever reads a store must not learn who is behind a pseudonym, or a password."""
+        if not self._refuses(name or self.name_of(path)):
             super().add_file(path, name=name)
 
     def add_database(self, path: Path, name: str) -> None:
@@ -302,6 +322,20 @@ class _StoredMembers(Members):
         kept = [part for number, part in enumerate(parts) if number in whole]
         self.databases[name] = StoredDatabase(read_schema(path), (*kept, *made))
 
+    def _refuses(self, name: str) -> bool:
+        """Return whether a file or folder must not leave this machine; it is then noted once."""
+        if name.startswith(_STATE):
+            # A copy of a key, such as secret.key.old, is one, too.
+            reason = "since keys are never in a store" if KEY_SUFFIX in PurePosixPath(name).name else ""
+        elif self._rules.explain_secret(name):
+            reason = "since it looks like a secret by its name, and secrets are never in a store"
+        else:
+            reason = ""
+        if reason and name not in self._known:
+            self._known.add(name)
+            self.leave_out(f"{name}, {reason}; keep a copy elsewhere")
+        return bool(reason)
+
     def _read_names(self, part: RowPart) -> list[bytes]:
         """Read which rows a part has; none if it is to be written again: it is small, gone or damaged."""
         if part.size < PART_BYTES // 2 or not self._store.holds(part.rows, part.names):
@@ -315,24 +349,40 @@ class _StoredMembers(Members):
         return [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
 
 
+def _identify(workspace: Workspace) -> str:
+    """Return digits of the random id of a workspace, which its first backup in a store makes.
+
+    Workers that share a workspace are told by the address that they share.
+    """
+    if workspace.settings.storage.files is not None:
+        return digest([workspace.settings.storage.files], length=_ID_DIGITS)
+    path = workspace.root / _ID_FILE
+    if not path.exists():
+        with exclusive_temporary(path) as file:
+            if not path.exists():
+                file.write(secrets.token_hex(_ID_BYTES).encode())
+                file.flush()
+                publish(temporary_path(path), path)
+    return digest([path.read_text(encoding="ascii", errors="replace")], length=_ID_DIGITS)
+
+
 def _choose_last(store: ObjectStore) -> str:
-    found = list_backups(store)
-    workspaces = sorted(set(map(name_workspace, found)))
-    if not found:
+    last = {name_workspace(name): name for name in list_backups(store)}
+    if not last:
         raise InputError(
             f"{store.address} holds no backup; name the address to which `backstory backup` wrote",
             code="absent_file",
             path=store.address,
         )
-    if len(workspaces) > 1:
+    if len(last) > 1:
         raise InputError(
-            f"{store.address} holds backups of {', '.join(workspaces)}; name one of them, such as "
-            f"{store.address}/{found[-1]}",
+            f"{store.address} holds backups of {len(last)} workspaces; name one of them, such as the last one of each: "
+            + ", ".join(f"{store.address}/{name}" for name in last.values()),
             code="several_workspaces",
             path=store.address,
-            workspaces=tuple(workspaces),
+            backups=tuple(last.values()),
         )
-    return found[-1]
+    return next(iter(last.values()))
 
 
 def _fill(store: ObjectStore, name: str, folder: Path) -> Filled:
@@ -356,7 +406,13 @@ def _fill(store: ObjectStore, name: str, folder: Path) -> Filled:
         _join(store, database, folder / path)
     for path, mode in backup.folders.items():
         (folder / path).chmod(mode)
-    return Filled(backup.workspace, len(backup.files) + len(backup.databases), backup.left_out)
+    return Filled(_name_folder(backup.workspace), len(backup.files) + len(backup.databases), backup.left_out)
+
+
+def _name_folder(named: str) -> str:
+    """Return the name of the folder that was backed up, without the id of the workspace."""
+    end = -_ID_DIGITS - 1
+    return named[:end] if _ID.fullmatch(named[end:]) else named
 
 
 def _join(store: ObjectStore, database: StoredDatabase, path: Path) -> None:

@@ -182,8 +182,8 @@ def _name_backups(workspace: Workspace) -> list[str]:
     from backstory.storage.store.backups import list_backups
 
     return [
-        f"{store.address}/{name} is a backup, and was not searched: `backstory backup {store.address} --keep 1`, in a "
-        "folder named as its own, writes another one and removes it"
+        f"{store.address}/{name} is a backup, and was not searched: `backstory backup {store.address} --keep 1` of the "
+        "workspace that wrote it writes another one and removes it"
         for name in list_backups(store)
     ]
 

@@ -75,6 +75,10 @@ class ObjectStore:
             environment (``AWS_ACCESS_KEY_ID`` and others).
         patience: How long a call that fails by the network or the server is tried again.
 
+    Attributes:
+        address: The address.
+        folder: The folder of ``file:///folder``; None for a bucket.
+
     Raises:
         MissingExtraError: The client of S3 is not installed.
         StoreError: The address is of another kind (code ``invalid_address``).
@@ -91,11 +95,11 @@ class ObjectStore:
                 code="invalid_address",
                 address=address,
             )
-        self._folder = Path(unquote(urlsplit(address).path)) if scheme == "file" else None
+        self.folder = Path(unquote(urlsplit(address).path)) if scheme == "file" else None
 
     def locate(self, name: str) -> str:
         """Return the address or path of an object, for a program that reads it by itself."""
-        return f"{self.address}/{name}" if self._folder is None else str(self._folder / name)
+        return f"{self.address}/{name}" if self.folder is None else str(self.folder / name)
 
     def find(self, name: str) -> Found | None:
         """Describe an object without reading it; None if there is none.
@@ -152,11 +156,11 @@ class ObjectStore:
 
         until = time.monotonic() + self._patience.total_seconds()
         with self._explaining(name), self._replacing(name):
-            if self._folder is not None:
+            if self.folder is not None:
                 found = self.find(name)
                 if (found and found.etag) != etag:
                     return None
-                path = self._folder / name
+                path = self.folder / name
                 temporary_path(path).write_bytes(content)
                 publish(temporary_path(path), path)
                 written = self.find(name)
@@ -329,21 +333,21 @@ class ObjectStore:
         """
         import obstore
 
-        if self._folder is None:
+        if self.folder is None:
             with self._explaining(_OBJECTS):
                 obstore.delete(self._client, names)
             return
         for name in names:
             with self._explaining(name):
-                (self._folder / name).unlink(missing_ok=True)
+                (self.folder / name).unlink(missing_ok=True)
 
     @cached_property
     def _client(self) -> S3Store | LocalStore:
         from obstore.store import LocalStore, S3Store
 
-        if self._folder is not None:
+        if self.folder is not None:
             with self._explaining(""):
-                return LocalStore(self._folder, mkdir=True)
+                return LocalStore(self.folder, mkdir=True)
         parts = urlsplit(self.address)
         with self._explaining(""):
             return S3Store(
@@ -364,10 +368,10 @@ class ObjectStore:
 
         with self._explaining(path.name):
             obstore.put(self._client, name_content(sha256), content, max_concurrency=_PARTS_AT_ONCE)
-            if self._folder is not None:
+            if self.folder is not None:
                 # The manifest names it next, and must not reach the disk before it.
-                written = self._folder / name_content(sha256)
-                for place in (written, written.parent, written.parent.parent, self._folder):
+                written = self.folder / name_content(sha256)
+                for place in (written, written.parent, written.parent.parent, self.folder):
                     flush(place)
 
     def _fetch(self, sha256: str, path: Path) -> str:
@@ -399,11 +403,11 @@ class ObjectStore:
     @contextmanager
     def _replacing(self, name: str) -> Iterator[None]:
         """In a folder, let one writer at a time compare and replace; S3 does both in one call."""
-        if self._folder is None:
+        if self.folder is None:
             yield
             return
-        path = self._folder / f".{name.partition('/')[0]}.lock"
-        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f".{name.partition('/')[0]}.lock"
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             lock(file)
             yield
@@ -420,7 +424,7 @@ class ObjectStore:
 
     def _require_keys(self, error: Exception) -> None:
         """Raise if the client has found no keys. Only the address that it called tells it from a refusal."""
-        if self._folder is None and _ROLE.search(str(error)):
+        if self.folder is None and _ROLE.search(str(error)):
             raise StoreError(
                 f"no keys of {self.address} are set; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
                 "environment (the role of this machine gave none)",
