@@ -24,7 +24,7 @@ from backstory.index.snapshot.manifest import MANIFEST_FILE, REBUILD_COMMAND, re
 from backstory.index.snapshot.opening import open_index
 from backstory.index.snapshot.publication import prune, prune_documents, publishing
 from backstory.index.snapshot.row_keys import KEYS_FILE, read_row_keys
-from backstory.index.snapshot.served import adopt_collection, is_served, name_alias
+from backstory.index.snapshot.served import adopt_collection, is_served, let_go, name_alias
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
 from tests.index.conftest import EMBEDDER, EPOCH, Corpus, unit
@@ -302,10 +302,10 @@ def test_a_copy_searches_what_the_original_holds_and_is_built_into_its_own(
     second = build_at(
         milvus_uri, take(small, pl.col("document_id") > "doc00010"), tmp_path / "index", keep_snapshots=1
     )
-    let_go = search_in(tmp_path / "copy", small)
-    assert let_go.engine == "exact"
-    assert alias in let_go.reason
-    assert listed(let_go.hits, 4) == expected
+    without = search_in(tmp_path / "copy", small)
+    assert without.engine == "exact"
+    assert alias in without.reason
+    assert listed(without.hits, 4) == expected
     copied = build_at(milvus_uri, small, tmp_path / "copy", keep_snapshots=1)
     assert (copied.version, copied.uploaded) == (first.version, 120)
     assert collection_of(copied) != collection_of(second)
@@ -514,7 +514,16 @@ def test_a_snapshot_without_keys_is_searched_exactly_and_its_collection_deleted(
     assert search_in(tmp_path, small).engine == "milvus"
 
 
-def test_a_collection_without_keys_is_deleted_after_its_snapshot_is_gone(
+def test_the_removal_of_a_folder_deletes_a_collection_without_keys(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    first = build_at(milvus_uri, small, tmp_path)
+    collection = take_keys(milvus_uri, first, None)
+    let_go(tmp_path, [first.folder], must_succeed=True)
+    assert collection not in list_collections(milvus_uri)
+
+
+def test_a_collection_without_keys_is_still_listed_when_its_snapshot_is_gone(
     small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serve_milvus(tmp_path / "data") as uri:
