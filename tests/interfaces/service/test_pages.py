@@ -332,6 +332,12 @@ def test_a_passage_of_markdown_is_shown_as_a_browser_shows_it_and_no_other_text_
         page = show_passage(document.model_copy(update={"uri": uri}), "# Fares **", "**40")
         assert page.one("div", class_="body").text == "# Fares ****40 at the end"
         assert page.texts("mark") == ["**40"]
+    # The title, which the page tells above, stays where it is marked alone.
+    title = f"# {document.title}"
+    for before, marked, repeated in ((f"{title}\n\n", "A bed.", 0), ("# ", document.title, 1)):
+        page = show_passage(document, before, marked)
+        assert page.one("div", class_="body").text.count(document.title) == repeated
+        assert page.texts("mark") == [marked]
     # A mark as long as its document is shown as it is written, whatever an address asks for.
     for marked, strong in (("**b** " * 3_000, 3_000), ("**b** " * 5_000, 0)):
         page = show_passage(document, "", marked)

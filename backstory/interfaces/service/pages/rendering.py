@@ -134,7 +134,7 @@ def render_passage(passage: ShownPassage) -> Markup | None:
     if not gives_markdown(passage.document.uri) or passage.end - passage.start > _MOST_RENDERED:
         return None
     first, last = len(passage.before), len(passage.before) + len(passage.marked)
-    is_title_marked = first < last and "\n" not in passage.before.strip()
+    is_title_marked = first < last and "\n" not in passage.before.lstrip()
     shown = render_markdown(
         f"{passage.before}{passage.marked}{passage.after}",
         _resolve,
