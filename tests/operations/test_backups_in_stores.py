@@ -37,6 +37,7 @@ from tests.workspaces import CHAT, DIGEST, write_workspace
 
 DATABASES = (".sqlite", ".db")
 SECRET = ".backstory/secret.key"
+MARK = "removals/other"
 
 
 @pytest.fixture
@@ -162,6 +163,8 @@ def test_workers_keep_what_a_backup_in_their_store_names(made_workspace: Workspa
     assert "moths" in (restored / "posts" / "unrelated.md").read_text(encoding="utf-8")
     (root / "posts" / "unrelated.md").unlink()
     run_pipeline(open_workspace(root))
+    for sha256, _ in store.list_contents():
+        os.utime(tmp_path / "store" / name_content(sha256), (0, 0))
     assert back_up(open_workspace(root), address, keep=1).removed == 1
     manifest, _ = fetch_manifest(store)
     # Readers may still fetch what was dropped within a day.
@@ -179,9 +182,11 @@ def test_workers_keep_what_a_backup_in_their_store_names(made_workspace: Workspa
     assert all(store.verify(sha256) for sha256 in manifest.objects)
 
 
+@pytest.mark.parametrize("moment", [("PUT", "/objects/"), ("HEAD", MARK)], ids=["before", "after"])
 def test_contents_that_are_removed_during_a_backup_are_told(
-    made_workspace: Workspace, bucket: Bucket, tmp_path: Path
+    made_workspace: Workspace, bucket: Bucket, tmp_path: Path, moment: tuple[str, str]
 ) -> None:
+    """Whoever removes them is done before the backup is written, or has begun before and goes on after."""
     address = f"{bucket.root}/{tmp_path.name}"
     store = ObjectStore(address)
     back_up(made_workspace, address)
@@ -190,11 +195,17 @@ def test_contents_that_are_removed_during_a_backup_are_told(
     made_workspace.drafts.put("request", "shown", Draft("Title", "Text"))
 
     def remove(method: str, path: str) -> None:
-        if method == "PUT" and "/objects/" in path:
+        if method == moment[0] and moment[1] in path:
             bucket.fault = lambda _method, _path: None
-            store.delete([gone])
+            store.delete([gone, MARK])
 
-    bucket.fault = remove
+    def begin(method: str, path: str) -> None:
+        if method == "PUT" and "/backups/" in path:
+            bucket.fault = lambda _method, _path: None
+            store.replace(MARK, b"", None)
+            bucket.fault = remove
+
+    bucket.fault = remove if moment[0] == "PUT" else begin
     with raises(StoreError, "missing_object", address=address):
         back_up(made_workspace, address)
     assert list_backups(store) == [name]
