@@ -46,7 +46,7 @@ def backup(
     """Back up the workspace. A run may be under way.
 
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
-    In s3:// and file://, there are no keys.
+    In s3:// and file://, there are no keys, and no inputs that look like secrets by their names.
     """
     from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
     from backstory.pipeline.workspace import open_workspace

@@ -79,7 +79,7 @@ class StoredBackup:
 
     Attributes:
         version: Version of Backstory that wrote it.
-        workspace: Name of the workspace's folder.
+        workspace: Name of the workspace's folder, and digits of its id.
         made_at: Time of the backup by the clock of that machine, UTC.
         left_out: What is missing and why, one sentence each.
         files: The files by their path in the workspace.
@@ -123,7 +123,7 @@ def list_backups(store: ObjectStore, workspace: str | None = None) -> list[str]:
 
     Args:
         store: The store.
-        workspace: Name of the folder of a workspace; None for all.
+        workspace: What the backups of one workspace say of it; None for all.
 
     Raises:
         StoreError: The store cannot be used.
