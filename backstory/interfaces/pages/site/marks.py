@@ -138,9 +138,8 @@ def _place_blocks(
         if max(start, lines[first]) >= min(end, lines[last]) or not token.content:
             continue
         if cells is not None:
-            places = cell[
-                -len(token.content) :
-            ]  # before a first cell without a bar, marks of quotations may stand
+            # Marks of quotations may stand before a first cell without a bar.
+            places = cell[-len(token.content) :]
             is_spelt = "".join(text[place] for place in places) == token.content
             yield token, places if is_spelt else None
         else:
