@@ -108,7 +108,9 @@ class ConversationStore:
         database: What they lie in.
     """
 
-    def __init__(self, path: Path, holding: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(
+        self, path: Path, holding: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
         """Name the file; the first turn makes it.
 
         Args:

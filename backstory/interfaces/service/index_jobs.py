@@ -66,8 +66,11 @@ class TenantLibraries(Protocol):
     def follow_removals(self) -> None:
         """Clear the folders here of tenants that were removed on another machine."""
 
-    def holding(self, name: str) -> AbstractContextManager[None]:
+    def holding(self, name: str) -> AbstractContextManager[int]:
         """Have a removal of a tenant wait, so that what is written meanwhile is removed with it.
+
+        Returns:
+            A block with the descriptor of the folder, which has a shared lock.
 
         Raises:
             InputError: There is no such tenant.
@@ -358,9 +361,9 @@ class IndexJobs:
         """Enter a tenant, and return what makes one pass over its files."""
         quota = self._tenants.read_quota(tenant)
         if self._processes is not None:
-            inside.enter_context(self._tenants.holding(tenant))
+            held = inside.enter_context(self._tenants.holding(tenant))
             keys = self._tenants.open_keys(tenant)
-            return partial(self._processes.run, self._tenants.folder(tenant), keys, quota)
+            return partial(self._processes.run, self._tenants.folder(tenant), keys, quota, held)
         library = inside.enter_context(self._tenants.entering(tenant))
         return lambda turn: index_once(library, self.store(tenant), turn, lambda: self._is_closing, quota)
 

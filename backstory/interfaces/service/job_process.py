@@ -2,7 +2,7 @@
 
 The process gets the tenant, its keys and the job as one line of its standard input, and records its progress in the
 jobs of the tenant by itself. When that input ends, because the service is about to end or was killed, the process stops
-at its next step.
+at its next step. Until then a removal of the tenant waits for it, as for the service.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,8 +27,10 @@ from backstory.base.mounts import find_mount, mount
 from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.accounts_file import open_accounts_file
 from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
+from backstory.interfaces.service.tenant_places import TenantPlaces
 from backstory.pipeline.workspace import open_workspace
 
 logger = logging.getLogger(__name__)
@@ -44,25 +46,34 @@ _COMMAND: Final = (
 class JobProcesses:
     """The processes of passes that are under way, in any number of threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Path | None = None) -> None:
+        """Prepare the processes; none is started yet.
+
+        Args:
+            accounts: Path of the accounts, by which other machines see who is in a tenant; None for those of nobody.
+        """
+        self._accounts = accounts
         self._lock = threading.Lock()
         self._is_ending = False
         self._running: set[subprocess.Popen[str]] = set()
 
-    def run(self, folder: Path, keys: Keys | None, quota: int | None, turn: JobTurn) -> None:
+    def run(self, folder: Path, keys: Keys | None, quota: int | None, held: int, turn: JobTurn) -> None:
         """Make one pass in a process, and wait for its end. A process that was killed leaves its job under way.
 
         Args:
             folder: Folder of the tenant.
             keys: The keys of the tenant; None for those of the environment.
             quota: What the tenant may take on the disk, in bytes; None for any number.
+            held: Descriptor of the folder with a shared lock, which the process holds on when the service is killed.
             turn: The job.
         """
+        places = [folder, cache_folder(), *([] if self._accounts is None else [self._accounts])]
         told = {
             "folder": str(folder),
+            "accounts": None if self._accounts is None else str(self._accounts),
             "keys": None if keys is None else {name: key.get_secret_value() for name, key in keys.items()},
             "quota": quota,
-            "mounts": {str(place): find_mount(place) for place in (folder, cache_folder())},
+            "mounts": {str(place): find_mount(place) for place in places},
             "turn": turn._asdict(),
         }
         with self._lock:
@@ -72,6 +83,7 @@ class JobProcesses:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 text=True,
+                pass_fds=[held],
                 start_new_session=True,  # a keyboard interrupt is for the service, which then ends the jobs in order
             )
             self._running.add(process)
@@ -123,7 +135,8 @@ def main() -> None:
     for place, address in told["mounts"].items():
         mount(Path(place), address)
     workspace, turn = Path(told["folder"]), JobTurn(**told["turn"])
-    _index(workspace, _read_keys(told["keys"]), told["quota"], turn, is_ending)
+    accounts = None if told["accounts"] is None else Path(told["accounts"])
+    _index(workspace, accounts, _read_keys(told["keys"]), told["quota"], turn, is_ending)
 
 
 def _wait_for_the_end(is_ending: threading.Event) -> None:
@@ -136,13 +149,21 @@ def _read_keys(told: dict[str, Any] | None) -> Keys | None:
 
 
 def _index(
-    folder: Path, keys: Keys | None, quota: int | None, turn: JobTurn, is_ending: threading.Event
+    folder: Path,
+    accounts: Path | None,
+    keys: Keys | None,
+    quota: int | None,
+    turn: JobTurn,
+    is_ending: threading.Event,
 ) -> None:
     store = JobStore(folder / JOBS_FOLDER)
-    try:
-        library = Library(open_workspace(folder, keys=keys))
-    except BackstoryError as error:
-        store.fail(turn, error.code, hide_paths(str(error), folder))
-        return
-    with library:
+    with ExitStack() as inside:
+        try:
+            if accounts is not None:
+                places = TenantPlaces(open_accounts_file(accounts))
+                inside.enter_context(places.present(folder.name, folder))
+            library = inside.enter_context(Library(open_workspace(folder, keys=keys)))
+        except BackstoryError as error:
+            store.fail(turn, error.code, hide_paths(str(error), folder))
+            return
         index_once(library, store, turn, is_ending.is_set, quota)

@@ -381,8 +381,11 @@ class Tenants:
             os.close(descriptor)
 
     @contextmanager
-    def holding(self, name: str) -> Iterator[None]:
+    def holding(self, name: str) -> Iterator[int]:
         """Hold a shared lock on the folder of a tenant, for which its removal waits. A block may lie in another one.
+
+        Yields:
+            The descriptor of the folder.
 
         Raises:
             InputError: There is no tenant of this name.
@@ -398,7 +401,7 @@ class Tenants:
             ):
                 raise _unknown(name)
             with self.places.present(name, self._folder / name):
-                yield
+                yield descriptor
         finally:
             os.close(descriptor)
 

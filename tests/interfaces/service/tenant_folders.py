@@ -56,9 +56,10 @@ class TenantFolders:
         assert self.root.is_dir()
 
     @contextmanager
-    def holding(self, name: str) -> Iterator[None]:
-        assert self.folder(name).is_dir()
-        yield
+    def holding(self, name: str) -> Iterator[int]:
+        descriptor = os.open(self.folder(name), os.O_RDONLY)
+        yield descriptor
+        os.close(descriptor)
 
     @contextmanager
     def entering(self, name: str) -> Iterator[Library]:

@@ -31,11 +31,13 @@ from backstory.base.errors import (
     SettingsError,
     WorkspaceError,
 )
+from backstory.base.files.atomic import lock
 from backstory.base.mounts import mount
 from backstory.base.postgres_server import find_server
 from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.interfaces.service.service import Service
 from backstory.pipeline import sharing
@@ -544,6 +546,42 @@ def test_a_job_of_a_machine_that_died_is_taken_over(machines: Machines) -> None:
     dead.store("garden").fail(turn, "internal", "late")
     ended = dead.store("garden").read(job.job_id)
     assert (ended.state, ended.attempts, ended.counts["documents"]) == ("COMPLETED", 2, 1)
+
+
+def test_the_process_of_a_job_is_in_its_tenant_after_the_service_was_killed(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    one = machines.open("one")
+    folder = make_tenant(one, machines.make_storage())
+    store = IndexJobs(one.tenants, threads=0).store("garden")
+    store.request(WHO)
+    turn = store.take()
+    assert turn is not None
+    [tenant_id] = re.findall('"tenant_id": "([^"]+)"', (folder / ".backstory" / "tenant.json").read_text())
+    leases, begun, may_go = one.tenants.places.leases, threading.Event(), threading.Event()
+    assert leases is not None
+
+    def wait(_method: str, _path: str) -> None:
+        begun.set()
+        assert may_go.wait(600)
+
+    machines.bucket.fault = wait
+    held, other = (os.open(folder, os.O_RDONLY) for _ in range(2))
+    lock(held, shared=True)
+    processes = JobProcesses(one.accounts.database.path)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(processes.run, folder, None, None, held, turn)
+        assert begun.wait(600)
+        os.close(held)  # as the end of the service does, which has no lease here
+        assert not lock(other, wait=False)
+        assert [holding.is_live for holding in leases.find(f"tenant {tenant_id}")] == [True]
+        processes.end()
+        may_go.set()
+        running.result()
+    assert lock(other, wait=False)
+    assert leases.find(f"tenant {tenant_id}") == []
+    os.close(other)
 
 
 def test_a_removal_waits_for_the_other_machine_and_then_for_its_folder(machines: Machines) -> None:
