@@ -81,10 +81,14 @@ class Holding:
     Attributes:
         holder: Who holds it.
         is_live: Whether it has been renewed in time, by a process that has not ended as far as this machine sees.
+        span: For which partitions it is held.
+        token: The token of the lease.
     """
 
     holder: str
     is_live: bool
+    span: Span
+    token: int
 
 
 class Leases:
@@ -214,10 +218,13 @@ class Leases:
             LeaseError: The database cannot be used.
         """
         with self._database.reading() as session:
-            query = "SELECT holder, expires FROM leases WHERE name = ? ORDER BY token"
+            query = "SELECT holder, expires, first, last, token FROM leases WHERE name = ? ORDER BY token"
             rows = session.execute(query, (name,)).fetchall()
             now = self._read_time(session)
-        return [Holding(_describe(holder), _is_live(holder, expires, now)) for holder, expires in rows]
+        return [
+            Holding(_describe(holder), _is_live(holder, expires, now), Span(first, last), token)
+            for holder, expires, first, last, token in rows
+        ]
 
     def claim(self, lease: Lease, keys: Collection[bytes]) -> set[bytes]:
         """Claim keys for the holder of a lease.

@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, RemovalError
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import RunEvent
+from backstory.pipeline.run.executor import OnProgress, RunEvent
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.position import RunPosition
-from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
+from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import EVERYTHING, Lease, find_leases
 from backstory.storage.store import objects
 from backstory.storage.store.manifest import MANIFEST
-from backstory.storage.tables.parquet import hash_partitions
+from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.bucket import Bucket, Fault
 from tests.long_tests import each_of
@@ -151,6 +155,70 @@ def test_a_run_begins_with_what_no_other_machine_makes(
     execute_run(workspace, RunRequest(partitions=find_wanted(workspace, None, None)), notice)
     assert made[:4] == ["documents", "document_chunks", "search_index", "messages"]
     assert hash_tables(workspace) == expected
+
+
+def test_what_another_machine_changes_between_two_parts_leaves_a_run_in_one_piece(
+    make_worker: MakeWorker,
+) -> None:
+    overlapped = "14/03/2025, 08:00 - Ada Lind: The moths are back at the lamp\n"
+    own = "15/03/2025, 18:01 - Ada Lind: Book the train reservation early\n"
+    roots = [make_worker(name) for name in ("first", "second", "alone")]
+    for root in roots:
+        chat = root / "chats" / "garden.txt"
+        chat.write_text(chat.read_text(encoding="utf-8").replace(own, overlapped + own), encoding="utf-8")
+    first, second, alone = map(open_workspace, roots)
+    days = find_wanted(first, None, None)
+    execute_run(first, RunRequest(partitions=days))
+    messages = hash_partitions(first.tables, "messages")
+
+    def change(workspace: Workspace) -> None:
+        chat = workspace.chats_dir / "garden.txt"
+        text = chat.read_text(encoding="utf-8").replace("the lamp", "the red lamp").replace("early", "late")
+        chat.write_text(text, encoding="utf-8")
+
+    def execute(workspace: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
+        making = request.making
+        assert making is not None
+
+        def making_after_other(parts: Sequence[str]) -> AbstractContextManager[str]:
+            if list(parts) == ["corpus"]:
+                change(first)
+                # In a thread, since what a run starts is a part of it.
+                thread.submit(execute_run, first, RunRequest(partitions=days[:2])).result()
+            return making(parts)
+
+        return execute_stages(workspace, replace(request, making=making_after_other), on_progress)
+
+    last = RunRequest(partitions=days[2:])
+    with ThreadPoolExecutor(1) as thread:
+        assert execute_run(second, last, execute=execute).state.describe_failures() == []
+    changed = hash_partitions(second.tables, "messages")
+    assert [changed[day] == messages[day] for day in days] == [True, False, True]
+    assert {stage.table: stage.find_stale(second, days[2:]) for stage in STAGES[1:] if stage.partitioned} == {
+        stage.table: [] for stage in STAGES[1:] if stage.partitioned
+    }
+    execute_run(second, last)
+    change(alone)
+    run_pipeline(alone)
+    assert hash_tables(second) == hash_tables(alone)
+
+
+def test_a_shared_run_removes_messages_of_its_own_days_only(make_worker: MakeWorker) -> None:
+    root = make_worker("first")
+    workspace, accepting = open_workspace(root), open_workspace(root, accept_removals=True)
+    days = find_wanted(workspace, None, None)
+    execute_run(workspace, RunRequest(partitions=days))
+    chat = root / "chats" / "garden.txt"
+    lines = chat.read_text(encoding="utf-8").splitlines(keepends=True)
+    chat.write_text("".join(line for line in lines if "Book the train" not in line), encoding="utf-8")
+
+    for asked in (workspace, accepting):
+        assert execute_run(asked, RunRequest(partitions=days[:1])).state.describe_failures() == []
+        assert len(read_table(workspace.tables, "messages", days[2:])) == 3
+    with pytest.raises(RemovalError):
+        execute_run(workspace, RunRequest(partitions=days[2:], isolates_failures=False))
+    execute_run(accepting, RunRequest(partitions=days[2:]))
+    assert len(read_table(workspace.tables, "messages", days[2:])) == 2
 
 
 @pytest.mark.parametrize("table", each_of(sorted(stage.table for stage in STAGES), len(STAGES)))

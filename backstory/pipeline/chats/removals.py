@@ -48,6 +48,24 @@ def refuse_removals(
     """
     if workspace.accept_removals:
         return
+    missing = find_removals(workspace, reading, files, partitions)
+    if len(missing):
+        raise RemovalError(
+            _describe(missing, reading, workspace.settings.conversations.folder),
+            code="removed_messages",
+            count=len(missing),
+            conversations=missing["conversation_id"].unique().sort().to_list(),
+        )
+
+
+def find_removals(
+    workspace: Workspace, reading: Reading, files: Sequence[ExportFile], partitions: Sequence[str]
+) -> pl.DataFrame:
+    """Find the stored messages that a run would remove, in conversations whose setting is to ask before; see above.
+
+    Returns:
+        Rows of the table of messages.
+    """
     stored = drop_opted_out(read_intact_messages(workspace), reading.opted_out)
     policies = find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
@@ -57,14 +75,7 @@ def refuse_removals(
         ~pl.col("source").is_in(list_unchanged(workspace, reading, files)),
     )
     written = stored.filter(are_written(workspace, stored, reading.messages, partitions))
-    missing = missing.join(written, on="message_id", how="semi")
-    if len(missing):
-        raise RemovalError(
-            _describe(missing, reading, workspace.settings.conversations.folder),
-            code="removed_messages",
-            count=len(missing),
-            conversations=missing["conversation_id"].unique().sort().to_list(),
-        )
+    return missing.join(written, on="message_id", how="semi")
 
 
 def _describe(missing: pl.DataFrame, reading: Reading, folder: str) -> str:

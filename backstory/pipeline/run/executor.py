@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Final, TypeAlias
 
 from backstory.base.errors import (
@@ -48,8 +48,8 @@ OnProgress: TypeAlias = Callable[[RunEvent], None]
 Making: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[str]]
 """Chooses one of several parts by name, which this process then makes within the context, and no other machine does."""
 
-_PARTS: Final = {"chats": (CHATS[:1], CHATS[1:]), "corpus": (CORPUS, ())}
-"""The stages of each part that all partitions share, and those that follow from it for the partitions of a run."""
+_PARTS: Final = {"chats": CHATS[:1], "corpus": CORPUS}
+"""The stages of each part that all partitions share."""
 
 
 def ignore_progress(event: RunEvent) -> None:
@@ -85,8 +85,8 @@ def execute_tables(
             raised.
         checks: Whether to run the checks.
         making: Makes what all partitions share in parts, in any order, if other machines may make other partitions
-            meanwhile; None if they may not. Chats are then read once: the messages of all partitions are made, so that
-            other machines need not read them again.
+            meanwhile; None if they may not. Chats are then read for all: messages are made of every partition on which
+            no other machine works, so that the next machine need not read them again.
 
     Returns:
         Reports, failures and findings of all tables.
@@ -203,25 +203,33 @@ class _Executor:
 
     def execute_all(self, partitions: Sequence[str], making: Making | None = None) -> None:
         """Build one stage after another; those that search the index share it."""
+        if making is None:
+            self._execute_each((*CHATS, *CORPUS), partitions)
+        else:
+            self._execute_parts(partitions, making)
+        with self._resources.sharing_index():
+            self._execute_each(ANSWERS, partitions)
+
+    def _execute_each(self, stages: Sequence[type[Stage]], partitions: Sequence[str]) -> None:
+        for stage in filter(self._stages.__contains__, stages):
+            self.execute(stage, partitions if stage.partitioned else [WHOLE])
+
+    def _execute_parts(self, partitions: Sequence[str], making: Making) -> None:
+        """Build what all partitions share, each part when no other machine makes it, and then the windows."""
         settings = self._workspace.settings
         before: list[str] = []
-        if making is not None:
-            self._resources.reads_for_all = True
-            if settings.windows.overlap:
-                # Windows overlap its messages, and its own run may come later.
-                before = [previous_partition(partitions[0], settings.partitions.grain)]
+        if settings.windows.overlap:
+            # Windows overlap its messages, and its own run may come later.
+            before = [previous_partition(partitions[0], settings.partitions.grain)]
+        self._resources.reads_for_all = True
         parts = dict(_PARTS)
         while parts:
-            with (making or _making_alone)(list(parts)) as part:
-                shared, following = parts.pop(part)
-                for stage in filter(self._stages.__contains__, shared):
-                    keys = partitions if stage.partitioned else [WHOLE]
-                    self.execute(stage, [*before, *keys] if stage is MessagesStage else keys)
-            for stage in filter(self._stages.__contains__, following):
-                self.execute(stage, partitions)
-        with self._resources.sharing_index():
-            for stage in filter(self._stages.__contains__, ANSWERS):
-                self.execute(stage, partitions)
+            with making(list(parts)) as part:
+                stages = parts.pop(part)
+                self._execute_each(stages, [*before, *partitions] if MessagesStage in stages else partitions)
+        # Each part brings what other machines have published by then, such as messages that windows overlap. So what
+        # follows from messages is made after the last part, all of it from the same ones.
+        self._execute_each(CHATS[1:], partitions)
 
     def execute_in_turn(self, partitions: Sequence[str]) -> None:
         """Build one partition after another, so that each is given the posts of those before it.
@@ -293,10 +301,11 @@ class _Executor:
         state = self.state
         state.inherit(stage.table, _find_inherited(self._workspace, stage, partitions, state))
         wanted = state.good(stage.table, partitions)
+        position = self._course.reach(stage.table)
         if not wanted:
             return []
         self._workspace.runs.enter(stage.table)
-        self._on_progress(self._course.find_position(stage.table))
+        self._on_progress(position)
         try:
             built = self._build_or_raise(stage, wanted)
         except BatchesPendingError as error:
@@ -357,11 +366,6 @@ class _Executor:
             reason = f"{check.table}, check {check.name}: {finding.message}"
             state.fail(check.table, dict.fromkeys(cases, reason))
         state.fail(check.table, finding.failures)
-
-
-@contextmanager
-def _making_alone(parts: Sequence[str]) -> Iterator[str]:
-    yield parts[0]
 
 
 def _describe_stop(stage: type[Stage], partitions: Sequence[str], left: Sequence[str], reason: str) -> str:

@@ -47,6 +47,7 @@ class RunCourse:
             partitions: Number of partitions that are made in turn; None if the run makes one table after another.
         """
         self._tables = [stage.table for stage in stages]
+        self._ahead = list(self._tables)
         self._partitions = partitions
         self._left = partitions or 0
 
@@ -54,11 +55,14 @@ class RunCourse:
         """Note how many partitions are left to make in turn."""
         self._left = left
 
-    def find_position(self, table: str) -> RunPosition:
-        """Return where the run stands when it begins to make a table."""
+    def reach(self, table: str) -> RunPosition:
+        """Return where the run stands when it begins to make a table; in which order it does so is not known before."""
         place = self._tables.index(table)
         if self._partitions is None:
-            return RunPosition(table, place, len(self._tables), ", ".join(self._tables[place + 1 :]))
+            if table in self._ahead:
+                self._ahead.remove(table)
+            total = len(self._tables)
+            return RunPosition(table, total - len(self._ahead) - 1, total, ", ".join(self._ahead))
         chats = [name for name in self._tables if name in _CHATS]
         total = len(chats) + self._partitions + 1
         if table in chats:

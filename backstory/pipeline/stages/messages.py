@@ -32,10 +32,11 @@ from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.name_leaks import remove_former_names
 from backstory.pipeline.chats.people import find_people, record_people
-from backstory.pipeline.chats.removals import refuse_removals
+from backstory.pipeline.chats.removals import find_removals, refuse_removals
 from backstory.pipeline.chats.stored_messages import drop_outside
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
 from backstory.pipeline.incremental.partitions import (
+    find_stale_partitions,
     split_by_partition,
     write_side_output,
 )
@@ -44,6 +45,7 @@ from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.locks import find_spans_of_others
 from backstory.storage.tables.parquet import hash_partitions, list_partitions
 from backstory.storage.tables.partitions import partition_key, partition_keys, partition_range
 from backstory.storage.tables.schemas import Messages
@@ -155,12 +157,14 @@ class _AllMessages:
         rows: The messages, with their ``partition``.
         fingerprint: Hash of everything that the stage has read.
         files: The exports with the hashes of what was read of them.
+        partitions: Keys of the partitions to make of them.
         counts: Figures of the stage.
     """
 
     rows: pl.DataFrame
     fingerprint: str
     files: Sequence[ExportFile]
+    partitions: Sequence[str]
     counts: dict[str, int | float | str] = field(default_factory=dict)
 
 
@@ -222,17 +226,37 @@ class MessagesStage(TableStage):
             workspace.load_secret()
         # Only once: if it fails, what is tried in parts concerns the wanted partitions.
         self._reads_for_all, self.resources.reads_for_all = self.resources.reads_for_all, False
+        self.partitions = _leave_to_others(workspace, self.partitions)
         is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
-            self._all_messages  # noqa: B018
-        if self._reads_for_all:
-            self.partitions = sorted({*self.partitions, *list_chat_partitions(workspace)})
+            self.partitions = list(self._all_messages.partitions)
+        elif self._reads_for_all:
+            self._add_others()
         report = super().build()
         if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
-            record_files(workspace, self.files, self.partitions)
+            # Of other machines, some may have been made from the same exports.
+            record_files(workspace, self.files, [*self.partitions, *self._list_current()])
         workspace.last_reading.release()
         return report
+
+    def _add_others(self) -> None:
+        """Make all partitions instead of the wanted ones, as far as a reading of the chats, if it takes one, allows."""
+        wanted = self.partitions
+        others = _leave_to_others(self.workspace, list_chat_partitions(self.workspace))
+        self.partitions = sorted({*wanted, *others})
+        pending = find_stale_partitions(self.workspace, self.table, self.inputs)
+        if pending and not self._are_empty(pending):
+            del self.inputs
+            self.partitions = wanted
+            self.partitions = list(self._all_messages.partitions)
+
+    def _list_current(self) -> list[str]:
+        """List the stored partitions that were made from what was read."""
+        stored = list_partitions(self.workspace.tables, self.table)
+        read = dict.fromkeys(stored, self._all_messages.fingerprint)
+        stale = set(find_stale_partitions(self.workspace, self.table, read))
+        return [key for key in stored if key not in stale]
 
     @cached_property
     def _all_messages(self) -> _AllMessages:
@@ -258,14 +282,17 @@ def _read_and_write_side_outputs(
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions.
-        for_all: Whether every other partition with messages is made, too.
+        for_all: Whether every other partition with messages is to be made, too, if nobody works on it. Where others
+            would lose messages, which is not to be decided in this run, only the wanted ones are.
     """
     read, files = read_chats(workspace)
     reading = _keep_archived(workspace, read, files)
     keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
     days = keys.unique().sort()
     if for_all:
-        partitions = sorted({*partitions, *days})
+        others = _leave_to_others(workspace, [key for key in days if key not in partitions])
+        if find_removals(workspace, reading, files, others).is_empty():
+            partitions = sorted({*partitions, *others})
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
     had_messages = bool(list_partitions(workspace.tables, "messages"))
@@ -298,6 +325,7 @@ def _read_and_write_side_outputs(
         messages.with_columns(keys),
         fingerprint,
         files,
+        partitions,
         {
             "messages": len(messages),
             **({"opted_out": opted_out} if (opted_out := int(reading.opted_out["messages"].sum())) else {}),
@@ -308,6 +336,19 @@ def _read_and_write_side_outputs(
             **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, withdrawn)))) else {}),
         },
     )
+
+
+def _leave_to_others(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
+    """Leave out what other machines work on: its messages stay as they are until the run has ended that checks them.
+
+    The caller is the one machine that makes messages now. So one that was never made is of a run that has yet to do so,
+    and finds it then.
+    """
+    spans = find_spans_of_others(workspace.tables)
+    made = workspace.ledger.read("messages") if spans else {}
+    return [
+        key for key in partitions if key not in made or not any(first <= key <= last for first, last in spans)
+    ]
 
 
 def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:

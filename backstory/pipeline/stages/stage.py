@@ -57,7 +57,7 @@ class RunResources:
         workspace: The open workspace.
         interim: Makes the snapshots of this run that are not published; None until one is published that they extend.
         unpublished: The last of them that is newer than the published one; None if there is none.
-        reads_for_all: Whether the first reading of the chats makes the messages of all partitions, for other machines.
+        reads_for_all: Whether the first reading of the chats makes messages of all partitions, for other machines.
     """
 
     def __init__(self, workspace: Workspace) -> None:

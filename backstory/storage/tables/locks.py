@@ -164,6 +164,23 @@ def find_lease(root: Path) -> Lease | None:
     return _held.get(root.absolute())
 
 
+def find_spans_of_others(root: Path) -> list[Span]:
+    """Return the partitions on which other machines work; none on one machine.
+
+    Those of a machine that did not renew its lease are among them: until another takes it over, it may wake up.
+
+    Args:
+        root: Folder of the tables.
+
+    Raises:
+        LeaseError: The database that several machines share cannot be used.
+    """
+    leases, own = find_leases(root), find_lease(root)
+    if leases is None or own is None:
+        return []
+    return [found.span for found in leases.find(_LEASE) if found.token != own.token]
+
+
 def require_token(root: Path) -> int | None:
     """Return the token of the lease under which this process works on the tables, after it was renewed.
 
