@@ -29,6 +29,7 @@ from backstory.base.errors import (
     InputError,
     NoIndexError,
     SettingsError,
+    StoreError,
     WorkspaceError,
 )
 from backstory.base.files.atomic import lock
@@ -253,6 +254,21 @@ def test_a_wrong_address_blocks_no_removal(machines: Machines) -> None:
     make_tenant(one, None)
     with one.tenants.entering("garden"):
         pass
+
+
+def test_a_place_that_refuses_the_first_write_is_not_one_of_the_tenant(machines: Machines) -> None:
+    one = machines.open("one")
+    folder = make_tenant(one, machines.make_storage())
+    machines.bucket.fault = lambda method, _path: "refused" if method == "PUT" else None
+    with raises(StoreError, "refused_by_store"), one.tenants.entering("garden"):
+        pass
+    machines.bucket.fault = lambda _method, _path: None
+    write_settings(folder, None)
+    [database] = machines.addresses
+    one.tenants.places.require_places("garden", folder, [database])
+    store = f"{machines.bucket.root}/{machines.folder.name}/garden"
+    with raises(InputError, "unknown_place", name="garden", address=store):
+        one.tenants.places.require_places("garden", folder, [store])
 
 
 def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(machines: Machines) -> None:
