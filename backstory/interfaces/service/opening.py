@@ -15,7 +15,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE, move_accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
-from backstory.interfaces.service.tenant_places import claim_for_accounts
+from backstory.interfaces.service.place_marks import claim_for_accounts
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
 from backstory.settings.paths import CONVERSATIONS
 from backstory.settings.template import OWNER_ONLY

@@ -12,7 +12,8 @@ from typing import Final
 
 from backstory.base.database import Database
 from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
-from backstory.interfaces.service.tenant_places import RECORD, Emptied
+from backstory.interfaces.service.place_marks import Emptied
+from backstory.interfaces.service.tenant_places import RECORD
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _SECRET: Final = Path(".backstory", "secret.key")

@@ -13,41 +13,31 @@ import socket
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from backstory.base.database import Database, Description, Session
+from backstory.base.database import Database, Session
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError, WorkspaceError
+from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
-from backstory.base.mounts import mount, open_database_at
+from backstory.base.mounts import mount
+from backstory.interfaces.service.place_marks import (
+    Emptied,
+    Kind,
+    empty_place,
+    find_owner,
+    mark_place,
+    name_shared,
+)
 from backstory.settings.storage import DATABASE_SCHEMES, StorageSettings
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_leases
 
-Kind: TypeAlias = Literal["database", "store", "folder"]
-
-MARK: Final = "tenant"
-"""Name of what holds the id of the tenant: a schema of a database, and an object of a store."""
-
 RECORD: Final = Path(".backstory", "tenant.json")
 """Where the folder of a tenant says whose it is."""
 
-_DATABASE: Final = f"{MARK}.db"
-_ACCOUNTS: Final = "accounts"
-"""In place of the id of a tenant, where the accounts of a service are."""
 _ID_BYTES: Final = 16
-_PATIENCE: Final = timedelta(seconds=10)
-"""How long a store is tried again in which a tenant is looked for."""
-
-_SCHEMA: Final = """
-CREATE TABLE owner (
-    number INTEGER PRIMARY KEY CHECK (number = 1),
-    tenant_id TEXT NOT NULL
-);
-"""
 
 
 @dataclass(frozen=True)
@@ -71,35 +61,6 @@ class _Presence:
 
     lease: Lease
     users: int = 0
-
-
-@dataclass
-class Emptied:
-    """What a removal found outside of the folders.
-
-    Attributes:
-        rows: Rows of databases that were removed.
-        objects: Objects of stores that were removed.
-        left: What is left, each with its place.
-    """
-
-    rows: int = 0
-    objects: int = 0
-    left: list[str] = field(default_factory=list)
-
-
-def claim_for_accounts(address: str) -> None:
-    """Have a schema be that of accounts, so that no tenant has it, whose removal would take all of them.
-
-    Args:
-        address: Address of a Postgres database.
-
-    Raises:
-        SettingsError: It is that of a tenant (code ``shared_place``).
-        WorkspaceError: It cannot be used.
-    """
-    if _mark("database", address, _ACCOUNTS) != _ACCOUNTS:
-        raise _name_shared("database", address)
 
 
 class TenantPlaces:
@@ -320,7 +281,7 @@ class TenantPlaces:
                 if kind == "folder":
                     continue
                 try:
-                    left = _empty(kind, address, found[0], emptied)
+                    left = empty_place(kind, address, found[0], emptied)
                 except BackstoryError as error:
                     raise AccountError(
                         f"the removal of {tenant} stopped at {address}: {error}; repeat the command when it can be "
@@ -390,22 +351,22 @@ class TenantPlaces:
             if address is None or address in record.places or address in without:
                 continue
             # A place that nobody can reach, such as one that is misspelled, must not keep a removal from its end.
-            if _find_owner(kind, address) not in (None, record.tenant_id):
-                raise _name_shared(kind, address)
+            if find_owner(kind, address) not in (None, record.tenant_id):
+                raise name_shared(kind, address)
             self._note_place(record.tenant_id, kind, address)
             if self._mark_noted(kind, address, record.tenant_id) != record.tenant_id:
                 self._drop_place(record.tenant_id, kind, address)
-                raise _name_shared(kind, address)
+                raise name_shared(kind, address)
             record = replace(record, places=(*record.places, address))
             _write_record(folder, record)
 
     def _mark_noted(self, kind: Kind, address: str, tenant_id: str) -> str:
         """Mark a place that was noted, and note it no more if that fails before anything was written there."""
         try:
-            return _mark(kind, address, tenant_id)
+            return mark_place(kind, address, tenant_id)
         except BackstoryError:
             with suppress(BackstoryError):  # what cannot be told counts as written
-                if _find_owner(kind, address) is None:
+                if find_owner(kind, address) is None:
                     self._drop_place(tenant_id, kind, address)
             raise
 
@@ -450,7 +411,7 @@ class TenantPlaces:
                 others = "SELECT address FROM places WHERE kind = 'store' AND tenant_id <> ?"
                 for (other,) in session.execute(others, (tenant_id,)).fetchall():
                     if address.startswith(f"{other}/") or other.startswith(f"{address}/"):
-                        raise _name_shared(kind, address)
+                        raise name_shared(kind, address)
             row = (tenant_id, kind, address)
             session.execute("INSERT INTO places VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
 
@@ -505,81 +466,6 @@ def _name_lease(tenant_id: str) -> str:
 def _name_place(kind: Kind, address: str) -> str:
     """Return what a person reads of a place, and writes to leave it out."""
     return address.partition(" ")[2] if kind == "folder" else address
-
-
-def _find_owner(kind: Kind, address: str) -> str | None:
-    """Return the id that a place bears; None if it bears none. Nothing is written."""
-    if kind == "store":
-        from backstory.storage.store.objects import ObjectStore
-
-        found = ObjectStore(address, patience=_PATIENCE).read(MARK)
-        return None if found is None else found[0].decode()
-    with _open_mark(address).reading() as session:
-        row = session.execute("SELECT tenant_id FROM owner").fetchone()
-    return None if row is None else str(row[0])
-
-
-def _mark(kind: Kind, address: str, tenant_id: str) -> str:
-    """Have a place bear the id of a tenant if it bears none, and return the one that it bears."""
-    owner = _find_owner(kind, address)
-    if owner is not None:
-        return owner
-    if kind == "store":
-        from backstory.storage.store.objects import ObjectStore
-
-        ObjectStore(address, patience=_PATIENCE).replace(MARK, tenant_id.encode(), None)
-        return _find_owner(kind, address) or ""
-    with _open_mark(address).writing() as session:
-        session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
-        return str(session.execute("SELECT tenant_id FROM owner").fetchone()[0])
-
-
-def _open_mark(address: str) -> Database:
-    return open_database_at(
-        address,
-        Path(_DATABASE),
-        Description(
-            schema=_SCHEMA,
-            name="the mark of a tenant",
-            remedy="stop the service, and remove the schema; the next start makes it again",
-            error=WorkspaceError,
-            application_id=0x42535450,
-            version=1,
-        ),
-    )
-
-
-def _empty(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> list[str]:
-    """Remove everything from a place that is that of a tenant, and list what is left of it."""
-    if _find_owner(kind, address) != tenant_id:
-        return []
-    if kind == "store":
-        from backstory.storage.store.exchange import remove_all
-        from backstory.storage.store.objects import ObjectStore
-
-        removed, left = remove_all(ObjectStore(address, patience=_PATIENCE), MARK)
-        emptied.objects += removed
-        return [f"{address}/{name}" for name in left]
-    from backstory.base.postgres import PostgresDatabase
-
-    mark = _open_mark(address)
-    if not isinstance(mark, PostgresDatabase):
-        return []
-    removed, left = mark.drop_all()
-    emptied.rows += removed
-    return [f"{name} of {address}" for name in left]
-
-
-def _name_shared(kind: Kind, address: str) -> SettingsError:
-    what = (
-        "a schema of its own (?options=-csearch_path%3DNAME)" if kind == "database" else "a prefix of its own"
-    )
-    return SettingsError(
-        f"{address} is where another tenant, a former one of this name, or a service keeps what it has, or lies in "
-        f"that or around it; name {what}",
-        code="shared_place",
-        address=address,
-    )
 
 
 def _unknown(tenant: str) -> InputError:
