@@ -46,14 +46,21 @@ def find_damaged_months(tables: Path, store: Database, *, may_lag: bool = False)
     Args:
         tables: Folder of the tables.
         store: File of the history.
-        may_lag: Whether the table may lack runs, since other machines add to the history.
+        may_lag: Whether the table may lack runs, since other machines add to the history. It may then also lack
+            months after the last one that it has, and all of them where nothing has run on this machine.
     """
     with store.reading() as session:
         records = read_records(session, "status != ?", (RUNNING,))
+    here = list_partitions(tables, TABLE)
     months = {month_of(record.started_at) for record in records}
+    if may_lag:
+        # The last run of this machine has written every month up to its own.
+        last = here[-1] if here else ""
+        lost = (tables / TABLE).is_dir() and not here
+        months = {month for month in months if month <= last or lost}
     return [
         month
-        for month in sorted(months.union(list_partitions(tables, TABLE)))
+        for month in sorted(months.union(here))
         if not _is_published(
             tables, month, [one for one in records if month_of(one.started_at) == month], may_lag=may_lag
         )
@@ -65,6 +72,7 @@ def _is_published(tables: Path, month: str, ended: Sequence[RunRecord], *, may_l
         found = read_table(tables, TABLE, [month])
     except ContractError:
         return False  # damaged, or of a release with other columns
+    may_lag = may_lag and not found.is_empty()  # no month with runs is written without any
     found = found.filter(pl.col("status") != RUNNING)
     if may_lag:
         known = set(found["run_id"])

@@ -226,8 +226,20 @@ def test_the_table_may_lack_the_runs_of_other_machines(tmp_path: Path) -> None:
     assert first.find_damaged_months() == []
     [month] = list_partitions(tmp_path / "data", "runs")
     path = tmp_path / "data" / "runs" / f"{month}.parquet"
-    path.write_bytes(path.read_bytes()[:-9])
+    intact = path.read_bytes()
+    path.write_bytes(intact[:-9])
     assert first.find_damaged_months() == [month]
+    read_table(tmp_path / "second", "runs").clear().write_parquet(path)
+    assert first.find_damaged_months() == [month]
+    path.unlink()
+    assert first.find_damaged_months() == [month]
+    assert second.find_damaged_months() == []
+    # Of a month before the last one, the file can only be lost.
+    age(first, 70 * 86_400)
+    first.repair_table()
+    [before, _] = list_partitions(tmp_path / "data", "runs")
+    path.with_name(f"{before}.parquet").unlink()
+    assert first.find_damaged_months() == [before]
 
 
 @ON_FILES
