@@ -75,8 +75,9 @@ def test_a_run_over_other_days_begins_and_ends_while_one_is_under_way(
 
     assert execute_run(one, RunRequest(partitions=first), run_the_rest).finished
     assert ended == ["ended\n"]
-    with sharing(two):
-        pass
+    for machine in (one, two):  # a publication that is joined with another leaves that to the next fetch
+        with sharing(machine):
+            pass
     assert hash_tables(one) == hash_tables(two) == hash_tables(made_workspace)
     assert sum(report.computed for report in run_pipeline(two)) == 0
 
