@@ -126,8 +126,9 @@ def test_a_mail_that_a_link_replaces_costs_only_itself(tmp_path: Path) -> None:
     (tmp_path / "inbox" / parts.names[0]).symlink_to(tmp_path / "secret")
     read = read_folder(parts, SETTINGS)
     assert (read.rows, read.status) == (1, "read")
-    reason = f"{parts.names[0]}: it cannot be opened (it is a link that leaves the folder); permit it, or remove it"
-    assert read.unread["reason"].to_list() == [reason]
+    [reason] = read.unread["reason"]
+    assert reason.startswith(f"{parts.names[0]}: ")
+    assert "link that leaves the folder" in reason
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")

@@ -162,7 +162,6 @@ def test_what_may_not_be_read_is_a_row_and_stops_nothing(
     source = {"file": "posts/d.md", "folder": "posts/b/", "posts": "posts"}[named]
     assert set(failed) == {source}
     assert re.search(r"cannot (be read|list this folder) \(Permission denied\)", str(failed[source]))
-    assert "and reads nothing in it; permit it" in str(failed[source]) or named == "file"
     served = found.documents.filter(status="ok")["uri"].to_list()
     assert served == ["a.md", "b/c.md", "d.md"], "what was known of files that cannot be looked at stays"
     assert len(fresh.documents.filter(status="ok")) == {"file": 2, "folder": 2, "posts": 0}[named]
