@@ -214,3 +214,16 @@ def test_one_module_reads_the_environment() -> None:
         if re.search(r"os\.environ|getenv", path.read_text(encoding="utf-8"))
     }
     assert readers == {"environment.py"}
+
+
+def test_no_thread_meets_the_parser_of_python() -> None:
+    """CPython 3.11 lets threads disturb each other in it: see :mod:`backstory.base.files.arrays`."""
+    users = {
+        module
+        for module, names in imported_by("backstory").items()
+        if "ast" in names
+        or re.search(
+            r"\bnp\.load\(|\bnp\.lib\.format\.read_|open_memmap", (ROOT / module).read_text(encoding="utf-8")
+        )
+    }
+    assert users == {"backstory/text/chunking/python_code.py"}  # one thread at a time

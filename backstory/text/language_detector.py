@@ -14,18 +14,18 @@ import hashlib
 import lzma
 import math
 import mmap
-import os
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from io import BytesIO
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import ModelFileError
+from backstory.base.files.arrays import read_arrays, view_array
 from backstory.base.files.built import require_built_file
 
 # The arrays of the model as py3langid names them; the large ones are used where they lie.
@@ -123,26 +123,22 @@ def _open_unpacked(packed: bytes) -> mmap.mmap:
         content = _unpack(packed)
         held = mmap.mmap(-1, len(content))
         held.write(content)
-        held.seek(0)
         return held
 
 
 def _unpack(packed: bytes) -> bytes:
     """Write the arrays of the model one after another."""
     content = BytesIO()
-    with np.load(BytesIO(lzma.decompress(packed)), allow_pickle=False) as model:
-        for name in _ARRAYS:
-            np.save(content, model[name], allow_pickle=False)
-            content.write(bytes(-content.tell() % _ALIGNMENT))
+    model = read_arrays(lzma.decompress(packed))
+    for name in _ARRAYS:
+        np.save(content, model[name], allow_pickle=False)
+        content.write(bytes(-content.tell() % _ALIGNMENT))
     return content.getvalue()
 
 
 def _read_arrays(content: mmap.mmap) -> Iterator[NDArray[Any]]:
+    start = 0
     for _ in _ARRAYS:
-        np.lib.format.read_magic(content)
-        shape, is_by_column, kind = np.lib.format.read_array_header_1_0(content)
-        order: Literal["F", "C"] = "F" if is_by_column else "C"
-        array: NDArray[Any] = np.ndarray(shape, kind, buffer=content, offset=content.tell(), order=order)
+        array, stop = view_array(content, start)
         yield array
-        content.seek(array.nbytes, os.SEEK_CUR)
-        content.seek(-content.tell() % _ALIGNMENT, os.SEEK_CUR)
+        start = stop + -stop % _ALIGNMENT

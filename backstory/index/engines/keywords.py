@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.base.files.arrays import map_array
 from backstory.index.engines.found_terms import FoundTerms
 from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
@@ -305,10 +306,8 @@ def read_keywords(folder: Path, languages: Sequence[LanguageTerms]) -> KeywordIn
     """
     if not languages:
         return KeywordIndex(None, languages)
-    bounds, rows, scores = (
-        np.load(folder / name, mmap_mode="r") for name in (BOUNDS_FILE, SCORED_ROWS_FILE, SCORES_FILE)
-    )
+    bounds, rows, scores = (map_array(folder / name) for name in (BOUNDS_FILE, SCORED_ROWS_FILE, SCORES_FILE))
     numbers = json.loads((folder / NUMBERS_FILE).read_text(encoding="utf-8"))
     stored = StoredScores(bounds, rows, scores, numbers)
     counted = folder / FREQUENCY_FILE
-    return KeywordIndex(stored, languages, np.load(counted) if counted.is_file() else None)
+    return KeywordIndex(stored, languages, map_array(counted) if counted.is_file() else None)

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.base.files.arrays import map_array
 from backstory.index.snapshot.shards import ROWS_AT_ONCE, StoredVectors
 
 KEYS_FILE: Final = "keys.npy"
@@ -90,5 +91,5 @@ def read_row_keys(folder: Path) -> RowKeys:
     Raises:
         OSError: They are absent or cannot be read.
     """
-    keys, rows = np.load(folder / KEYS_FILE, mmap_mode="r")
+    keys, rows = map_array(folder / KEYS_FILE)
     return RowKeys(keys, rows)

@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from backstory.base.files.arrays import map_array
 from backstory.base.ids import digest_each
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.embeddings.vector_file import VectorFile
@@ -94,7 +95,7 @@ class ShardedVectors:
         mapped = self._mapped
         if mapped is None or mapped[0] != shard:
             # Another thread may replace it meanwhile. The array stays mapped as long as anyone reads it.
-            self._mapped = mapped = (shard, np.load(self._paths[shard], mmap_mode="r"))
+            self._mapped = mapped = (shard, map_array(self._paths[shard]))
         return mapped[1]
 
 
@@ -145,8 +146,7 @@ def open_vectors(folder: Path, shards: Sequence[ShardRecord], rows: int, dimensi
         A mapped array if there is one shard.
     """
     if not shards:
-        mapped: Vectors = np.load(folder / VECTORS_FILE, mmap_mode="r")
-        return mapped
+        return map_array(folder / VECTORS_FILE)
     counts = [shard.rows for shard in shards]
     paths = [*(locate_shard(folder, shard) for shard in shards), folder / VECTORS_FILE]
     return ShardedVectors(paths, [*counts, rows - sum(counts)], dimension)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,6 +18,8 @@ from backstory.text.chunking.tokens import CountTokens
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _MOST_DEPTH: Final = 20
+_parser: Final = threading.Lock()
+"""CPython 3.11 lets threads disturb each other in its parser, and the filters of warnings belong to all threads."""
 
 _Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -68,7 +71,7 @@ def outline_python(text: str) -> tuple[Definition, ...]:
     """
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     try:
-        with warnings.catch_warnings():
+        with _parser, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of doubtful escapes in someone else's code
             module = ast.parse(text)
     except SyntaxError as error:

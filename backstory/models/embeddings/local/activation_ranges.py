@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
+
+from backstory.base.files.arrays import read_arrays
 
 RANGES_FILE = "granite_activation_ranges.npz"
 OFFSET = "offset"
@@ -36,6 +37,5 @@ class ActivationRanges:
 def read_granite_ranges() -> ActivationRanges:
     """Read the ranges of the shipped model, which ``python -m benchmarks.activation_ranges`` measured."""
     content = (files("backstory.models.embeddings.local") / RANGES_FILE).read_bytes()
-    with np.load(io.BytesIO(content)) as stored:
-        limits = {name: stored[name].astype(np.float32) for name in stored.files}
+    limits = {name: stored.astype(np.float32) for name, stored in read_arrays(content).items()}
     return ActivationRanges(limits, limits.pop(OFFSET), hashlib.sha256(content).hexdigest())
