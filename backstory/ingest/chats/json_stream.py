@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import IO, Any, Final, TypeAlias
 
@@ -145,7 +146,7 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
 
 
 def find_marked(
-    parts: ExportParts, marks: Collection[frozenset[str]], is_named: Callable[[str], object]
+    parts: ExportParts, *, marks: Collection[frozenset[str]], named: re.Pattern[str] | None = None
 ) -> list[str]:
     """Return the parts that hold all paths of one of the marks.
 
@@ -154,12 +155,13 @@ def find_marked(
     Args:
         parts: The parts of an export.
         marks: Sets of paths.
-        is_named: Whether a part of an archive may be meant, by the last part of its name. A single file may have any
-            name.
+        named: The last part of the names of the parts of an archive that may be meant; None for any. A single file
+            may have any name.
     """
-    named = [name for name in parts.names if parts.is_single or is_named(PurePosixPath(name).name)]
     found = []
-    for name in named:
+    for name in parts.names:
+        if named is not None and not parts.is_single and not named.fullmatch(PurePosixPath(name).name):
+            continue
         with parts.open(name) as file:
             paths = find_paths(read_head(file))
         if any(mark <= paths for mark in marks):

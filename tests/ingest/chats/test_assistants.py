@@ -10,7 +10,7 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.ingest.chats.exports import read_export, read_exports
-from backstory.ingest.chats.formats.chatgpt import follow_branch
+from backstory.ingest.chats.formats.assistants import follow_branch
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings

@@ -39,11 +39,6 @@ _MENTION: Final = re.compile(r"<@!?(\d{1,20})>")
 _EMOJI: Final = re.compile(r"<a?(:\w{1,40}:)\d{1,20}>")
 
 
-def find_discord(parts: ExportParts) -> list[str]:
-    """Return the channels of a Discord export; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return find_marked(parts, _MARKS, lambda _: True)
-
-
 def read_discord(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages of all channels; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
     for name in found:
@@ -147,4 +142,4 @@ def _read_reactions(record: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-DISCORD: Final = ChatFormat("discord", find_discord, read_discord)
+DISCORD: Final = ChatFormat("discord", partial(find_marked, marks=_MARKS), read_discord)

@@ -83,11 +83,6 @@ class _Room:
         return None if len(self.people) < _LEAST_GROUP else self.head.get("room_name")
 
 
-def find_matrix(parts: ExportParts) -> list[str]:
-    """Return the files of rooms; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return find_marked(parts, _MARKS, lambda _: True)
-
-
 def read_matrix(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages of all rooms; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
     for name in found:
@@ -275,4 +270,4 @@ def _count_reactions(
     return tuple((emoji, count) for emoji, count in named if emoji is not None and isinstance(count, int))
 
 
-MATRIX: Final = ChatFormat("matrix", find_matrix, read_matrix)
+MATRIX: Final = ChatFormat("matrix", partial(find_marked, marks=_MARKS), read_matrix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import IO, Any, Final
 
 from backstory.ingest.chats.chat_format import (
@@ -70,11 +71,6 @@ class _Thread:
             return None
         counts[self.chat.key, str(moment)] += 1
         return f"{moment}/{counts[self.chat.key, str(moment)]}"
-
-
-def find_meta(parts: ExportParts) -> list[str]:
-    """Return the files of threads; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return find_marked(parts, _MARKS, _FILE.fullmatch)
 
 
 def read_meta(parts: ExportParts, found: list[str]) -> Iterator[Item]:
@@ -163,4 +159,4 @@ def _read_reactions(record: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(filter(None, found)).items())
 
 
-META: Final = ChatFormat("meta", find_meta, read_meta)
+META: Final = ChatFormat("meta", partial(find_marked, marks=_MARKS, named=_FILE), read_meta)

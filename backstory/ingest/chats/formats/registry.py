@@ -9,8 +9,7 @@ from backstory.base.errors import ExportError
 from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.export_parts import ExportParts, open_parts
 from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
-from backstory.ingest.chats.formats.chatgpt import CHATGPT
-from backstory.ingest.chats.formats.claude import CLAUDE
+from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
 from backstory.ingest.chats.formats.discord import DISCORD
 from backstory.ingest.chats.formats.irc import IRC
 from backstory.ingest.chats.formats.mail import MAIL

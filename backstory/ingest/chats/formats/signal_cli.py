@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any, Final
 
 from backstory.base.ids import digest
@@ -76,11 +77,6 @@ class _Log:
     originals: dict[str, str] = field(default_factory=dict)
     changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     reported: set[Chat | Person] = field(default_factory=set)
-
-
-def find_signal(parts: ExportParts) -> list[str]:
-    """Return a file of envelopes; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return find_marked(parts, _MARKS, lambda _: True)
 
 
 def read_signal(parts: ExportParts, found: list[str]) -> Iterator[Item]:
@@ -279,4 +275,4 @@ def _read_answered(content: Mapping[str, Any], log: _Log) -> str | None:
     return log.originals.get(key, key)
 
 
-SIGNAL: Final = ChatFormat("signal_cli", find_signal, read_signal)
+SIGNAL: Final = ChatFormat("signal_cli", partial(find_marked, marks=_MARKS), read_signal)

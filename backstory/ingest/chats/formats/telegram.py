@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import IO, Any, Final
 
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
@@ -24,7 +26,7 @@ _MARKS: Final = (
 )
 """Paths of values; an export holds all paths of one of these."""
 
-_FILE: Final = "result.json"
+_FILE: Final = re.compile(r"result\.json")
 _PERSONAL: Final = frozenset(
     ["personal_chat", "bot_chat", "saved_messages", "replies", "verification_codes", "private_group"]
 )
@@ -97,11 +99,6 @@ class _ChatState:
         self.counts[moment] = self.counts.get(moment, 0) + 1
         self.keys[number] = f"{moment}/{self.counts[moment]}"
         return self.keys[number], None if answered is None else self.keys.get(answered)
-
-
-def find_telegram(parts: ExportParts) -> list[str]:
-    """Return the file of a Telegram export; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return find_marked(parts, _MARKS, lambda name: name == _FILE)
 
 
 def read_telegram(parts: ExportParts, found: list[str]) -> Iterator[Item]:
@@ -236,4 +233,4 @@ def _read_reactions(reactions: Any) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-TELEGRAM: Final = ChatFormat("telegram", find_telegram, read_telegram)
+TELEGRAM: Final = ChatFormat("telegram", partial(find_marked, marks=_MARKS, named=_FILE), read_telegram)
