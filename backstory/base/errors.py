@@ -227,7 +227,3 @@ class BudgetExhaustedError(StoppedError):
 
 class RunLimitError(StoppedError):
     """A run took longer than a run may take."""
-
-
-class StaleIndexWarning(UserWarning):
-    """The published snapshot is damaged, and an earlier one answers; the message says which and what to do."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
 
-from backstory.base.errors import EmbedderMismatchError, StaleIndexWarning
+from backstory.base.errors import EmbedderMismatchError
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.opening import open_last_good
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
@@ -35,8 +34,8 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     """Open the published snapshot; if it cannot be used, open what was good before.
 
     While the snapshot is damaged, the last good one answers. While the settings name another embedder than that of
-    the snapshot, queries are embedded with the former one. Both are said in ``degraded`` and by a
-    :class:`StaleIndexWarning`. A snapshot that holds a document which was deleted or forgotten since is never opened.
+    the snapshot, queries are embedded with the former one. ``degraded`` says both. A snapshot that holds a document
+    which was deleted or forgotten since is never opened.
 
     Args:
         workspace: A workspace with a published snapshot.
@@ -74,7 +73,6 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
     index = open_last_good(workspace.index, embedder_id=former.embedder.id, list_documents=list_documents)
     reason = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
-    warnings.warn(reason, StaleIndexWarning, stacklevel=2)
     return QueryIndex(index, former, reason)
 
 

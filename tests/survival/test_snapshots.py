@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import NoIndexError, SearchIndexError, StaleIndexWarning
+from backstory.base.errors import NoIndexError, SearchIndexError
 from backstory.index.request import SearchRequest
 from backstory.index.snapshot import history
 from backstory.index.snapshot.history import read_history
@@ -119,10 +119,9 @@ def test_an_addition_builds_a_damaged_snapshot_again(root: Path, name: str) -> N
         assert (answer.degraded, answer.notes, answer.hits[0].text) == (None, (), "Quinces ripen late.")
 
 
-def test_a_python_caller_is_warned(root: Path) -> None:
+def test_what_is_opened_says_that_it_is_an_earlier_one(root: Path) -> None:
     damage(root)
-    with pytest.warns(StaleIndexWarning):
-        served = open_for_queries(open_workspace(root))
+    served = open_for_queries(open_workspace(root))
     with served.index as index:
         assert served.degraded == index.degraded is not None
         assert index.version != current_version(root / "index")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
-from backstory.base.errors import EmbedderMismatchError, NoIndexError, SearchIndexError, StaleIndexWarning
+from backstory.base.errors import EmbedderMismatchError, NoIndexError, SearchIndexError
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.history import Publication, read_history
 from backstory.index.snapshot.manifest import REBUILD_COMMAND, Snapshot, hash_manifest
@@ -53,8 +52,7 @@ def open_last_good(folder: Path, *, embedder_id: str, list_documents: Callable[[
             earlier snapshot with any other document is not opened.
 
     Returns:
-        The open index, every file of which has its checksum. If it is not the current one, ``degraded`` says so, and
-        a :class:`StaleIndexWarning` is issued.
+        The open index, every file of which has its checksum. If it is not the current one, ``degraded`` says so.
 
     Raises:
         NoIndexError: No snapshot is published.
@@ -75,7 +73,6 @@ def open_last_good(folder: Path, *, embedder_id: str, list_documents: Callable[[
                 f"{damage}. Until then, answers come from snapshot {published.version}, {_describe_age(published)}: "
                 "they lack what was published or changed since"
             )
-            warnings.warn(reason, StaleIndexWarning, stacklevel=2)
             return SearchIndex(snapshot, degraded=reason)
     raise SearchIndexError(
         f"{damage}. No earlier snapshot can answer instead",

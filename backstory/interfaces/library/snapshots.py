@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import StaleIndexWarning
 from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot.publication import current_version, has_pointer
@@ -206,9 +204,7 @@ class Snapshots:
             # A damaged snapshot is rebuilt under the same version.
             current = self._current
             if current is None or current.published != published or current.served.degraded is not None:
-                # Every answer reports the damage of a snapshot, not only a warning of the first one.
-                with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
-                    opened = OpenSnapshot.open(self._workspace, published)
+                opened = OpenSnapshot.open(self._workspace, published)
                 self._retire()
                 self._current = current = opened
             current.readers += 1

@@ -79,7 +79,7 @@ class GeminiJobs:
         whole = self._estimate(texts)
 
         def send(client: genai.Client, options: HttpOptions) -> str | None:
-            from google.genai import types
+            from google.genai import errors, types
 
             nonlocal sent, found
             if sent and (name := _find(client, options, label)):
@@ -93,13 +93,13 @@ class GeminiJobs:
                     task_type=TASK_TYPES[task], output_dimensionality=self.embedder.dimension
                 ),
             )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the SDK calls the method experimental at every call
-                job = client.batches.create_embeddings(
-                    model=self.embedder.model,
-                    src=types.EmbeddingsBatchJobSource(inlined_requests=batch),
-                    config=types.CreateEmbeddingsBatchJobConfig(display_name=label, http_options=options),
-                )
+            # The SDK calls the method experimental at every call. A filter for a while would be one of all threads.
+            warnings.simplefilter("ignore", errors.ExperimentalWarning)
+            job = client.batches.create_embeddings(
+                model=self.embedder.model,
+                src=types.EmbeddingsBatchJobSource(inlined_requests=batch),
+                config=types.CreateEmbeddingsBatchJobConfig(display_name=label, http_options=options),
+            )
             return job.name
 
         def read(name: str | None) -> str:

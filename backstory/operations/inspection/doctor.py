@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -24,7 +23,6 @@ from backstory.base.errors import (
     PrivacyError,
     RunHistoryError,
     SearchIndexError,
-    StaleIndexWarning,
 )
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
@@ -223,8 +221,7 @@ def _try_reranker(workspace: Workspace) -> str:
 def _describe_index(workspace: Workspace) -> str:
     if not has_pointer(workspace.index):
         return "not built yet; `backstory run` builds it"
-    with warnings.catch_warnings(action="ignore", category=StaleIndexWarning):
-        served = open_for_queries(workspace)
+    served = open_for_queries(workspace)
     with served.index as index:
         if served.degraded is not None:
             raise SearchIndexError(served.degraded)

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
+from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
@@ -157,7 +158,7 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
         labels: From :func:`backstory.operations.learning.labels.gather_labels`.
 
     Raises:
-        SearchIndexError: There is no snapshot that can be searched.
+        SearchIndexError: There is no snapshot that can be searched, or it is not the current one of the settings.
         EmbeddingError: The embedder failed.
     """
     windows = read_table(workspace.tables, "windows").join(
@@ -168,6 +169,8 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
     ).join(windows, on="window_id", how="semi", maintain_order="left")
     served = open_for_queries(workspace)
     with served.index as index:
+        if served.degraded is not None:
+            raise SearchIndexError(served.degraded, code="stale_index")
         embedded = embed_texts(
             served.workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.base.errors import InputError, WorkspaceError
+from backstory.base.errors import InputError, SearchIndexError, WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import read_window_report
@@ -212,3 +212,12 @@ def test_the_command_shows_the_labels_and_undoes(
     assert run_cli("learn", "-w", root, "--undo").exit_code == 0
     assert not community.learned.exists()
     assert "0 windows" in run_cli("learn", "-w", str(made_workspace.root)).stdout.splitlines()[0]
+
+
+def test_nothing_is_learned_from_an_index_of_other_settings(community: Workspace) -> None:
+    settings = community.root / "backstory.yaml"
+    other = settings.read_text(encoding="utf-8").replace("{provider: hashing}", "{provider: local}")
+    settings.write_text(other, encoding="utf-8")
+    with raises(SearchIndexError, "stale_index"):
+        learn(open_workspace(community.root))
+    assert not community.learned.exists()
