@@ -281,6 +281,27 @@ def cut_manifest(store: ObjectStore, folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
+def test_a_backup_that_cannot_be_read_is_passed_over_and_none_of_those_that_are_kept(
+    made_workspace: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    address, keys = f"file://{tmp_path}/store", [number.to_bytes(16) for number in range(600)]
+    store, folder = ObjectStore(address), tmp_path / "store"
+    made_workspace.embeddings.put("test", keys, np.ones((len(keys), 1000), np.float32))
+    first, second = back_up(made_workspace, address), back_up(made_workspace, address)
+    [kept, damaged] = list_backups(store)
+    (folder / damaged).write_bytes(b"damaged")
+    third = back_up(made_workspace, address, keep=2)
+    assert (third.removed, third.uploaded, third.files) == (0, second.uploaded, first.files)
+    assert [record.levelname for record in caplog.records if store.locate(damaged) in record.message]
+    assert list_backups(store)[:2] == [kept, damaged]
+    assert back_up(made_workspace, address, keep=2).removed == 2
+    assert f"{address}/{list_backups(store)[0]}" == third.address
+    (folder / list_backups(store)[-1]).write_bytes(b"damaged")
+    assert back_up(made_workspace, address, keep=1).removed == 2
+    restored = restore_from_store(address, tmp_path / "restored").root
+    assert read_files(restored) == read_files(made_workspace.root)
+
+
 def climb(store: ObjectStore, folder: Path) -> None:
     path = folder / list_backups(store)[0]
     content = json.loads(gzip.decompress(path.read_bytes()))

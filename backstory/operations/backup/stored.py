@@ -9,11 +9,11 @@ import re
 import secrets
 import tarfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -68,6 +68,8 @@ _SMALL_BYTES: Final = 2_000_000
 _CHUNK_BYTES: Final = 1 << 20
 _LOST: Final = frozenset({"damaged_object", "missing_object"})
 """Codes of errors after which rows are written again."""
+_UNREADABLE: Final = frozenset({"damaged_backup", "missing_object"})
+"""Codes of errors after which an earlier backup is passed over."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def write_to_store(
         workspace: An open workspace.
         address: ``s3://bucket/prefix`` or ``file:///folder``; may be that of the workspace's own store.
         inputs: Whether to include chats and posts.
-        keep: Number of backups of this workspace that stay; the earlier ones are removed, with what only they hold.
+        keep: Number of backups of this workspace that stay; the earlier ones are removed, with what only they hold. One
+            that cannot be read is none of them; it is logged.
         further: Databases of the workspace that are opened by later wings.
 
     Returns:
@@ -127,11 +130,12 @@ def write_to_store(
         require_outside(workspace, store.folder)
     name = f"{workspace.root.name}-{_identify(workspace)}"
     earlier = list_backups(store, name)
+    read = cache(partial(_read_intact, store))
     made_at = datetime.now(UTC).strftime(_TIME)
     with ThreadPoolExecutor(CALLS_AT_ONCE) as threads, TemporaryDirectory(prefix="backstory-") as scratch:
         archive = _StoreArchive(store, threads)
-        before = read_backup(store, earlier[-1]).databases if earlier else {}
-        members = _StoredMembers(archive, workspace, before)
+        before = next(filter(None, map(read, reversed(earlier))), None)
+        members = _StoredMembers(archive, workspace, {} if before is None else before.databases)
         add_contents(members, workspace, further, inputs=inputs, scratch=Path(scratch))
         archive.finish()
     backup = StoredBackup(
@@ -164,13 +168,14 @@ def write_to_store(
             code="missing_object",
             address=store.address,
         )
-    dropped = [] if keep is None else earlier[: max(len(earlier) + 1 - keep, 0)]
+    dropped: Sequence[str] = ()
     if keep is not None:
+        dropped = _choose_dropped(earlier, keep, read)
         published, etag = fetch_manifest(store)
         if etag is None and store.address == workspace.settings.storage.files:
             # A manifest that is put back names objects of which only it knows.
             logger.warning("no backup was removed from %s, since %s is gone there", store.address, MANIFEST)
-            dropped = []
+            dropped = ()
         else:
             remove_backups(store, dropped, None if etag is None else published)
     return BackupInStore(
@@ -364,6 +369,29 @@ def _identify(workspace: Workspace) -> str:
                 file.flush()
                 publish(temporary_path(path), path)
     return digest([path.read_text(encoding="ascii", errors="replace")], length=_ID_DIGITS)
+
+
+def _read_intact(store: ObjectStore, name: str) -> StoredBackup | None:
+    """Read a backup; None, and a line in the log, if that cannot be done."""
+    try:
+        return read_backup(store, name)
+    except StoreError as error:
+        if error.code not in _UNREADABLE:
+            raise
+        logger.warning("an earlier backup does not count: %s", error)
+        return None
+
+
+def _choose_dropped(
+    earlier: Sequence[str], keep: int, read: Callable[[str], StoredBackup | None]
+) -> Sequence[str]:
+    """Choose the backups to remove: all before the last ones that can be read, of which the present one is the last."""
+    kept = 1
+    for number in reversed(range(len(earlier))):
+        if kept == keep:
+            return earlier[: number + 1]
+        kept += read(earlier[number]) is not None
+    return ()
 
 
 def _choose_last(store: ObjectStore) -> str:

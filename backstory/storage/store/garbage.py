@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from backstory.base.errors import StoreError
+from backstory.base.processes import has_ended, name_process
 from backstory.storage.store.backups import BACKUPS, find_kept
 from backstory.storage.store.manifest import KEPT, Manifest, utc_now
 from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, name_content
@@ -25,6 +26,8 @@ _REMOVAL_SECONDS: Final = 300.0
 """After so long a removal deletes nothing more, and leaves the rest to the next one."""
 _LONGEST_REMOVAL: Final = timedelta(minutes=15)
 """A mark that is older is of a process that was killed: its last call has ended, also by a clock that differs."""
+_LAST_CALL_SECONDS: Final = 5.0
+"""How long a store may take for what it was asked by a process that has ended."""
 _PAUSE_SECONDS: Final = 0.5
 _DAMAGED: Final = "damaged_backup"
 
@@ -120,14 +123,28 @@ def remove_backups(store: ObjectStore, names: Collection[str], published: Manife
 def await_removals(store: ObjectStore) -> None:
     """Wait until nobody deletes objects who may not have seen a backup that was written just now.
 
-    A removal that begins later sees the backup. So what is there after the call stays there.
+    A removal that begins later sees the backup. So what is there after the call stays there. One of a process that was
+    killed on this machine is hardly waited for; of one that was killed on another, nobody here knows.
 
     Raises:
         StoreError: The store cannot be used.
     """
-    waited = threading.Event()
+    waited, is_told = threading.Event(), False
     for name in list(store.list_names(_REMOVALS)):
+        ended: float | None = None
         while (found := store.find(name)) is not None and utc_now() - found.changed_at < _LONGEST_REMOVAL:
+            if ended is None and _has_ended(store, name):
+                ended = time.monotonic()
+            if ended is not None and time.monotonic() - ended >= _LAST_CALL_SECONDS:
+                store.delete([name])
+                break
+            if ended is None and not is_told:
+                is_told = True
+                logger.warning(
+                    "waiting for whoever deletes objects from %s: up to %d minutes, if it was killed elsewhere",
+                    store.address,
+                    _LONGEST_REMOVAL.total_seconds() // 60,
+                )
             waited.wait(_PAUSE_SECONDS)
 
 
@@ -149,8 +166,14 @@ def _removing(store: ObjectStore) -> Iterator[None]:
         if found is not None and utc_now() - found.changed_at > _LONGEST_REMOVAL:
             store.delete([name])
     mark = f"{_REMOVALS}/{secrets.token_hex(8)}"
-    store.replace(mark, b"", None)
+    store.replace(mark, name_process().encode(), None)
     try:
         yield
     finally:
         store.delete([mark])
+
+
+def _has_ended(store: ObjectStore, mark: str) -> bool:
+    """Return whether the process of a mark has ended for certain."""
+    read = store.read(mark)
+    return read is not None and has_ended(read[0].decode("utf-8", "replace"))

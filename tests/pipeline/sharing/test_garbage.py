@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from backstory.base.errors import StoreError
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.sharing import open_replica
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.store import garbage
 from backstory.storage.store.backups import find_kept
 from backstory.storage.store.exchange import fetch_manifest, publish_changes, remove_all
 from backstory.storage.store.garbage import await_removals, collect_garbage, list_all, remove_backups
@@ -20,6 +22,19 @@ from backstory.storage.store.objects import Found, ObjectStore, hash_content, na
 from backstory.storage.tables.parquet import read_table
 from tests.bucket import Bucket
 from tests.pipeline.sharing.workers import MakeWorker, code_of, follow_now, publish_copy, store_of
+from tests.started_python import StartedPython
+
+KILLED = """
+import os, signal, sys
+from backstory.storage.store.garbage import collect_garbage
+from backstory.storage.store.manifest import Manifest
+from backstory.storage.store.objects import ObjectStore
+
+ObjectStore.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+store = ObjectStore(sys.argv[1])
+collect_garbage(store, Manifest(), removed={store.upload_bytes(b"a content")})
+"""
+"""A removal that is killed at its first object."""
 
 
 def _die(*_: object) -> None:
@@ -166,6 +181,18 @@ def test_whoever_writes_a_backup_waits_for_those_who_delete(
     await_removals(store)
     collect_garbage(store, Manifest(), removed={store.upload_bytes(b"another one")})
     assert list_all(store) == []
+
+
+def test_whoever_writes_a_backup_hardly_waits_for_a_process_of_this_machine_that_was_killed(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore(address)
+    with StartedPython(["-c", KILLED, address]) as process:
+        assert process.wait() == -signal.SIGKILL
+    assert [name.partition("/")[0] for name in list_all(store)] == ["objects", "removals"]
+    monkeypatch.setattr(garbage, "_LAST_CALL_SECONDS", 0.0)
+    await_removals(store)
+    assert [name.partition("/")[0] for name in list_all(store)] == ["objects"]
 
 
 def test_nothing_is_left_of_a_store_that_is_removed(address: str) -> None:
