@@ -142,7 +142,15 @@ def is_served(snapshot: Path) -> bool:
         return server.holds(alias, held[snapshot.name], _unite(held.values()))
 
 
-def let_go(folder: Path, gone: Collection[Path] = (), *, must_succeed: bool = False) -> None:
+def list_servers(folder: Path) -> list[str]:
+    """List the addresses of the servers that hold something of a folder, sorted."""
+    list_keyless(folder)
+    return sorted({*_read_owned(folder).values()})
+
+
+def let_go(
+    folder: Path, gone: Collection[Path] = (), *, must_succeed: bool = False, without: Collection[str] = ()
+) -> None:
     """Delete from servers what no snapshot needs. The caller publishes in the folder.
 
     What a server does not delete now, since it cannot be reached, is deleted by a later call.
@@ -151,6 +159,7 @@ def let_go(folder: Path, gone: Collection[Path] = (), *, must_succeed: bool = Fa
         folder: The folder of the index.
         gone: Snapshots in it that are about to be deleted.
         must_succeed: Whether it is an error, and not a warning, if a server does not delete everything.
+        without: Addresses of servers that are gone for good, which are not asked.
 
     Raises:
         SearchIndexError: A server cannot be reached, or refuses, and that is an error.
@@ -159,6 +168,8 @@ def let_go(folder: Path, gone: Collection[Path] = (), *, must_succeed: bool = Fa
     list_keyless(folder)
     lost = {path.name for path in gone}
     for collection, uri in _read_owned(folder).items():
+        if uri in without:
+            continue
         held = _list_held(folder, collection)
         kept = {version: keys for version, keys in held.items() if version not in lost}
         settings = IndexSettings(engine="milvus", uri=uri, allow_http=True)

@@ -58,8 +58,8 @@ WithoutOption = Annotated[
     typer.Option(
         "--without",
         metavar="ADDRESS",
-        help="Leave out a database, store or folder that is gone for good, as the command names it. For more than one, "
-        "repeat the option.",
+        help="Leave out a database, store, folder or Milvus server that is gone for good, as the command names it. For "
+        "more than one, repeat the option.",
     ),
 ]
 

@@ -230,19 +230,23 @@ class TenantPlaces:
         record = _read_record(folder)
         return record is not None and record.tenant_id == tenant_id
 
-    def require_places(self, tenant: str, folder: Path, named: Collection[str]) -> None:
+    def require_places(
+        self, tenant: str, folder: Path, named: Collection[str], servers: Collection[str] = ()
+    ) -> None:
         """Raise unless every address is that of a place of a tenant, or one that its settings name.
 
         Args:
             tenant: Name of the tenant.
             folder: Its workspace, which need not be there.
             named: The addresses.
+            servers: Addresses of the servers that hold vectors of it, which are places of it, too.
 
         Raises:
             InputError: An address is neither (code ``unknown_place``).
         """
-        found = self._find(tenant)
-        places = [] if found is None else [_name_place(*place) for place in self._list_places(found[0])]
+        found, places = self._find(tenant), [*servers]
+        if found is not None:
+            places += [_name_place(*place) for place in self._list_places(found[0])]
         with suppress(SettingsError, OSError):  # settings that nobody can read name no place
             storage = read_settings(folder / SETTINGS_FILE).storage
             places += [place for place in (storage.database, storage.files) if place is not None]
@@ -268,7 +272,9 @@ class TenantPlaces:
         """
         found = self._find(tenant)
         emptied = Emptied()
+        unseen = [f"{address}, which was not looked at" for address in without]
         if found is None:
+            emptied.left += unseen
             yield emptied
             return
         with self._database.writing() as session:
@@ -299,7 +305,7 @@ class TenantPlaces:
                 for kind, address in self._list_places(found[0])
                 if kind == "folder"
             ]
-            emptied.left += [f"{address}, which was not looked at" for address in without]
+            emptied.left += unseen
 
     def drop_folder(self, folder: Path, tenant: str) -> None:
         """Note that a folder is gone, and forget the tenant if nothing else is left of it.

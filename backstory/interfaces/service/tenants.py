@@ -27,7 +27,7 @@ from backstory.base.errors import (
 from backstory.base.files.atomic import lock
 from backstory.base.mounts import mount
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.served import let_go
+from backstory.index.snapshot.served import let_go, list_servers
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
@@ -294,7 +294,9 @@ class Tenants:
         """
         aside = self._folder / f"{_REMOVED}{name}"
         if without:
-            self.places.require_places(name, self._folder / require_tenant_name(name), without)
+            folder = self._folder / require_tenant_name(name)
+            servers = {uri for path in (folder, aside) for uri in list_servers(path / INDEX_FOLDER)}
+            self.places.require_places(name, folder, without, servers)
         if self._is_tenant(name):
             self._settle_last(name, without)
             self._set_aside(name)
@@ -306,7 +308,7 @@ class Tenants:
         descriptor = os.open(aside, _FOLDER)
         try:
             lock(descriptor)
-            _let_go(name, aside)
+            _let_go(name, aside, without)
             with self.places.removing(name, without=without) as emptied:
                 proof = remove_files(
                     self.root.resolve(),
@@ -486,21 +488,25 @@ def _logging_failure() -> Iterator[None]:
         logger.exception("a tenant that was removed on another machine could not be cleared here")
 
 
-def _let_go(name: str, folder: Path) -> None:
-    """Delete the vectors that a folder has on a server, if its index was ever there.
+def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
+    """Delete the vectors that a folder has on servers, if its index was ever there; pass over those named.
 
     Raises:
         AccountError: The server cannot be used; the removal can be repeated.
     """
     index = folder / INDEX_FOLDER
     try:
-        let_go(index, [path for path in index.glob("*") if path.is_dir()], must_succeed=True)
+        snapshots = [path for path in index.glob("*") if path.is_dir()]
+        let_go(index, snapshots, must_succeed=True, without=without)
     except (SearchIndexError, MissingExtraError) as error:
+        address = error.values.get("address")
+        gone = f", or with `--without '{address}'` if that server is gone for good" if address else ""
         raise AccountError(
             f"the removal of {name} stopped at the vectors of its index: {error}; repeat the command when they can be "
-            "deleted",
+            f"deleted{gone}",
             code="unfinished_removal",
             name=name,
+            address=address,
         ) from error
 
 

@@ -20,6 +20,8 @@ from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.removal import remove_folder
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
 from tests.errors import raises
+from tests.index.conftest import make_corpus
+from tests.milvus import serve_milvus
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server
 from tests.privileges import NOBODY
 
@@ -406,6 +408,22 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     assert tenants.names() == ("cellar", "kitchen")
     assert tenants.remove("garden").is_complete
     assert not list(root.rglob("*garden*"))
+
+
+def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = open_tenants(root)
+    with serve_milvus(root.with_name("milvus")) as uri:
+        make_corpus(4).build(tenants.folder("garden") / "index", engine="milvus", uri=uri)
+    monkeypatch.setattr("backstory.index.engines.milvus_rows.CONNECT_SECONDS", 0.5)
+    with raises(InputError, "unknown_place", name="garden", address="http://127.0.0.1:1"):
+        tenants.remove("garden", without=["http://127.0.0.1:1"])
+    for _ in range(2):  # its folder is aside the second time
+        with raises(AccountError, "unfinished_removal", name="garden", address=uri):
+            tenants.remove("garden")
+    assert tenants.remove("garden", without=[uri]).left == (f"{uri}, which was not looked at",)
+    assert (tenants.names(), tenants.list_interrupted()) == (("cellar", "kitchen"), ())
 
 
 def test_a_folder_says_whose_it_is_until_all_else_in_it_is_gone(tmp_path: Path) -> None:
