@@ -30,6 +30,7 @@ from tests.pipeline.workspace_states import (
     FreshWorkspaces,
     describe,
     feedback_inputs,
+    first_inputs,
     run,
     write_inputs,
 )
@@ -223,7 +224,7 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
     history = [feedback_inputs()]
     share(tmp_path)
     write_inputs(tmp_path, history[0])
-    for _ in range(STEPS):
+    for step in range(STEPS):
         tried = edited(history[-1], rng)
         undone = rng.random() < 0.4
         write_inputs(tmp_path, tried)
@@ -241,13 +242,14 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
         history.append(after)
         outcome = run(tmp_path)
         assert outcome.success, outcome.failures
-        assert describe(tmp_path) == fresh_workspaces.describe(after), (between, undone)
+        if LONG_TESTS or step == STEPS - 1:
+            assert describe(tmp_path) == fresh_workspaces.describe(after), (between, undone)
 
 
 def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
     tmp_path: Path, fresh_workspaces: FreshWorkspaces
 ) -> None:
-    before = feedback_inputs()
+    before = first_inputs()
     write_inputs(tmp_path, before)
     after = dict(before)
     edit_post(after, random.Random(1))
@@ -265,7 +267,7 @@ def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
 
 
 def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -> None:
-    write_inputs(tmp_path, feedback_inputs())
+    write_inputs(tmp_path, first_inputs())
     assert run(tmp_path).success
     workspace = open_workspace(tmp_path)
     day = next(key for key, entry in workspace.ledger.read("window_contexts").items() if entry.rows)

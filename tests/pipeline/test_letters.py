@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -175,11 +176,12 @@ EDITS: tuple[Edit, ...] = (go_on, edit_message, remove_day, edit_document, cut_c
     ],
 )
 def test_a_history_of_edits_ends_as_a_workspace_without_one(
-    feedback: str, edits: Sequence[Edit], tmp_path: Path
+    feedback: str, edits: Sequence[Edit], letters: Workspace, tmp_path: Path
 ) -> None:
     rng = random.Random(7)
     root = tmp_path / "workspace"
     inputs = first_inputs(WEEKLY.replace('"on"', f'"{feedback}"'))
+    shutil.copytree(letters.root, root)
     write_state(root, inputs)
     assert run(root).success
     for step in range(STEPS):

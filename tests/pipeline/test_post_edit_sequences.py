@@ -29,7 +29,7 @@ from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, list_lines, rea
 from tests.pipeline.workspace_states import Inputs, find_leftovers, run, write_inputs
 
 SEQUENCES = int(os.environ.get("BACKSTORY_EDIT_SEQUENCES", "1")) if LONG_TESTS else 1
-STEPS = 15 if LONG_TESTS else 4
+STEPS = 15 if LONG_TESTS else 3
 DAYS, WINDOWS = (3 if LONG_TESTS else 2), 2
 
 PROMPT = "prompts/post.md.j2"
