@@ -22,6 +22,7 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.mounts import mount
+from backstory.interfaces.service.accounts_file import count_rows
 from backstory.interfaces.service.place_marks import (
     Emptied,
     Kind,
@@ -323,8 +324,10 @@ class TenantPlaces:
                 self._drop_place(found[0], kind, address)
 
     def forget(self, tenant: str) -> None:
-        """Forget a tenant that is being removed, if nothing is left of it anywhere."""
+        """Forget a tenant that is being removed, if nothing is left of it anywhere, and neither roles nor keys."""
         with self._database.writing() as session:
+            if count_rows(session, tenant):
+                return  # else a later tenant of this name would have them, if the removal was killed
             session.execute(
                 "DELETE FROM tenants WHERE tenant = ? AND is_removed = 1 "
                 "AND tenant_id NOT IN (SELECT tenant_id FROM places)",

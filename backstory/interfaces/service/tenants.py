@@ -143,13 +143,14 @@ class Tenants:
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        if name in self.places.list_removed():
-            raise name_unfinished(name)
         with self._making():
             if os.path.lexists(folder):
                 raise InputError(
                     f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
                 )
+            # Only now, since a removal begins by giving the folder another name. Its end takes all roles of the name.
+            if name in self.list_interrupted():
+                raise name_unfinished(name)
             made = init_workspace(self._folder / f"{_NEW}{name}")
             try:
                 self.places.join(name, made, folder)

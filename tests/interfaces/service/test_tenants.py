@@ -406,6 +406,9 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     (root / "tenants" / "garden").rename(root / "tenants" / ".removed-garden")
     assert tenants.list_interrupted() == ("garden",)
     assert tenants.names() == ("cellar", "kitchen")
+    # A later tenant would have its roles and keys, and lose its folder when the removal goes on.
+    with raises(AccountError, "unfinished_removal", name="garden"):
+        tenants.create("garden")
     assert tenants.remove("garden").is_complete
     assert not list(root.rglob("*garden*"))
 

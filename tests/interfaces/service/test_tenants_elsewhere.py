@@ -37,6 +37,7 @@ from backstory.base.mounts import mount
 from backstory.base.postgres_server import find_server
 from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service import tenants
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
@@ -636,6 +637,31 @@ def test_a_removal_waits_for_the_other_machine_and_then_for_its_folder(machines:
     make_tenant(one, storage)
     with pytest.raises(NoIndexError):
         search(one)
+
+
+def test_no_later_tenant_has_the_roles_of_one_whose_removal_was_killed(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines.open("one"), machines.open("two")
+    make_tenant(two, None)
+    one.accounts.add_user("anna")
+    one.accounts.grant("anna", "garden", "owner")
+    with monkeypatch.context() as killed:
+        killed.setattr(tenants, "remove_files", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            one.tenants.remove("garden")
+    two.tenants.follow_removals()
+    assert two.tenants.names() == ()
+    for machine in (one, two):
+        with raises(AccountError, "unfinished_removal", name="garden"):
+            machine.tenants.create("garden")
+    assert one.tenants.remove("garden").is_complete
+    two.tenants.create("garden")
+    assert [dict(user.roles) for user in two.accounts.list_users()] == [{}]
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_folder_that_cannot_be_cleared_holds_up_no_other_tenant(
