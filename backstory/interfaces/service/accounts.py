@@ -165,6 +165,12 @@ class Accounts:
         with self.database.writing() as session:
             return _revoke_all(session, name)
 
+    def is_admitted(self, user_id: str) -> bool:
+        """Return whether a user has a token or a role. One who was removed, or is being removed, has neither."""
+        with self.database.reading() as session:
+            query = "SELECT 1 FROM tokens WHERE user_id = ? UNION ALL SELECT 1 FROM roles WHERE user_id = ?"
+            return session.execute(query, (user_id, user_id)).fetchone() is not None
+
     def grant(self, user: str, tenant: str, role: str) -> None:
         """Let a user enter a tenant in a role, which replaces the former one.
 

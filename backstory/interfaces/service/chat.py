@@ -232,7 +232,7 @@ def keep_answer(asked: Asked, answer: Answer) -> Answered:
     """Keep a question and its answer in its conversation, or in one that begins.
 
     Raises:
-        RefusedError: The conversation was deleted while the question was answered.
+        RefusedError: The conversation was deleted, or the user removed, while the question was answered.
     """
     store, user = asked.service.conversations(asked.access.tenant), asked.access.caller.user_id
     question, now = asked.question.question, asked.service.clock()
@@ -240,8 +240,11 @@ def keep_answer(asked: Asked, answer: Answer) -> Answered:
     with store.connected():
         conversation = asked.conversation or store.begin(user, question, now)
         turn = store.add_turn(conversation, user, question, values, list_shown(values), now)
+        # Only now: a removal of the user takes tokens and roles, and after that what it finds of conversations.
+        if not asked.service.accounts.is_admitted(user):
+            store.remove_person(user)
+            turn = None
     if turn is None:
-        # It was deleted while the question was answered.
         raise refuse_conversation()
     return Answered(conversation_id=conversation, turn=turn, answer=answer)
 

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.service.opening import ServiceFolder
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.workspace import open_workspace
@@ -146,3 +148,23 @@ def test_a_conversation_does_not_bring_a_removed_tenant_back(served: Running) ->
         store.give_feedback(kept, "cleo", 1, Feedback("up", "", 3.0))
     assert not store.remove(kept, "cleo")
     assert [path.name for path in (served.service.root / "tenants").iterdir()] == ["garden"]
+
+
+def test_a_question_that_is_under_way_keeps_nothing_of_a_user_who_is_removed(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = served.service
+    folder = ServiceFolder(service.accounts, service.tenants.keys, service.tenants)
+    answer = Library.answer
+
+    def answer_late(self: Library, question: str, **named: Any) -> Any:
+        answered = answer(self, question, **named)
+        assert folder.remove_user("ben") == 0
+        return answered
+
+    monkeypatch.setattr(Library, "answer", answer_late)
+    with served.client("ben") as client:
+        asked = client.post("/api/chat/message", json={"question": QUESTION})
+    assert asked.json()["error"]["code"] == "unknown_conversation"
+    assert service.conversations("garden").count() == 0
+    assert QUESTION.encode() not in read_file(served)
