@@ -1,6 +1,7 @@
 """The two forms of a workspace, for tests that expect the same of both: of one machine, and shared by several."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -10,6 +11,8 @@ import pytest
 from backstory.base.environment import cache_folder
 from backstory.base.mounts import find_mount, mount
 from backstory.base.postgres_server import find_server
+from backstory.pipeline.sharing import sharing
+from backstory.pipeline.workspace import open_workspace
 from tests.bucket import Bucket
 from tests.postgres import PostgresServer
 
@@ -17,6 +20,8 @@ Share: TypeAlias = Callable[[Path], None]
 
 ONE_MACHINE = pytest.mark.parametrize("share", ["one machine"], indirect=True)
 """For a test of those over both, which is of files that only one machine has."""
+BOTH_FORMS = pytest.mark.parametrize("share", ["one machine", "shared"], indirect=True)
+"""For a test of those over both, which is quick enough to run over both each time."""
 SHARED = "storage: "
 """How the line of the settings begins that makes a workspace a shared one."""
 
@@ -24,6 +29,24 @@ SHARED = "storage: "
 def is_shared(root: Path) -> bool:
     """Return whether the settings in a folder name servers."""
     return f"\n{SHARED}" in (root / "backstory.yaml").read_text(encoding="utf-8")
+
+
+def publish(root: Path) -> Path:
+    """Publish what lies in the folder of a shared workspace.
+
+    Returns:
+        The folder of another worker, who has fetched it; of one machine, the same folder.
+    """
+    if not is_shared(root):
+        return root
+    other = root.with_name(f"{root.name}-fetched")
+    for folder in (root, other):
+        if folder == other:
+            other.mkdir(exist_ok=True)
+            shutil.copy(root / "backstory.yaml", other)
+        with sharing(open_workspace(folder)):
+            pass
+    return other
 
 
 @pytest.fixture(params=["one machine", pytest.param("shared", marks=pytest.mark.long)])

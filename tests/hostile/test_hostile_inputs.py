@@ -10,6 +10,7 @@ import pytest
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from tests.forms import BOTH_FORMS, Share, publish
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
 from tests.long_tests import LONG_TESTS
 
@@ -130,11 +131,15 @@ def test_folders_and_files_without_permission_are_named(
     assert find_row(documents.sources, "posts/b.md")[0] == "failed"
 
 
-def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
-    (tmp_path / "chats").mkdir()
-    (tmp_path / "chats" / "caf\udce9.txt").write_text(LINES, encoding="utf-8")
+@BOTH_FORMS
+def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path, share: Share) -> None:
+    root = tmp_path / "workspace"
+    (root / "chats").mkdir(parents=True)
+    (root / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
+    share(root)
+    (root / "chats" / "caf\udce9.txt").write_text(LINES, encoding="utf-8")
 
-    read = read_exports(tmp_path / "chats", CHATS)
+    read = read_exports(publish(root) / "chats", CHATS)
 
     assert find_row(read.sources, "chats/caf\\xe9.txt") == (
         "failed",

@@ -10,13 +10,17 @@ from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises
+from tests.forms import BOTH_FORMS, Share
 from tests.workspaces import run_workspace, write_workspace
 
 NAME = "o'br\"ien'); DROP TABLE messages; --[x]*{y}\n$(id)`id`%s{0}\u202e\x1b[31m"
 
 
-def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: Path) -> None:
-    workspace = write_workspace(tmp_path / NAME)
+@BOTH_FORMS
+def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: Path, share: Share) -> None:
+    root = write_workspace(tmp_path / NAME).root
+    share(root)
+    workspace = open_workspace(root)
 
     outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
 

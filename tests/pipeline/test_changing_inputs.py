@@ -17,6 +17,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
+from tests.forms import Share
 from tests.workspaces import build_table, is_stale
 
 SETTINGS = (
@@ -138,11 +139,12 @@ def read_texts(workspace: Workspace, name: str) -> str:
     ],
 )
 def test_what_is_stored_is_never_taken_for_another_content(
-    tmp_path: Path, name: str, change: Callable[[Path, bytes], None], readings: int
+    tmp_path: Path, name: str, change: Callable[[Path, bytes], None], readings: int, share: Share
 ) -> None:
     for folder in ("chats/mails/new", "posts", "more"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+    share(tmp_path)
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = {word: FILES[name](word) for word in ("sown", "mown")}

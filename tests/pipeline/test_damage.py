@@ -19,7 +19,7 @@ from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
-from tests.forms import ONE_MACHINE, Share, is_shared
+from tests.forms import BOTH_FORMS, ONE_MACHINE, Share, is_shared
 from tests.long_tests import each_of
 from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
 from tests.workspaces import build_table, copy_made, replace_recorded
@@ -115,6 +115,7 @@ SOME_DAMAGES = [
 ]
 
 
+@BOTH_FORMS
 @pytest.mark.parametrize("damage", SOME_DAMAGES)
 def test_damaged_tables_are_named_and_made_again(
     root: Path, expected: dict[str, Any], damage: Damage
@@ -222,10 +223,10 @@ def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> N
 
 
 def test_views_follow_a_workspace_that_was_copied(
-    made: Path, tmp_path: Path, expected: dict[str, Any]
+    root: Path, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(made, copy)
+    shutil.copytree(root, copy)
     assert run(copy).fresh
     assert str(copy).encode() in (copy / "data" / "backstory.duckdb").read_bytes()
     assert describe(copy) == expected

@@ -247,9 +247,10 @@ def test_a_history_of_edits_ends_as_a_workspace_without_one(
 
 
 def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
-    tmp_path: Path, fresh_workspaces: FreshWorkspaces
+    tmp_path: Path, fresh_workspaces: FreshWorkspaces, share: Share
 ) -> None:
     before = first_inputs()
+    share(tmp_path)
     write_inputs(tmp_path, before)
     after = dict(before)
     edit_post(after, random.Random(1))
@@ -266,7 +267,8 @@ def test_an_edit_that_a_run_did_not_read_is_seen_by_the_next(
     assert run(tmp_path).fresh
 
 
-def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -> None:
+def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path, share: Share) -> None:
+    share(tmp_path)
     write_inputs(tmp_path, first_inputs())
     assert run(tmp_path).success
     workspace = open_workspace(tmp_path)
@@ -284,9 +286,10 @@ def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path) -
 
 @pytest.mark.long
 def test_edits_and_damage_through_dagster_end_as_a_workspace_without_a_history(
-    tmp_path: Path, fresh_workspaces: FreshWorkspaces
+    tmp_path: Path, fresh_workspaces: FreshWorkspaces, share: Share
 ) -> None:
     inputs = feedback_inputs()
+    share(tmp_path)
     write_inputs(tmp_path, inputs)
     for edit in (None, cut_chat, remove_post):
         if edit is not None:

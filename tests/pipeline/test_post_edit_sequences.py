@@ -21,6 +21,7 @@ from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import inspect_file
+from tests.forms import Share
 from tests.long_tests import LONG_TESTS
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, run_chat_server
@@ -220,10 +221,11 @@ def describe_fresh(root: Path, inputs: Inputs) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
 def test_a_history_of_edits_of_posts_ends_as_a_workspace_without_one(
-    seed: int, first: Edited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, first: Edited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
     rng = random.Random(seed)
     root = tmp_path / "workspace"
+    share(root)
     history = [first]
     write_state(root, first)
     assert run(root).success

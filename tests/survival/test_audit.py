@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from backstory.operations.inspection.audit import audit
-from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.writing.draft import Draft
-from tests.forms import ONE_MACHINE, is_shared
+from tests.forms import BOTH_FORMS, ONE_MACHINE, is_shared
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.models.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
@@ -38,6 +38,7 @@ def test_an_intact_workspace_passes_and_stays_as_it_is(root: Path, monkeypatch: 
     assert "and 1 earlier: every file has its checksum" in shown
 
 
+@BOTH_FORMS
 def test_every_table_is_compared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {table: min((root / "data" / table).glob("[!.]*.parquet"), default=None) for table in TABLES}
     for path in files.values():
@@ -130,8 +131,7 @@ def test_a_run_heals_what_is_wrong_with_the_index(root: Path, harm: Callable[[Pa
     assert failed(root) == {}
 
 
-def test_changed_and_lost_posts_are_named_and_edited_ones_counted(made_workspace: Workspace) -> None:
-    root = made_workspace.root
+def test_changed_and_lost_posts_are_named_and_edited_ones_counted(root: Path) -> None:
     settings = (root / "backstory.yaml").read_text(encoding="utf-8")
     (root / "backstory.yaml").write_text(f"{settings}writers: {{provider: digest}}\n", encoding="utf-8")
     run("run", "-w", str(root))

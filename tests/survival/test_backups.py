@@ -16,7 +16,7 @@ from backstory.operations.inspection.audit import audit
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.draft import Draft
 from tests.errors import raises
-from tests.forms import is_shared
+from tests.forms import BOTH_FORMS, is_shared
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as invoke
 from tests.models.rerankers.rerank_requests import RATED
@@ -29,6 +29,7 @@ def written(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_backup(open_workspace(made), tmp_path_factory.mktemp("backups")).path
 
 
+@BOTH_FORMS
 def test_a_restored_workspace_finds_nothing_to_do(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

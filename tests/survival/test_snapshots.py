@@ -25,6 +25,7 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises
+from tests.forms import BOTH_FORMS
 from tests.interfaces.cli.invocation import run as invoke
 from tests.interfaces.mcp.calling import call
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
@@ -95,6 +96,7 @@ def test_a_changed_byte_in_any_file_gives_the_last_good_snapshot(root: Path) -> 
     assert search(root, "a sourdough starter") == sound
 
 
+@BOTH_FORMS
 def test_every_kind_of_answer_says_that_it_is_degraded(root: Path) -> None:
     damage(root, "rows.arrow")
     with Library.open(root) as library:
@@ -258,6 +260,7 @@ def search(root: Path, question: str) -> SearchAnswer:
         return library.search(question)
 
 
+@BOTH_FORMS
 def test_a_run_after_the_clock_was_set_back_makes_what_changed(root: Path) -> None:
     """Files that seem to be written long before the last run are judged by their content."""
     for path in [

@@ -125,7 +125,10 @@ class Manifest:
         return Manifest(self.files, self.ledger, self.settings, tokens, {**known, **gone}, change)
 
     def encode(self) -> bytes:
-        """Write it as canonical JSON, compressed if it is large: equal manifests are equal bytes."""
+        """Write it as canonical JSON, compressed if it is large: equal manifests are equal bytes.
+
+        A file name may be any bytes, so those that are no UTF-8 are written as they are.
+        """
         content = {
             "format": _FORMAT,
             "settings": self.settings,
@@ -142,7 +145,8 @@ class Manifest:
                 if entries
             },
         }
-        plain = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        plain = text.encode("utf-8", "surrogateescape")
         return plain if len(plain) <= _PLAIN_BYTES else gzip.compress(plain, compresslevel=6, mtime=0)
 
 
@@ -170,7 +174,7 @@ def decode_manifest(content: bytes, address: str) -> Manifest:
     """
     try:
         plain = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        found = json.loads(plain)
+        found = json.loads(plain.decode("utf-8", "surrogateescape"))
         if found["format"] != _FORMAT:
             raise ValueError(f"format {found['format']}, and this version of Backstory reads {_FORMAT}")
         return Manifest(

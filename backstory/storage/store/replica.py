@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,6 +31,8 @@ from backstory.storage.store.manifest import (
 from backstory.storage.store.objects import hash_content
 from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
 from backstory.storage.tables.schemas import TABLES
+
+logger = logging.getLogger(__name__)
 
 INDEX_POINTER: Final = "index/CURRENT"
 """The file that names the published snapshot."""
@@ -152,6 +155,8 @@ class Replica:
             )
         )
         self._hashes: dict[str, tuple[list[int], str]] = {}
+        self._closed: set[str] = set()
+        self._told: set[str] = set()
 
     @property
     def ledger(self) -> Ledger:
@@ -226,7 +231,8 @@ class Replica:
         """List what is in the folder: files of which the size or a time has changed are hashed again.
 
         A partition counts only if its file is the one that the ledger records. One that was damaged or deleted since
-        it was in step counts as it was: that is no change, and others are to keep theirs.
+        it was in step counts as it was, and so does what this user may not read, which the log names: that is no
+        change, and others are to keep theirs.
 
         Args:
             known: The manifest that the folder was last in step with.
@@ -236,7 +242,7 @@ class Replica:
     def scan_anew(self, known: Manifest) -> dict[ItemKey, Item]:
         """Do what :meth:`scan` does by the hash of every file, since a disk may have changed what no time tells.
 
-        Partitions that were damaged or deleted do not count.
+        Partitions that were damaged or deleted do not count, nor does what this user may not read.
         """
         self._hashes.clear()
         return self._scan(known, counts_lost=False)
@@ -250,7 +256,7 @@ class Replica:
         return bool(known.ledger) and not (self._tables / LEDGER_FILE).is_file()
 
     def describe(self, path: str, known: Manifest) -> SharedFile | None:
-        """Describe a file; None if there is none.
+        """Describe a file; None if there is none, or none that this user may read.
 
         Args:
             path: Its path in the workspace.
@@ -263,6 +269,9 @@ class Replica:
             if remembered is None or remembered[0] != stamp:
                 remembered = self._hashes[path] = stamp, hash_content(self.root / path)
         except FileNotFoundError:
+            return None
+        except PermissionError:
+            self._closed.add(path)
             return None
         sha256, before = remembered[1], known.files.get(path)
         if before is not None and before.sha256 == sha256:
@@ -309,6 +318,7 @@ class Replica:
     def _scan(self, known: Manifest, *, counts_lost: bool) -> dict[ItemKey, Item]:
         entries = self.ledger.read_all() if (self._tables / LEDGER_FILE).is_file() else {}
         found: dict[ItemKey, Item] = {}
+        self._closed.clear()
         for table, recorded in entries.items():
             if table in LOCAL_MEMORY:
                 continue
@@ -326,7 +336,22 @@ class Replica:
             file = self.describe(path, known)
             if file is not None:
                 found[FILE, path] = file
+        if self._closed:
+            self._tell(self._closed, "cannot be read by this user, so others keep what they have of it")
+            if counts_lost:
+                found |= {
+                    (FILE, path): file
+                    for path, file in known.files.items()
+                    if name_table(path) is None
+                    and (path in self._closed or any(_is_below(path, name) for name in self._closed))
+                }
         return found
+
+    def _tell(self, names: Collection[str], what: str) -> None:
+        """Log once what keeps inputs from being shared."""
+        for name in sorted(set(names) - self._told):
+            logger.warning("%r %s", name, what)
+        self._told.update(names)
 
     def _describe_partition(self, path: str, entry: Entry, known: Manifest) -> SharedFile | None:
         file = self.describe(path, known)
@@ -346,7 +371,9 @@ class Replica:
         for folder in self._inputs:
             for path in self._walk(folder, made if folder == "." else frozenset()):
                 inside = path if folder == "." else path.removeprefix(f"{folder}/")
-                if path not in seen and self.is_shared(path) and not self._is_secret(inside):
+                if "\\" in path:
+                    self._tell([path], "is not shared, since its name holds a backslash; rename it")
+                elif path not in seen and self.is_shared(path) and not self._is_secret(inside):
                     seen.add(path)
                     yield path
 
@@ -359,9 +386,14 @@ class Replica:
     def _walk(self, folder: str, without: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
         """List the files in a folder and those below it, without what is hidden, and without links."""
         place = self.root / folder
-        if not place.is_dir() or place.is_symlink():
+        try:
+            if not place.is_dir() or place.is_symlink():
+                return
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except PermissionError:
+            self._closed.add(folder)
             return
-        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+        for entry in entries:
             path = entry.name if folder == "." else f"{folder}/{entry.name}"
             if entry.name in without:
                 continue

@@ -1,5 +1,8 @@
 """Damage to a store, a manifest or a worker reaches no other worker."""
 
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +17,16 @@ from backstory.storage.store.exchange import fetch_manifest, publish_changes, pu
 from backstory.storage.store.manifest import MANIFEST, SharedFile
 from backstory.storage.store.objects import hash_content, name_content
 from backstory.storage.tables.ledger import Entry
-from tests.pipeline.sharing.workers import MakeWorker, code_of, follow_now, hash_tables, store_of
+from tests.pipeline.sharing.workers import (
+    MakeWorker,
+    code_of,
+    follow_now,
+    hash_tables,
+    publish_copy,
+    publish_without_pulling,
+    store_of,
+)
+from tests.privileges import NOBODY
 
 
 def test_a_manifest_writes_nowhere_else(first: Workspace, make_worker: MakeWorker) -> None:
@@ -58,6 +70,32 @@ def test_damage_here_is_no_change_for_others(first: Workspace, make_worker: Make
     assert hash_tables(second) == tables
     run_pipeline(first)
     assert hash_tables(first)["windows"] == tables["windows"]
+
+
+def test_what_this_user_may_not_read_is_no_change_for_others(
+    made_once: Path,
+    open_folder: Path,
+    shut: Callable[[Path, int], AbstractContextManager[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = publish_copy(made_once, open_folder / "first", f"file://{open_folder}/store")
+    if os.geteuid() == 0:
+        for path in (open_folder, *open_folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    store = store_of(first)
+    files = set(fetch_manifest(store)[0].files)
+    for place in ("posts/sourdough.md", "chats"):
+        new = f"posts/beside {place.replace('/', ' ')}.md"
+        (first.root / new).write_text(f"# Beside {place}\n", encoding="utf-8")
+        with shut(first.root / place, 0):
+            publish_without_pulling(first)
+        assert repr(place) in caplog.text
+        files.add(new)
+        assert set(fetch_manifest(store)[0].files) == files
+    (first.root / "posts" / "back\\slash.md").write_text("# Of another system\n", encoding="utf-8")
+    publish_without_pulling(first)
+    assert repr("posts/back\\slash.md") in caplog.text
+    assert set(fetch_manifest(store)[0].files) == files
 
 
 def test_a_manifest_that_is_gone_removes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
