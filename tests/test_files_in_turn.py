@@ -47,7 +47,8 @@ def test_a_file_is_imported_after_the_tests_of_the_one_before(tmp_path: Path) ->
         *("--dist", "load", "--maxschedchunk", "1", "--import-mode=importlib", "--rootdir", str(tmp_path)),
     ]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_XDIST_AUTO_NUM_WORKERS": "0"}
-    environment.pop("PYTEST_XDIST_WORKER", None)
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "FAILED test_a.py::test_fails" in done.stdout
