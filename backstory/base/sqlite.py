@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -108,6 +108,11 @@ class SqliteDatabase(Database):
         with self._using:
             if not self._keepers:
                 return None
+            # A run asks thousands of times, and nearly always finds the connection open. An error is told below.
+            with suppress(sqlite3.Error):
+                if self._shared is not None and self._identify_file() == self._file:
+                    [(by_others,)] = self._shared.execute("PRAGMA data_version").fetchall()
+                    return self._opened, by_others
             with self._naming_errors(), self._connected(writes=False) as connection:
                 [(by_others,)] = connection.execute("PRAGMA data_version").fetchall()
                 return self._opened, by_others

@@ -195,6 +195,8 @@ def _find_cells(
     said, named = (distinct.filter(place=place)["part"] for place in ("message", "identifier"))
     texts = find_naming_texts(said, names, agreed)
     identifiers = find_real_names(pl.DataFrame({"message_id": named, "source": named}), names)["message_id"]
+    if not texts and identifiers.is_empty():
+        return cells.clear().select("column", "window_id", "parts")
     is_text = pl.col("place") == "message"
     leaking = parts.filter(
         (is_text & pl.col("part").is_in(list(texts)))

@@ -106,13 +106,13 @@ def record_named_documents(workspace: Workspace) -> None:
         return
     documents = _scan_texts(workspace)
     # The file of a revision may have another text: that of another program or version of a reader.
-    texts = documents.select("document_id", "text").collect()
+    texts = documents.select("document_id", "text").collect(engine="in-memory")
     inputs = {key: digest([made_by, text]) for key, text in texts.iter_rows()}
     known = workspace.ledger.read(_NAMED)
     workspace.ledger.forget(_NAMED, known.keys() - inputs.keys())
     pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
     if pending:
-        rows = documents.filter(pl.col("document_id").is_in(pending)).collect()
+        rows = documents.filter(pl.col("document_id").is_in(pending)).collect(engine="in-memory")
         found = _search_those_of_people(workspace, rows)
         workspace.ledger.record(
             _NAMED,
@@ -174,7 +174,11 @@ def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dic
 
     Nothing is recorded, since a run may be under way in another process.
     """
-    rows = _scan_texts(workspace).filter(pl.col("document_id").is_in(list(document_ids))).collect()
+    rows = (
+        _scan_texts(workspace)
+        .filter(pl.col("document_id").is_in(list(document_ids)))
+        .collect(engine="in-memory")
+    )
     return {key: found for key, found in _search_those_of_people(workspace, rows).items() if found.is_named}
 
 

@@ -72,9 +72,9 @@ def find_orphans(
         The reference columns of the orphaned rows, each once.
     """
     # The other columns, such as the texts of all documents, are not read.
-    known = read_table(workspace.tables, parent, parent_partitions, columns=on).lazy()
-    named = read_table(workspace.tables, child, partitions, columns=on).lazy()
-    return named.join(known, on=list(on), how="anti").unique().sort(on).collect()
+    known = read_table(workspace.tables, parent, parent_partitions, columns=on)
+    named = read_table(workspace.tables, child, partitions, columns=on)
+    return named.join(known, on=list(on), how="anti").unique().sort(on)
 
 
 def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:

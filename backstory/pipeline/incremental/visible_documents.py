@@ -100,7 +100,7 @@ def find_posts_of(workspace: Workspace) -> PostsOf | None:
     def read() -> pl.DataFrame:
         is_post = (pl.col("status") == "ok") & pl.col("uri").str.starts_with(WRITTEN_PREFIX)
         documents = scan_table(workspace.tables, "documents").filter(is_post)
-        return documents.select("conversation_id", "document_id").collect()
+        return documents.select("conversation_id", "document_id").collect(engine="in-memory")
 
     def list_ids(conversation: str) -> list[str]:
         return read().filter(_is_seen_by(conversation))["document_id"].to_list()
@@ -191,7 +191,7 @@ def _name_documents(
         scan_table(tables, "documents")
         .filter(pl.col("status") == "ok")
         .select(_COLUMNS)
-        .collect()
+        .collect(engine="in-memory")
         .sort("published_at", "uri", nulls_last=False)
     )
     is_dated_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("published_at").is_not_null()
@@ -214,7 +214,7 @@ def _find_beginnings(tables: Path, _content: str) -> Mapping[str, Sequence[tuple
         scan_table(tables, "windows")
         .group_by("partition", "conversation_id")
         .agg(pl.col("started_at").max())
-        .collect()
+        .collect(engine="in-memory")
         .sort("partition", "conversation_id")
     )
     found: dict[str, list[tuple[str, datetime]]] = {}

@@ -285,7 +285,9 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
         return None
     documents = scan_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
     posts = (
-        documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX)).select("uri", "revision").collect()
+        documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+        .select("uri", "revision")
+        .collect(engine="in-memory")
     )
     return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
 
@@ -301,7 +303,9 @@ def _describe_unknown_grains(workspace: Workspace) -> list[str]:
     named = workspace.settings.writers.grains
     if not named or workspace.writer is None:
         return []
-    windows = scan_table(workspace.tables, "windows").select("conversation_id").unique().collect()
+    windows = (
+        scan_table(workspace.tables, "windows").select("conversation_id").unique().collect(engine="in-memory")
+    )
     unknown = sorted(named.keys() - set(windows["conversation_id"]))
     if not unknown:
         return []

@@ -181,7 +181,8 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
     """Read partitions of a table lazily, and keep only the columns and rows that the query needs.
 
     Polars' own scan opens a file twice, and fails or mixes two versions when it is replaced in between; here
-    every file is opened once, while the query runs.
+    every file is opened once, while the query runs. To start Polars' streaming engine takes a millisecond, so that a
+    stage, whose rows are in memory anyway, collects with the other engine.
 
     Args:
         root: Folder of the tables.
@@ -287,26 +288,32 @@ def _read_rows(file: BufferedReader, table: str, columns: Sequence[str] | None) 
     """
     start = file.read(_KEPT_BYTES + 1)
     file.seek(0)
-    is_kept = len(start) <= _KEPT_BYTES
-    found = _parse(start).schema if is_kept else pl.read_parquet_schema(file)
-    if dict(found) != dict(polars_schema(_model(table))):
+    kept = _parse(start, table) if len(start) <= _KEPT_BYTES else None
+    if kept is None and not _is_of(pl.read_parquet_schema(file), table):
         raise ContractError(
             f"{file.name} was written by another version of Backstory; `backstory run` makes {table} again",
             code="other_columns",
             path=Path(file.name),
             table=table,
         )
-    if is_kept:
-        rows = _parse(start)
-        return rows.clone() if columns is None else rows.select(columns)
+    if kept is not None:
+        return kept.clone() if columns is None else kept.select(columns)
     file.seek(0)
     return pl.read_parquet(file, columns=None if columns is None else list(columns))
 
 
+def _is_of(schema: Mapping[str, pl.DataType], table: str) -> bool:
+    return dict(schema) == dict(polars_schema(_model(table)))
+
+
 @lru_cache(maxsize=256)
-def _parse(content: bytes) -> pl.DataFrame:
-    """Parse a small file; kept, since a run reads most of them many times, and parsing takes longest."""
-    return pl.read_parquet(BytesIO(content))
+def _parse(content: bytes, table: str) -> pl.DataFrame | None:
+    """Parse a small file; None if it has other columns than its table.
+
+    The rows are kept, since a run reads most files many times, and parsing takes longest.
+    """
+    rows = pl.read_parquet(BytesIO(content))
+    return rows if _is_of(rows.schema, table) else None
 
 
 def _open_written(root: Path, table: str, key: str, entry: Entry | None) -> BufferedReader | None:
