@@ -18,6 +18,7 @@ from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
 from tests.forms import Share
+from tests.long_tests import each_of
 from tests.workspaces import build_table, is_stale
 
 SETTINGS = (
@@ -129,8 +130,8 @@ def read_texts(workspace: Workspace, name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "change", "readings"),
     [
-        # Each file is changed in one of the ways, and `make test-long` changes each in both.
-        *((name, (rename, rewrite)[place % 2], 2) for place, name in enumerate(FILES)),
+        # Every other file is changed in one of the ways, and `make test-long` changes each in both.
+        *((name, (rename, rewrite)[place % 2], 2) for place, name in enumerate(each_of([*FILES], 2))),
         *(
             pytest.param(name, change, 50, marks=pytest.mark.long)
             for name in FILES

@@ -81,7 +81,9 @@ def count_figures(report: StageResult) -> dict[str, int | float | str]:
     return {name: value for name, value in report.counts.items() if name not in passing}
 
 
-@pytest.mark.parametrize("rows_at_once", [1, pytest.param(7, marks=pytest.mark.long), 30])
+@pytest.mark.parametrize(
+    "rows_at_once", [*(pytest.param(rows, marks=pytest.mark.long) for rows in (1, 7)), 30]
+)
 def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, rows_at_once: int) -> None:
     undivided, reports = whole
     grouped = write_long_workspace(tmp_path / "grouped", rows_at_once)

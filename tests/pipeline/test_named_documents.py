@@ -236,18 +236,24 @@ def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_mem
     assert read_posts(moved) == read_posts(fresh)
 
 
+CHANGES = {
+    "no name": (CHAT, DIGEST, "Drip irrigation line and its plastic elbow."),
+    "a new member": (CHAT + "16/03/2025, 09:00 - Zed Quist: hello\n", DIGEST, DRIP + " Zed Quist paid."),
+    "a name less": (CHAT.replace("Ben Okri", "Bo Stone"), DIGEST, DRIP),
+    "a surname": (CHAT, DIGEST, DRIP + " Lind paid for Okri's spare elbow of the drip irrigation line."),
+    "a shared surname": (CHAT + "16/03/2025, 09:00 - Bo Lind: hello\n", DIGEST, DRIP + " Lind paid."),
+    "kept": (CHAT, choose("keep"), DRIP),
+    "agreed": (CHAT, AGREED, DRIP),
+}
+QUICK_CHANGES = ("no name", "a new member", "a name less", "agreed")
+
+
 @pytest.mark.parametrize(
     ("chat", "settings", "document"),
     [
-        (CHAT, DIGEST, "Drip irrigation line and its plastic elbow."),
-        (CHAT + "16/03/2025, 09:00 - Zed Quist: hello\n", DIGEST, DRIP + " Zed Quist paid."),
-        (CHAT.replace("Ben Okri", "Bo Stone"), DIGEST, DRIP),
-        (CHAT, DIGEST, DRIP + " Lind paid for Okri's spare elbow of the drip irrigation line."),
-        (CHAT + "16/03/2025, 09:00 - Bo Lind: hello\n", DIGEST, DRIP + " Lind paid."),
-        (CHAT, choose("keep"), DRIP),
-        (CHAT, AGREED, DRIP),
+        pytest.param(*change, id=name, marks=() if name in QUICK_CHANGES else pytest.mark.long)
+        for name, change in CHANGES.items()
     ],
-    ids=["no name", "a new member", "a name less", "a surname", "a shared surname", "kept", "agreed"],
 )
 def test_a_run_of_a_change_gives_what_a_fresh_one_gives(
     replaced: Path, tmp_path: Path, chat: str, settings: str, document: str

@@ -137,7 +137,18 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+QUICK_CHANGES = (
+    "the export is renamed", "a message is edited", "a setting reads another zone", "the first of two copies goes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(change, id=name, marks=() if name in QUICK_CHANGES else pytest.mark.long)
+        for name, change in CHANGES.items()
+    ],
+)
 def test_what_removes_no_message_is_not_asked_about(
     workspace: Workspace, tmp_path: Path, change: Callable[[Workspace], object]
 ) -> None:

@@ -53,7 +53,8 @@ def make_inputs(conversations: str, inputs: dict[str, str], unit: str = "day") -
 
 
 @pytest.mark.parametrize(
-    "feedback", ["off", "conversation", pytest.param("workspace", marks=pytest.mark.long)]
+    "feedback",
+    [*(pytest.param(scope, marks=pytest.mark.long) for scope in ("off", "workspace")), "conversation"],
 )
 def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
     tmp_path: Path, feedback: str

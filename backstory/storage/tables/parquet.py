@@ -142,12 +142,11 @@ def read_table(
         ContractError: A file was written under another contract.
         LedgerError: The ledger is damaged.
     """
-    nothing = empty(_model(table))
-    if columns is not None:
-        nothing = nothing.select(columns)
+    model = _model(table)
     read = [*_read_files(root, table, partitions, columns)]
-    if len(read) == 1 and read[0].columns == nothing.columns:
+    if len(read) == 1 and read[0].columns == list(polars_schema(model) if columns is None else columns):
         return read[0]
+    nothing = empty(model) if columns is None else empty(model).select(columns)
     return pl.concat([nothing, *read], rechunk=False)
 
 
@@ -288,7 +287,8 @@ def _read_rows(file: BufferedReader, table: str, columns: Sequence[str] | None) 
     """
     start = file.read(_KEPT_BYTES + 1)
     file.seek(0)
-    kept = _parse(start, table) if len(start) <= _KEPT_BYTES else None
+    wanted = None if columns is None else tuple(columns)
+    kept = _parse(start, table, wanted) if len(start) <= _KEPT_BYTES else None
     if kept is None and not _is_of(pl.read_parquet_schema(file), table):
         raise ContractError(
             f"{file.name} was written by another version of Backstory; `backstory run` makes {table} again",
@@ -297,7 +297,7 @@ def _read_rows(file: BufferedReader, table: str, columns: Sequence[str] | None) 
             table=table,
         )
     if kept is not None:
-        return kept.clone() if columns is None else kept.select(columns)
+        return kept.clone()
     file.seek(0)
     return pl.read_parquet(file, columns=None if columns is None else list(columns))
 
@@ -306,12 +306,15 @@ def _is_of(schema: Mapping[str, pl.DataType], table: str) -> bool:
     return dict(schema) == dict(polars_schema(_model(table)))
 
 
-@lru_cache(maxsize=256)
-def _parse(content: bytes, table: str) -> pl.DataFrame | None:
-    """Parse a small file; None if it has other columns than its table.
+@lru_cache(maxsize=512)
+def _parse(content: bytes, table: str, columns: tuple[str, ...] | None) -> pl.DataFrame | None:
+    """Parse a small file, and select columns; None if it has other columns than its table.
 
     The rows are kept, since a run reads most files many times, and parsing takes longest.
     """
+    if columns is not None:
+        whole = _parse(content, table, None)
+        return None if whole is None else whole.select(columns)
     rows = pl.read_parquet(BytesIO(content))
     return rows if _is_of(rows.schema, table) else None
 
