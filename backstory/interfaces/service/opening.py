@@ -61,7 +61,7 @@ class ServiceFolder:
 
         Args:
             name: Name of the user.
-            without: Addresses of databases and folders that are gone for good, or were cleared on another machine.
+            without: Addresses of databases and folders that are gone for good.
 
         Returns:
             The number of conversations that were removed.
@@ -77,11 +77,12 @@ class ServiceFolder:
             places = "; ".join(f"{place} ({reason})" for place, reason in left.items())
             raise AccountError(
                 f"{name} has no token and no role any more, but conversations may be left in: {places}. Repeat the "
-                "command when these can be used, or with `--without ADDRESS` for each that is cleared or gone for good",
+                "command when these can be used, or with `--without ADDRESS` for each that is gone for good",
                 code="unfinished_removal",
                 name=name,
                 places=tuple(left),
             )
+        self.tenants.places.forget_cleared(user_id)
         self.accounts.remove_user(name)
         return removed
 
@@ -91,7 +92,7 @@ class ServiceFolder:
         here = {name: self.tenants.folder(name) for name in self.tenants.names()}
         left = {
             folder: "a folder of another machine: run the command there"
-            for folder in places.list_files_elsewhere(here.values())
+            for folder in places.list_files_elsewhere(here.values(), user_id)
             if folder not in without
         }
 
@@ -116,6 +117,9 @@ class ServiceFolder:
                 with noting(address):
                     removed += ConversationStore(place).remove_person(user_id)
                 mount(place, None)
+        if left:  # so that the same command on another machine does not name what was cleared here
+            cleared = [folder for folder in here.values() if str(folder) not in {*left, *without}]
+            places.note_cleared(cleared, user_id)
         return removed, left
 
 

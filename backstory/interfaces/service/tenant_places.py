@@ -39,6 +39,8 @@ RECORD: Final = Path(".backstory", "tenant.json")
 """Where the folder of a tenant says whose it is."""
 
 _ID_BYTES: Final = 16
+_CLEARED: Final = "cleared"
+"""Kind of a place that is a folder, by its id, of which a user and no tenant is noted: nothing of this user is left."""
 
 
 @dataclass(frozen=True)
@@ -199,20 +201,37 @@ class TenantPlaces:
             query = "SELECT DISTINCT address FROM places WHERE kind = 'database' ORDER BY address"
             return [address for (address,) in session.execute(query).fetchall()]
 
-    def list_files_elsewhere(self, folders: Iterable[Path]) -> list[str]:
+    def list_files_elsewhere(self, folders: Iterable[Path], user_id: str) -> list[str]:
         """List the places of folders whose tenants have no database, so that what they keep is on one machine alone.
 
         Args:
             folders: Folders of tenants on this machine, which are left out.
+            user_id: A user. Folders that were cleared of what they hold of this user are left out, too.
         """
         own = {record.folder_id for record in map(_read_record, folders) if record is not None}
         with self._database.reading() as session:
+            query = "SELECT address FROM places WHERE tenant_id = ? AND kind = ?"
+            own |= {address for (address,) in session.execute(query, (user_id, _CLEARED)).fetchall()}
             rows = session.execute(
                 "SELECT address FROM places JOIN tenants ON tenants.tenant_id = places.tenant_id "
                 "WHERE kind = 'folder' AND is_removed = 0 AND places.tenant_id NOT IN "
                 "(SELECT tenant_id FROM places WHERE kind = 'database') ORDER BY address"
             ).fetchall()
         return [_name_place("folder", address) for (address,) in rows if address.partition(" ")[0] not in own]
+
+    def note_cleared(self, folders: Iterable[Path], user_id: str) -> None:
+        """Note that folders hold nothing of a user any more, who is being removed on one machine after another."""
+        records = [record for record in map(_read_record, folders) if record is not None]
+        with self._database.writing() as session:
+            session.executemany(
+                "INSERT INTO places VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(user_id, _CLEARED, record.folder_id) for record in records],
+            )
+
+    def forget_cleared(self, user_id: str) -> None:
+        """Forget what was noted of a user who is removed."""
+        with self._database.writing() as session:
+            session.execute("DELETE FROM places WHERE tenant_id = ? AND kind = ?", (user_id, _CLEARED))
 
     def list_removed(self) -> dict[str, str]:
         """Return the ids of tenants whose removal has begun and is not finished, by name."""

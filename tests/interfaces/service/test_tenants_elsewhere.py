@@ -307,6 +307,15 @@ def test_conversations_in_a_folder_of_another_machine_are_told_and_left_out(mach
     with raises(AccountError, "unfinished_removal", name="anna", places=(place,)):
         two.remove_user("anna")
     assert one.remove_user("anna") == 1
+    one.accounts.add_user("cleo")
+    with one.tenants.entering("garden"):
+        begin(one, "cleo")
+    make_tenant(two, None, "kitchen")
+    elsewhere = f"{socket.gethostname()}:{two.tenants.folder('kitchen')}"
+    with raises(AccountError, "unfinished_removal", name="cleo", places=(elsewhere,)):
+        one.remove_user("cleo")
+    assert two.remove_user("cleo") == 0
+    assert two.tenants.remove("kitchen").is_complete
     # The first machine is gone for good, with everything in its folder.
     assert two.remove_user("ben", without=[place]) == 0
     assert two.accounts.list_users() == []
