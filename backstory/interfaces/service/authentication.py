@@ -10,8 +10,9 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import HTTPConnection
 
 from backstory.interfaces.service.accounts import Caller
-from backstory.interfaces.service.failures import NO_TENANT, RefusedError
+from backstory.interfaces.service.failures import NO_TENANT
 from backstory.interfaces.service.names import Role
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import Service
 
 TENANT_HEADER: Final = "X-Backstory-Tenant"

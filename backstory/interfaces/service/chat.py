@@ -23,7 +23,8 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Hit, Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Reader, Served
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
-from backstory.interfaces.service.failures import ErrorBody, RefusedError, describe_error, hide_paths
+from backstory.interfaces.service.failures import ErrorBody, describe_error
+from backstory.interfaces.service.refusals import RefusedError, hide_paths
 from backstory.interfaces.service.service import RETRY_SECONDS, Service
 from backstory.storage.conversations import KeptTurn, list_shown
 from backstory.writing.answers.answer import UNSEARCHED, Turn

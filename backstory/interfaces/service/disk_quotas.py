@@ -11,7 +11,7 @@ from backstory.base.database import Database
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.formats.text_reader import TEXT_READERS
 from backstory.ingest.sources.listing import list_documents
-from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.pipeline.workspace import Workspace
 
 LEAST_GROWTH: Final = 1.0

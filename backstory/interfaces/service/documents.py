@@ -21,8 +21,8 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import DocumentEntry, Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
-from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.multipart import list_uploads, read_form
+from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads
 

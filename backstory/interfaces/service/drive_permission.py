@@ -20,8 +20,8 @@ from backstory.base.errors import AuthenticationError
 from backstory.base.extras import require_extra
 from backstory.ingest.sources.drive_account import READING_SCOPE
 from backstory.interfaces.service.accounts import Caller
-from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.keys import KeyRing
+from backstory.interfaces.service.refusals import RefusedError
 
 PERMITTED: Final = "/drive/permitted"
 """Path to which Google sends a person back; it must stand among the redirect addresses of the client."""

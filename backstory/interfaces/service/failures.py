@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +30,7 @@ from backstory.base.errors import (
     QuotaExhaustedError,
 )
 from backstory.interfaces.library.results import Result
+from backstory.interfaces.service.refusals import RefusedError, hide_paths
 
 logger = logging.getLogger(__name__)
 
@@ -83,20 +83,6 @@ class ErrorBody(Result):
     """The body of every error."""
 
     error: ErrorText = Field(description="What went wrong.")
-
-
-class RefusedError(BackstoryError):
-    """A request that the service refuses.
-
-    Attributes:
-        status: The status of the answer.
-        retry_after: Seconds after which the client may try again; None if it should not.
-    """
-
-    def __init__(self, message: str, *, status: int, code: str, retry_after: float | None = None) -> None:
-        super().__init__(message, code=code)
-        self.status = status
-        self.retry_after = retry_after
 
 
 class Told:
@@ -168,17 +154,6 @@ def describe_fault(logged: str) -> Told:
         logged: Id of the log's entry.
     """
     return Told(500, _INTERNAL, f"the service failed by a fault of its own; {_ASK}", id_=logged)
-
-
-def hide_paths(text: str, root: Path) -> str:
-    """Cut the place of a folder on this machine out of a text.
-
-    Args:
-        text: Such as the message of an error.
-        root: Folder of the tenants, or of one of them.
-    """
-    # A folder whose name only begins like that of the other stays whole.
-    return re.sub(rf"{re.escape(str(root))}(?![\w-]|\.\w)", "the service", text.replace(f"{root}/", ""))
 
 
 def add_failures(app: FastAPI, root: Path) -> None:

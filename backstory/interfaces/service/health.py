@@ -10,7 +10,8 @@ from pydantic import Field
 from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import Served
-from backstory.interfaces.service.failures import ErrorBody, RefusedError, log_fault
+from backstory.interfaces.service.failures import ErrorBody, log_fault
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import RETRY_SECONDS
 
 

@@ -18,9 +18,9 @@ from backstory.base.mounts import find_mount
 from backstory.base.progress import announce
 from backstory.interfaces.library.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses
+from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases

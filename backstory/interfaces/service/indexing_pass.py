@@ -17,7 +17,7 @@ from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTur
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.disk_quotas import bound_removal, forecast_growth, require_room
-from backstory.interfaces.service.failures import RefusedError, hide_paths
+from backstory.interfaces.service.refusals import RefusedError, hide_paths
 
 logger = logging.getLogger(__name__)
 

@@ -28,19 +28,20 @@ from backstory.base.telemetry.logs import configure_logs
 from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts_file import open_accounts_file
-from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.indexing_pass import index_once
+from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.tenant_places import TenantPlaces
 from backstory.pipeline.workspace import open_workspace
 
 logger = logging.getLogger(__name__)
 
-_COMMAND: Final = (
-    sys.executable,
-    "-P",
-    "-c",
-    "from backstory.interfaces.service.job_process import main; main()",
-)
+_PROGRAM: Final = """\
+from backstory.interfaces.cli.loading import loading
+with loading():
+    from backstory.interfaces.service.job_process import main
+main()
+"""
+_COMMAND: Final = (sys.executable, "-P", "-c", _PROGRAM)
 
 
 class JobProcesses:

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.library.results import Mode, SearchAnswer
 from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
-from backstory.interfaces.service.failures import ErrorBody, hide_paths
+from backstory.interfaces.service.failures import ErrorBody
+from backstory.interfaces.service.refusals import hide_paths
 
 MOST_HITS = 100
 

@@ -13,10 +13,10 @@ import anyio
 
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.drive_permission import DrivePermissions
-from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.fair_threads import FairThreads, Place
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.limits import RequestRates
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.tenants import Tenants
 from backstory.settings.paths import CONVERSATIONS
 from backstory.storage.conversations import ConversationStore

@@ -23,7 +23,8 @@ from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.interfaces.service.authentication import authenticate, enter, refuse_tenant
-from backstory.interfaces.service.failures import RefusedError, describe_error
+from backstory.interfaces.service.failures import describe_error
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import Service
 
 logger = logging.getLogger(__name__)

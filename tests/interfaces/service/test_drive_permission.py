@@ -20,7 +20,7 @@ from backstory.base.errors import AuthenticationError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.drive_permission import DrivePermissions
-from backstory.interfaces.service.failures import RefusedError
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import ServiceLimits
 from tests.errors import raises
 from tests.ingest.sources.drive_server import Answer

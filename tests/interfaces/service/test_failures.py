@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.pages.visits import SESSION_COOKIE
+from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import running, write_service
 

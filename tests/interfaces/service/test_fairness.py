@@ -18,8 +18,8 @@ from starlette.types import Message
 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
-from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.fair_threads import FairThreads
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.service.running import QUESTION, Running, running, write_service
 from tests.interfaces.service.test_operation import MODEL, SlowModel, model

@@ -19,11 +19,11 @@ from backstory.interfaces.service.documents import (
     store_files,
     take_out_document,
 )
-from backstory.interfaces.service.failures import hide_paths
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.pages.passages import Mark, read_passage
 from backstory.interfaces.service.pages.rendering import show
 from backstory.interfaces.service.pages.visits import EditingVisitor, PageRoute, ReadingVisitor, is_part
+from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.sources import find_problem
 from backstory.interfaces.service.uploads import is_upload

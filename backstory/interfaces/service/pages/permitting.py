@@ -9,9 +9,9 @@ from starlette.responses import RedirectResponse, Response
 
 from backstory.interfaces.service.authentication import Served
 from backstory.interfaces.service.drive_permission import PERMITTED
-from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.pages.rendering import show
 from backstory.interfaces.service.pages.visits import OwningVisitor, PageRoute, Visitor, find_visitor
+from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.sources import keep_permission, name_service
 
 _MOST: Final = 4_000

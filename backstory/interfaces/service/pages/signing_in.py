@@ -9,7 +9,6 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from backstory.interfaces.service.authentication import sign_in
-from backstory.interfaces.service.failures import RefusedError
 from backstory.interfaces.service.pages.rendering import find_asset, show
 from backstory.interfaces.service.pages.visits import (
     SIGN_IN,
@@ -20,6 +19,7 @@ from backstory.interfaces.service.pages.visits import (
     find_visitor,
     keep_session,
 )
+from backstory.interfaces.service.refusals import RefusedError
 
 _NOT_VALID: Final = "This is no valid token, or it has ended. Whoever runs this service can make another one."
 _NOT_KEPT: Final = (

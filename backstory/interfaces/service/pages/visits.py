@@ -18,15 +18,10 @@ from backstory.base.errors import AnswerError, BackstoryError
 from backstory.interfaces.mcp.http_serving import is_own_host
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import Access, enter, get_service
-from backstory.interfaces.service.failures import (
-    RefusedError,
-    Told,
-    describe_error,
-    describe_fault,
-    log_fault,
-)
+from backstory.interfaces.service.failures import Told, describe_error, describe_fault, log_fault
 from backstory.interfaces.service.names import Role
 from backstory.interfaces.service.pages.rendering import show
+from backstory.interfaces.service.refusals import RefusedError
 
 SIGN_IN: Final = "/sign-in"
 SESSION_COOKIE: Final = "backstory_session"
