@@ -191,11 +191,13 @@ class ReaderTables:
         contents: The hashes of the partitions of each table, by the ledger.
         frames: The rows of each table; None for a table that cannot be read.
         files: Hash of each file of a post, by slug.
+        parts: The same rows by partition.
     """
 
     contents: Mapping[str, Mapping[str, str]]
     frames: Mapping[str, pl.DataFrame | None]
     files: Mapping[str, str]
+    parts: Mapping[str, Mapping[str, pl.DataFrame]] = field(default_factory=dict)
 
 
 def read_reader_tables(
@@ -206,23 +208,30 @@ def read_reader_tables(
     Args:
         workspace: An open workspace.
         tables: Names of tables; those that no reader sees are passed over.
-        known: An earlier reading, whose frames are taken where nothing has been written since.
+        known: An earlier reading, whose rows are taken of the partitions that were not written since.
     """
     contents: dict[str, dict[str, str]] = {}
     frames: dict[str, pl.DataFrame | None] = {}
+    parts: dict[str, Mapping[str, pl.DataFrame]] = {}
     for table in filter(tables.__contains__, _EXPRESSIONS):
         contents[table] = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
-        is_same = known is not None and known.contents.get(table) == contents[table]
-        frames[table] = known.frames[table] if known is not None and is_same else _read(workspace, table)
+        same = {} if known is None else _find_same(known, table, contents[table])
+        try:
+            parts[table] = select_rows(workspace.tables, table, _EXPRESSIONS[table], same)
+        except ContractError:
+            frames[table] = None  # the stage makes it again, and the answer names it as not known
+        else:
+            frames[table] = pl.concat(parts[table].values(), rechunk=False)
     files = {slug: entry.content for slug, entry in workspace.ledger.read(FILES).items()}
-    return ReaderTables(contents, frames, files)
+    return ReaderTables(contents, frames, files, parts)
 
 
-def _read(workspace: Workspace, table: str) -> pl.DataFrame | None:
-    try:
-        return select_rows(workspace.tables, table, _EXPRESSIONS[table])
-    except ContractError:
-        return None  # the stage makes it again, and the answer names it as not known
+def _find_same(known: ReaderTables, table: str, contents: Mapping[str, str]) -> dict[str, pl.DataFrame]:
+    """Return the rows of the partitions that were not written since an earlier reading."""
+    former = known.contents.get(table, {})
+    return {
+        key: rows for key, rows in known.parts.get(table, {}).items() if former.get(key) == contents.get(key)
+    }
 
 
 def compare_tables(before: ReaderTables, after: ReaderTables, *, as_of: bool = True) -> Differences:

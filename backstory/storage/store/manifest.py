@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
 from backstory.base.errors import StoreError
@@ -129,6 +130,10 @@ class Manifest:
 
         A file name may be any bytes, so those that are no UTF-8 are written as they are.
         """
+        return self._encoded  # a publication writes it to the store, and to the folder
+
+    @cached_property
+    def _encoded(self) -> bytes:
         content = {
             "format": _FORMAT,
             "settings": self.settings,

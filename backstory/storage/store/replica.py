@@ -155,6 +155,7 @@ class Replica:
             )
         )
         self._hashes: dict[str, tuple[list[int], str]] = {}
+        self._in_step: tuple[list[int], InStep] | None = None
         self._closed: set[str] = set()
         self._told: set[str] = set()
 
@@ -179,6 +180,10 @@ class Replica:
         """Read what the folder was last in step with; nothing if that was another store, or is not known."""
         path = self.root / _STATE_FOLDER / _RECORD
         try:
+            stamp = _stamp(path)
+            if self._in_step is not None and self._in_step[0] == stamp:
+                state = self._in_step[1]
+                return state if state.address == address else InStep()
             record = json.loads(path.read_bytes())
             manifest = decode_manifest(bytes.fromhex(record["manifest"]), str(path))
             arriving = tuple(
@@ -192,10 +197,11 @@ class Replica:
                 name: (list(map(int, stamp)), str(sha256))
                 for name, (stamp, sha256) in record["hashes"].items()
             }
-            if record["address"] != address:
-                return InStep()
+            written, etag = str(record["address"]), record["etag"]
             settings, collected = str(record["settings"]), float(record["collected"])
-            return InStep(address, record["etag"], manifest, settings, collected, arriving)
+            state = InStep(written, etag, manifest, settings, collected, arriving)
+            self._in_step = stamp, state
+            return state if written == address else InStep()
         except FileNotFoundError:
             return InStep()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StoreError):
@@ -226,6 +232,7 @@ class Replica:
             file.write(json.dumps(record, sort_keys=True).encode())
             file.flush()
             publish(temporary_path(path), path)
+            self._in_step = _stamp(path), state
 
     def scan(self, known: Manifest) -> dict[ItemKey, Item]:
         """List what is in the folder: files of which the size or a time has changed are hashed again.
@@ -263,8 +270,7 @@ class Replica:
             known: Of a file with this content, the time is not looked at again.
         """
         try:
-            status = (self.root / path).stat(follow_symlinks=False)
-            stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+            stamp = _stamp(self.root / path)
             remembered = self._hashes.get(path)
             if remembered is None or remembered[0] != stamp:
                 remembered = self._hashes[path] = stamp, hash_content(self.root / path)
@@ -276,7 +282,8 @@ class Replica:
         sha256, before = remembered[1], known.files.get(path)
         if before is not None and before.sha256 == sha256:
             return before
-        return SharedFile(sha256, status.st_size, status.st_mtime_ns if self.is_input(path) else None)
+        size, changed_at, *_ = stamp
+        return SharedFile(sha256, size, changed_at if self.is_input(path) else None)
 
     def is_input(self, path: str) -> bool:
         """Return whether a person put a file there, so that its time may mean something."""
@@ -311,9 +318,7 @@ class Replica:
 
     def record_hash(self, path: str, sha256: str) -> None:
         """Remember the hash of a file that was just put in place."""
-        status = (self.root / path).stat(follow_symlinks=False)
-        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        self._hashes[path] = stamp, sha256
+        self._hashes[path] = _stamp(self.root / path), sha256
 
     def _scan(self, known: Manifest, *, counts_lost: bool) -> dict[ItemKey, Item]:
         entries = self.ledger.read_all() if (self._tables / LEDGER_FILE).is_file() else {}
@@ -415,6 +420,12 @@ def _hash_settings(groups: Mapping[str, object]) -> dict[str, str]:
             else {group: settings}
         ).items()
     }
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return what changes when a file does: its size, its times, and its number on the disk."""
+    status = path.stat(follow_symlinks=False)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def name_partition(table: str, key: str) -> str:

@@ -143,14 +143,16 @@ def read_table(
         LedgerError: The ledger is damaged.
     """
     model = _model(table)
-    read = [*_read_files(root, table, partitions, columns)]
+    read = [frame for _, frame in _read_files(root, table, partitions, columns)]
     if len(read) == 1 and read[0].columns == list(polars_schema(model) if columns is None else columns):
         return read[0]
     nothing = empty(model) if columns is None else empty(model).select(columns)
     return pl.concat([nothing, *read], rechunk=False)
 
 
-def select_rows(root: Path, table: str, expressions: Sequence[pl.Expr]) -> pl.DataFrame:
+def select_rows(
+    root: Path, table: str, expressions: Sequence[pl.Expr], known: Mapping[str, pl.DataFrame] | None = None
+) -> dict[str, pl.DataFrame]:
     """Evaluate expressions on each file of a table, of which only the columns that they name are read.
 
     A query of :func:`scan_table` takes several times as long for a small table.
@@ -159,9 +161,10 @@ def select_rows(root: Path, table: str, expressions: Sequence[pl.Expr]) -> pl.Da
         root: Folder of the tables.
         table: A name of :data:`backstory.storage.tables.schemas.SERVED_TABLES`.
         expressions: Expressions of one column each, whose value in a row depends on that row only.
+        known: Values of an earlier call, by partition, whose files are not read again.
 
     Returns:
-        Their values in the order of :func:`read_table`.
+        Their values by partition, in the order of :func:`read_table`; with ``WHOLE`` and no rows if there are none.
 
     Raises:
         InputError: The table's name is not valid.
@@ -171,9 +174,10 @@ def select_rows(root: Path, table: str, expressions: Sequence[pl.Expr]) -> pl.Da
     """
     named = {column for expression in expressions for column in expression.meta.root_names()}
     columns = [column for column in polars_schema(_model(table)) if column in named]
-    nothing = empty(_model(table)).select(expressions)
-    found = (frame.select(expressions) for frame in _read_files(root, table, None, columns))
-    return pl.concat([nothing, *found], rechunk=False)
+    found = {} if known is None else dict(known)
+    for key, frame in _read_files(root, table, None, columns, without=frozenset(found)):
+        found[key] = frame.select(expressions)
+    return dict(sorted(found.items())) or {WHOLE: empty(_model(table)).select(expressions)}
 
 
 def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
@@ -204,7 +208,7 @@ def scan_table(root: Path, table: str, partitions: Sequence[str] | None = None) 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        for frame in _read_files(root, table, partitions, columns):
+        for _, frame in _read_files(root, table, partitions, columns):
             if row_limit is not None:
                 if row_limit <= 0:
                     return
@@ -255,20 +259,24 @@ def _is_partition_file(path: Path) -> bool:
 
 
 def _read_files(
-    root: Path, table: str, partitions: Sequence[str] | None, columns: Sequence[str] | None
-) -> Iterator[pl.DataFrame]:
+    root: Path,
+    table: str,
+    partitions: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    without: frozenset[str] = frozenset(),
+) -> Iterator[tuple[str, pl.DataFrame]]:
     recorded = {} if table in HISTORY_TABLES else Ledger(root / LEDGER_FILE).read(table)
     filled = {key for key, entry in recorded.items() if entry.rows}
     # All partitions that have a file or, according to the ledger, must have one.
     keys = filled.union(list_partitions(root, table)) if partitions is None else set(partitions)
-    for key in sorted(keys):
+    for key in sorted(keys - without):
         file = _open_written(root, table, key, recorded.get(key))
         if file is None:
             continue
         with file:
             try:
                 # Read through this one handle: an open file stays complete when another file replaces it.
-                yield _read_rows(file, table, columns)
+                yield key, _read_rows(file, table, columns)
             except pl.exceptions.ComputeError as error:
                 raise DamagedTableError(
                     f"{file.name} is damaged ({error}); {_REMEDY}",

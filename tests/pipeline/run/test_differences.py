@@ -203,6 +203,22 @@ def test_a_table_that_was_damaged_is_not_compared(made_workspace: Workspace) -> 
     assert found.messages == MessageDifferences()
 
 
+def test_days_that_a_run_does_not_write_are_read_once(made_workspace: Workspace) -> None:
+    before = read_reader_tables(made_workspace, {"windows"})
+    [first, *_, last] = before.parts["windows"]
+    chat = made_workspace.chats_dir / "garden.txt"
+    text = chat.read_text(encoding="utf-8").replace("Book the train", "Book the night train")
+    chat.write_text(f"{text}15/03/2025, 18:07 - Ada Lind: With a lamp\n", encoding="utf-8")
+    run(made_workspace)
+    after = read_reader_tables(made_workspace, {"windows"}, before)
+    assert after.parts["windows"][first] is before.parts["windows"][first]
+    assert after.parts["windows"][last] is not before.parts["windows"][last]
+    now, anew = after.frames["windows"], read_reader_tables(made_workspace, {"windows"}).frames["windows"]
+    assert now is not None
+    assert anew is not None
+    assert now.equals(anew)
+
+
 def test_a_window_with_another_verdict_is_named_with_both(made_workspace: Workspace) -> None:
     before = read_reader_tables(made_workspace, {"windows", "window_contexts"})
     contexts = before.frames["window_contexts"]
