@@ -31,6 +31,7 @@ class CacheKind:
         name: What messages call it, such as ``embedding cache``.
         table: Its table, named for what it holds, such as ``vectors``. It has a column ``checksum``.
         key: Column that identifies a row.
+        owner: Column that names what a row belongs to, which may be forgotten.
         hashed: Columns that the checksum covers.
         separator: Bytes between the columns when they are hashed; none are needed after a key of fixed width.
         again: How a lost row is replaced, such as ``computed again``.
@@ -43,6 +44,7 @@ class CacheKind:
     name: str
     table: str
     key: str
+    owner: str
     hashed: tuple[str, ...]
     separator: bytes
     again: str
@@ -179,12 +181,11 @@ class CacheFile:
             self.path,
         )
 
-    def keep_only(self, column: str, values: Collection[str] | Collection[bytes]) -> int:
+    def keep_only(self, owners: Collection[str] | Collection[bytes]) -> int:
         """Delete all rows but some, leaving nothing of the others on the disk, nor in a file that was moved aside.
 
         Args:
-            column: A column of the table.
-            values: Its values in the rows that stay.
+            owners: What the rows that stay belong to.
 
         Returns:
             Number of deleted rows.
@@ -192,12 +193,12 @@ class CacheFile:
         Raises:
             CacheFileError: The file cannot be used, or was made by a later release.
         """
-        kept = set(values)
-        key, table = self.kind.key, self.kind.table
+        kept = set(owners)
+        key, owner, table = self.kind.key, self.kind.owner, self.kind.table
 
         def delete(session: Session) -> int:
-            rows = session.execute(f"SELECT {key}, {column} FROM {table}")  # noqa: S608 - names of this library
-            others = [(row_key,) for row_key, value in rows if value not in kept]
+            rows = session.execute(f"SELECT {key}, {owner} FROM {table}")  # noqa: S608 - names of this library
+            others = [(row_key,) for row_key, held_by in rows if held_by not in kept]
             session.executemany(f"DELETE FROM {table} WHERE {key} = ?", others)  # noqa: S608 - names of this library
             return len(others)
 
@@ -214,56 +215,3 @@ class CacheFile:
 def _as_hashed(value: object) -> str | bytes:
     """Give a value as it is hashed; damage may have made a number of it."""
     return value if isinstance(value, str | bytes) else str(value)
-
-
-class KeptAnswers:
-    """A cache of answers, each of which belongs to something that may be forgotten.
-
-    Attributes:
-        path: The SQLite file.
-        database: What the answers lie in.
-    """
-
-    def __init__(self, path: Path, kind: CacheKind, *, owner: str) -> None:
-        """Set the path. The first write creates the file.
-
-        Args:
-            path: The SQLite file.
-            kind: What it holds.
-            owner: The column that names what an answer belongs to.
-        """
-        self.path = path
-        self._file = CacheFile(path, kind)
-        self.database = self._file.database
-        self._owner = owner
-
-    def find_damage(self) -> str | None:
-        """Return what is wrong with the file, or None; every row is read.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.find_damage()
-
-    def measure(self) -> int:
-        """Return the bytes that the answers take."""
-        return self._file.measure()
-
-    def count(self) -> int:
-        """Return the number of answers.
-
-        Raises:
-            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
-        """
-        return self._file.count()
-
-    def keep_only(self, owners: Collection[str]) -> int:
-        """Delete all answers but those that belong to some owners, leaving nothing of the others on the disk.
-
-        Returns:
-            Number of deleted answers.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.keep_only(self._owner, owners)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.database import Session
-from backstory.storage.cache import CacheKind, KeptAnswers
+from backstory.storage.cache import CacheFile, CacheKind
 from backstory.writing.draft import Draft
 
 DRAFTS: Final = CacheKind(
     name="cache of drafts",
     table="drafts",
     key="number",
+    owner="context_hash",
     hashed=("request", "draft"),
     separator=b"\0",
     again="requested again",
@@ -37,18 +38,15 @@ CREATE INDEX drafts_of_request ON drafts (request);
 )
 
 
-class DraftCache(KeptAnswers):
+class DraftCache(CacheFile):
     """Stores drafts by the hash of the request. Damaged ones are requested again.
 
     A draft belongs to what its writer was shown, :func:`backstory.writing.material.hash_material`.
-
-    Attributes:
-        path: The SQLite file.
     """
 
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`put` creates the file."""
-        super().__init__(path, DRAFTS, owner="context_hash")
+        super().__init__(path, DRAFTS)
 
     def get(self, request: str) -> Draft | None:
         """Return the last draft of a request; None if there is none.
@@ -57,9 +55,9 @@ class DraftCache(KeptAnswers):
             CacheFileError: The file cannot be used, or was made by a later release.
         """
         query = "SELECT number, draft, checksum FROM drafts WHERE request = ? ORDER BY number"
-        rows = self._file.read(lambda session: session.execute(query, (request,)).fetchall())
+        rows = self.read(lambda session: session.execute(query, (request,)).fetchall())
         right = [text for _, text, checksum in rows if checksum == DRAFTS.checksum(request, text)]
-        self._file.drop_damaged(
+        self.drop_damaged(
             [
                 (number, checksum)
                 for number, text, checksum in rows
@@ -87,7 +85,7 @@ class DraftCache(KeptAnswers):
                 "INSERT INTO drafts (request, context_hash, draft, checksum) VALUES (?, ?, ?, ?)", row
             )
 
-        self._file.write(store)
+        self.write(store)
 
 
 def _read_draft(text: str) -> Draft:

@@ -287,7 +287,7 @@ def test_a_machine_with_state_of_its_own_brings_it_into_a_database(
     assert len(after["runs.runs"]) == len(before["runs.runs"]) + len(brought["runs.runs"])
     (root / "backstory.yaml").write_text(f"{DIGEST}storage: {{database: '{database}'}}\n", encoding="utf-8")
     joined = open_workspace(root)
-    assert joined.embeddings.count()["theirs"] == 601
+    assert joined.embeddings.count_by_embedder()["theirs"] == 601
     assert joined.drafts.get("asked by both") == Draft("Ours", "The text here")
     assert joined.drafts.get("asked there") == Draft("Title", "Text")
     assert joined.embeddings.get([b"key"], 8)[1].tolist() == [[2.0] * 8]

@@ -58,12 +58,12 @@ def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
     assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"embeddings", "runs", "ledger"}
     assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == {"ledger"}
 
-    stored = first.embeddings.count()
-    assert stored == alone.embeddings.count()
+    stored = first.embeddings.count_by_embedder()
+    assert stored == alone.embeddings.count_by_embedder()
     second = make(tmp_path / "second", address)
     run_pipeline(second)
     assert hash_tables(second) == hash_tables(alone)
-    assert second.embeddings.count() == stored
+    assert second.embeddings.count_by_embedder() == stored
     assert [run.status for run in first.runs.read()] == [SUCCEEDED, SUCCEEDED]
 
 

@@ -107,7 +107,7 @@ def change_one(cache: Cache) -> None:
 
 def test_without_a_file_nothing_is_held_and_none_is_made(kept: Cache) -> None:
     assert (kept.get(["a"]), kept.file.count(), kept.file.find_damage()) == ([], 0, None)
-    assert kept.file.keep_only(kept.file.kind.key, []) == 0
+    assert kept.file.keep_only([]) == 0
     assert not kept.path.exists()
 
 
@@ -121,7 +121,7 @@ def test_what_is_deleted_leaves_nothing_on_the_disk(cache: Cache) -> None:
     cache.put([str(number) for number in range(200)])
     before = cache.path.stat().st_size
     cache.path.with_name("cache.sqlite.damaged").write_bytes(HELD)
-    assert cache.file.keep_only(cache.file.kind.key, []) == 200
+    assert cache.file.keep_only([]) == 200
     assert cache.path.stat().st_size < before
     assert not any(HELD in path.read_bytes() for path in cache.path.parent.iterdir())
 

@@ -6,8 +6,8 @@ lose only the batch that it was computing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -25,6 +25,7 @@ VECTORS: Final = CacheKind(
     name="embedding cache",
     table="vectors",
     key="key",
+    owner="key",
     hashed=("key", "vector"),
     separator=b"",
     again="computed again",
@@ -73,14 +74,11 @@ class TextClaims(NamedTuple):
         self.leases.disclaim(self.lease, keys)
 
 
-class EmbeddingCache:
+class EmbeddingCache(CacheFile):
     """Stores vectors by key.
 
-    If two processes store the same key, the first vector stays. What is damaged is computed again.
-
-    Attributes:
-        path: The SQLite file.
-        database: What the vectors lie in.
+    If two processes store the same key, the first vector stays. What is damaged is computed again. A vector belongs to
+    its key, from :func:`embedding_key`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,13 +87,7 @@ class EmbeddingCache:
         Args:
             path: The SQLite file, which need not exist.
         """
-        self.path = path
-        self._file = CacheFile(path, VECTORS)
-        self.database = self._file.database
-
-    def connected(self) -> AbstractContextManager[None]:
-        """Keep the file open from now on, which makes each call shorter; threads then take turns."""
-        return self._file.connected()
+        super().__init__(path, VECTORS)
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
         """Look up many keys at once.
@@ -126,7 +118,7 @@ class EmbeddingCache:
                     damaged.append((key, checksum))
             return damaged
 
-        self._file.drop_damaged(self._file.read(look_up))
+        self.drop_damaged(self.read(look_up))
         return known, vectors
 
     @contextmanager
@@ -167,7 +159,7 @@ class EmbeddingCache:
             known[[position for position, _ in _ask_for(session, keys, "key")]] = True
             return known
 
-        return self._file.look(look_up)
+        return self.look(look_up)
 
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
         """Store vectors, all of them or none.
@@ -195,21 +187,9 @@ class EmbeddingCache:
                 ),
             )
 
-        self._file.write(store)
+        self.write(store)
 
-    def measure(self) -> int:
-        """Return the bytes that the vectors take."""
-        return self._file.measure()
-
-    def find_damage(self) -> str | None:
-        """Return what is wrong with the file, or None; every vector is read.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.find_damage()
-
-    def count(self) -> dict[str, int]:
+    def count_by_embedder(self) -> dict[str, int]:
         """Count the stored vectors.
 
         Returns:
@@ -226,21 +206,7 @@ class EmbeddingCache:
                 ).fetchall()
             )
 
-        return self._file.look(count)
-
-    def keep_only(self, keys: Collection[bytes]) -> int:
-        """Delete all vectors but some, leaving nothing of the others on the disk.
-
-        Args:
-            keys: Keys of the vectors that stay, from :func:`embedding_key`.
-
-        Returns:
-            Number of deleted vectors.
-
-        Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
-        """
-        return self._file.keep_only("key", keys)
+        return self.look(count)
 
 
 def _ask_for(session: Session, keys: Sequence[bytes], columns: str) -> Iterator[tuple[Any, ...]]:

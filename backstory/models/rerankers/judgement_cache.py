@@ -16,12 +16,13 @@ import numpy as np
 from backstory.base.database import Session
 from backstory.base.ids import digest, digest_json
 from backstory.models.rerankers.protocol import PROBABILITY, RATING, Judgements, RerankRequest, Topic
-from backstory.storage.cache import CacheKind, KeptAnswers
+from backstory.storage.cache import CacheFile, CacheKind
 
 JUDGEMENTS: Final = CacheKind(
     name="cache of judgements",
     table="judgements",
     key="window_id",
+    owner="window_id",
     hashed=("window_id", "request", "judgements"),
     separator=b"\0",
     again="requested again",
@@ -41,18 +42,15 @@ CREATE TABLE judgements (
 _SCALES: Final = {scale.unit: scale for scale in (RATING, PROBABILITY)}
 
 
-class JudgementCache(KeptAnswers):
+class JudgementCache(CacheFile):
     """Stores judgements by the hash of the request. Damaged ones are requested again.
 
     Judgements belong to their window.
-
-    Attributes:
-        path: The SQLite file.
     """
 
     def __init__(self, path: Path) -> None:
         """Set the path. The first :meth:`put` creates the file."""
-        super().__init__(path, JUDGEMENTS, owner="window_id")
+        super().__init__(path, JUDGEMENTS)
 
     def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
         """Return the judgements of windows that were requested before in the same way.
@@ -81,8 +79,8 @@ class JudgementCache(KeptAnswers):
                     damaged.append((window_id, checksum))
             return found, damaged
 
-        found, damaged = self._file.read(look_up)
-        self._file.drop_damaged(damaged)
+        found, damaged = self.read(look_up)
+        self.drop_damaged(damaged)
         return found
 
     def put(self, found: Mapping[str, tuple[str, Judgements]]) -> None:
@@ -107,7 +105,7 @@ class JudgementCache(KeptAnswers):
             )
 
         if rows:
-            self._file.write(store)
+            self.write(store)
 
 
 def hash_request(reranker_id: str, request: RerankRequest) -> str:

@@ -70,7 +70,7 @@ def measure_caches(workspace: Workspace) -> CacheUse:
         CacheFileError: The file of a cache is damaged, or cannot be used.
     """
     return CacheUse(
-        vectors=workspace.embeddings.count(),
+        vectors=workspace.embeddings.count_by_embedder(),
         drafts=workspace.drafts.count(),
         judgements=workspace.judgements.count(),
         vector_bytes=workspace.embeddings.measure(),

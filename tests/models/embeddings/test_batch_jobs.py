@@ -167,11 +167,11 @@ def test_a_kill_between_storing_and_closing_stores_the_same_again(
     monkeypatch.setattr(jobs.book, "close", interrupt)
     with pytest.raises(KeyboardInterrupt):
         jobs.collect()
-    assert sum(cache.count().values()) == len(TEXTS)
+    assert sum(cache.count_by_embedder().values()) == len(TEXTS)
 
     assert open_jobs().collect() == 0
 
-    assert sum(cache.count().values()) == len(TEXTS)
+    assert sum(cache.count_by_embedder().values()) == len(TEXTS)
     assert open_jobs().book.list_jobs() == []
 
 
@@ -191,7 +191,7 @@ def test_a_text_with_an_error_is_retried_alone_and_named_after_the_last_attempt(
         open_jobs().require(TEXTS, "document")
 
     assert [job.texts for job in server.jobs.all] == [TEXTS, [TEXTS[3]], [TEXTS[3]]]
-    assert sum(cache.count().values()) == len(TEXTS) - 1
+    assert sum(cache.count_by_embedder().values()) == len(TEXTS) - 1
 
 
 def test_a_text_that_failed_in_a_job_is_embedded_by_a_normal_call_where_few_are_missing(
@@ -251,7 +251,7 @@ def test_unusable_results_are_never_stored(
     with pytest.raises(BatchesPendingError):
         open_jobs().require(TEXTS, "document")
 
-    assert cache.count() == {}
+    assert cache.count_by_embedder() == {}
     assert len(server.jobs.all) == 2
 
 
@@ -304,7 +304,7 @@ def test_a_forgotten_text_does_not_come_back_with_its_job(
 
     jobs.collect()
 
-    assert cache.count() == {embedder_id: len(TEXTS) - 1}
+    assert cache.count_by_embedder() == {embedder_id: len(TEXTS) - 1}
 
 
 def test_a_blank_text_is_refused_before_anything_is_sent(server: GeminiServer, open_jobs: Open) -> None:

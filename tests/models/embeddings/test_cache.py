@@ -54,7 +54,7 @@ def test_the_first_vector_of_a_key_stays(path: Path) -> None:
     cache.put(ID, KEYS, rows(3, seed=2))
 
     assert cache.get(KEYS, 4)[1].tobytes() == rows(3, seed=1).tobytes()
-    assert cache.count() == {ID: 3}
+    assert cache.count_by_embedder() == {ID: 3}
 
 
 @ON_FILES
@@ -107,7 +107,7 @@ def test_vectors_are_counted_by_embedder(path: Path) -> None:
         "local:old:4", [embedding_key("local:old:4", "query", str(number)) for number in range(5)], rows(5)
     )
     cache.put(ID, KEYS, rows(3))
-    assert cache.count() == {ID: 3, "local:old:4": 5}
+    assert cache.count_by_embedder() == {ID: 3, "local:old:4": 5}
     assert cache.keep_only(KEYS) == 5
-    assert cache.count() == {ID: 3}
+    assert cache.count_by_embedder() == {ID: 3}
     assert cache.get(KEYS, 4)[0].all()

@@ -82,7 +82,7 @@ def test_embedders_are_kept_apart(cache: EmbeddingCache) -> None:
     embed_texts(embedder, TEXTS, task="query", cache=cache)
 
     assert embedder.computed == TEXTS
-    assert cache.count() == {"hashing:other:256": 10, "hashing:words:256": 10}
+    assert cache.count_by_embedder() == {"hashing:other:256": 10, "hashing:words:256": 10}
 
 
 def test_says_what_was_done(cache: EmbeddingCache) -> None:
@@ -226,7 +226,7 @@ def test_unusable_vectors_are_an_error_and_not_kept(
     with raises(EmbeddingError, "unusable_vectors", **values):
         embed_texts(Faulty(fault), TEXTS, task="document", cache=cache)
 
-    assert cache.count() == {HashingEmbedder.id: 5}
+    assert cache.count_by_embedder() == {HashingEmbedder.id: 5}
 
 
 def test_a_plan_that_forgets_a_text_is_an_error() -> None:
@@ -267,7 +267,7 @@ def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) ->
     with raises(EmbeddingError, "first_batch"):
         embed_texts(Uneven(texts_per_batch=2, workers=2), TEXTS, task="query", cache=cache)
 
-    assert cache.count() == {HashingEmbedder.id: 2}
+    assert cache.count_by_embedder() == {HashingEmbedder.id: 2}
 
 
 def test_damaged_vectors_in_the_cache_are_not_used(cache: EmbeddingCache, tmp_path: Path) -> None:
@@ -360,4 +360,4 @@ def test_two_processes_embed_the_same_texts_at_once(tmp_path: Path) -> None:
 
     assert [process.returncode for process in processes] == [0, 0]
     assert all(int(cached) + int(computed) == 300 for cached, computed in outputs)
-    assert EmbeddingCache(path).count() == {HashingEmbedder.id: 300}
+    assert EmbeddingCache(path).count_by_embedder() == {HashingEmbedder.id: 300}

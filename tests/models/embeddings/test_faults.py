@@ -49,7 +49,7 @@ def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
         embed_texts(embedder, TEXTS, task="document", cache=cache)
     assert "something broke" in str(raised.value.values["said"])
 
-    stored = sum(cache.count().values())
+    stored = sum(cache.count_by_embedder().values())
     assert 0 < stored < len(TEXTS)
     assert stored % REQUEST_TEXTS == 0
     server.requests.clear()
