@@ -9,11 +9,10 @@ from backstory.base.retry import TransientError
 from backstory.models.chat.messages import Messages
 from backstory.models.chat.model import Answer, AnswerForm, ChatModelSettings, Withheld
 from backstory.models.services.connection import Stage
-from backstory.models.services.gemini import GeminiAccess, GeminiConnection, read_usage
+from backstory.models.services.gemini import GeminiAccess, GeminiConnection, TimedClient, read_usage
 
 if TYPE_CHECKING:
-    from google import genai
-    from google.genai.types import GenerateContentResponse, HttpOptions
+    from google.genai.types import GenerateContentResponse
 
 _FINISHED: Final = "STOP"
 _CUT: Final = ("MAX_TOKENS", "CONTINUATION")
@@ -54,10 +53,10 @@ class GeminiModel:
     def ask(self, messages: Messages, form: AnswerForm) -> Answer:
         """Send messages; see :class:`backstory.models.chat.model.ChatModel`."""
 
-        def send(client: genai.Client, options: HttpOptions) -> GenerateContentResponse:
+        def send(timed: TimedClient) -> GenerateContentResponse:
             from google.genai import types
 
-            return client.models.generate_content(
+            return timed.client.models.generate_content(
                 model=self._model,
                 contents=[types.Content(role="user", parts=[types.Part(text=messages.user)])],
                 config=types.GenerateContentConfig(
@@ -66,7 +65,7 @@ class GeminiModel:
                     response_json_schema=form.schema,
                     temperature=self._temperature,
                     max_output_tokens=form.max_output_tokens,
-                    http_options=options,
+                    http_options=timed.options,
                 ),
             )
 

@@ -13,13 +13,12 @@ from backstory.models.embeddings.checks import make_unit_rows
 from backstory.models.embeddings.protocol import Task, Vectors
 from backstory.models.embeddings.service import ServiceEmbedder
 from backstory.models.services.connection import EMBEDDING
-from backstory.models.services.gemini import GeminiAccess, GeminiConnection
+from backstory.models.services.gemini import GeminiAccess, GeminiConnection, TimedClient
 from backstory.models.services.meter import Usage
 from backstory.settings.embedding import EmbeddingSettings
 
 if TYPE_CHECKING:
-    from google import genai
-    from google.genai.types import EmbedContentResponse, HttpOptions
+    from google.genai.types import EmbedContentResponse
 
 MAX_INPUT_TOKENS = 2048
 
@@ -76,17 +75,17 @@ class GeminiEmbedder(ServiceEmbedder):
         return self._dimension
 
     def _request(self, texts: list[str], tokens: int, task: Task) -> Vectors:
-        def send(client: genai.Client, options: HttpOptions) -> EmbedContentResponse:
+        def send(timed: TimedClient) -> EmbedContentResponse:
             from google.genai import types
 
-            return client.models.embed_content(
+            return timed.client.models.embed_content(
                 model=self.model,
                 # One Content per text: some models merge a bare list of strings into a single vector.
                 contents=[types.Content(role="user", parts=[types.Part(text=text)]) for text in texts],
                 config=types.EmbedContentConfig(
                     task_type=TASK_TYPES[task],
                     output_dimensionality=self.dimension,
-                    http_options=options,
+                    http_options=timed.options,
                 ),
             )
 

@@ -17,11 +17,11 @@ from backstory.models.embeddings.checks import make_unit_rows
 from backstory.models.embeddings.gemini import TASK_TYPES, GeminiEmbedder
 from backstory.models.embeddings.protocol import Task, Vectors
 from backstory.models.services.failures import quote_service
+from backstory.models.services.gemini import TimedClient
 from backstory.models.services.meter import Usage
 
 if TYPE_CHECKING:
-    from google import genai
-    from google.genai.types import BatchJob, HttpOptions
+    from google.genai.types import BatchJob
 
 _PAGE = 100
 _LOST_STATES = {"FAILED": "failed", "CANCELLED": "was cancelled", "EXPIRED": "expired"}
@@ -78,11 +78,11 @@ class GeminiJobs:
         sent = found = False
         whole = self._estimate(texts)
 
-        def send(client: genai.Client, options: HttpOptions) -> str | None:
+        def send(timed: TimedClient) -> str | None:
             from google.genai import errors, types
 
             nonlocal sent, found
-            if sent and (name := _find(client, options, label)):
+            if sent and (name := _find(timed, label)):
                 found = True
                 return name
             sent = True
@@ -95,10 +95,10 @@ class GeminiJobs:
             )
             # The SDK calls the method experimental at every call. A filter for a while would be one of all threads.
             warnings.simplefilter("ignore", errors.ExperimentalWarning)
-            job = client.batches.create_embeddings(
+            job = timed.client.batches.create_embeddings(
                 model=self.embedder.model,
                 src=types.EmbeddingsBatchJobSource(inlined_requests=batch),
-                config=types.CreateEmbeddingsBatchJobConfig(display_name=label, http_options=options),
+                config=types.CreateEmbeddingsBatchJobConfig(display_name=label, http_options=timed.options),
             )
             return job.name
 
@@ -122,7 +122,7 @@ class GeminiJobs:
             ModelError: The service gave no usable answer.
         """
         return self.embedder.connection.call(
-            lambda client, options: _find(client, options, label),
+            lambda timed: _find(timed, label),
             lambda name: name,
             units=1,
             tokens=0,
@@ -142,13 +142,13 @@ class GeminiJobs:
             ModelError: The service gave no usable answer.
         """
 
-        def send(client: genai.Client, options: HttpOptions) -> BatchJob | None:
+        def send(timed: TimedClient) -> BatchJob | None:
             from google.genai import types
             from google.genai.errors import APIError
 
             try:
-                return client.batches.get(
-                    name=str(job.name), config=types.GetBatchJobConfig(http_options=options)
+                return timed.client.batches.get(
+                    name=str(job.name), config=types.GetBatchJobConfig(http_options=timed.options)
                 )
             except APIError as error:
                 if error.code == _NOT_FOUND:
@@ -160,10 +160,12 @@ class GeminiJobs:
         )
 
 
-def _find(client: genai.Client, options: HttpOptions, label: str) -> str | None:
+def _find(timed: TimedClient, label: str) -> str | None:
     from google.genai import types
 
-    listed = client.batches.list(config=types.ListBatchJobsConfig(page_size=_PAGE, http_options=options))
+    listed = timed.client.batches.list(
+        config=types.ListBatchJobsConfig(page_size=_PAGE, http_options=timed.options)
+    )
     return next((job.name for job in listed if job.display_name == label), None)
 
 

@@ -193,7 +193,7 @@ class ServiceConnection(ABC, Generic[Client]):
             TransientError: There was no answer that can be read.
         """
 
-    def _call(
+    def call(
         self,
         send: Callable[[Client], Response],
         read: Callable[[Response], Result],

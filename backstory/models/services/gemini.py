@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from backstory.base.environment import read_api_key
 from backstory.base.extras import require_extra
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _HTTP_CLIENTS = ("httpx2", "httpx")
 
 Response = TypeVar("Response")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,14 @@ def read_usage(response: GenerateContentResponse, most: Usage) -> Usage:
     return Usage(1, 1, reported.prompt_token_count, written)
 
 
-class GeminiConnection(ServiceConnection["genai.Client"]):
+class TimedClient(NamedTuple):
+    """A client of the SDK, and the options that every call of it takes: the time-out, and no retries of its own."""
+
+    client: genai.Client
+    options: HttpOptions
+
+
+class GeminiConnection(ServiceConnection[TimedClient]):
     """Sends requests from any number of threads, within rate limits that they share."""
 
     kind = "gemini"
@@ -75,42 +81,7 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
         super().__init__(settings, model=model, units_per_minute=units_per_minute, stage=stage, access=access)
         self._injected_client = access.client
 
-    def call(
-        self,
-        send: Callable[[genai.Client, HttpOptions], Response],
-        read: Callable[[Response], Result],
-        *,
-        units: int,
-        tokens: int,
-        most: Usage | None,
-        read_usage: Callable[[Response], Usage] | None = None,
-    ) -> Result:
-        """Send a request, read the answer, and retry after transient failures.
-
-        Args:
-            send: Calls the SDK with the given client and options.
-            read: Turns the SDK's response into the result, or raises :class:`TransientError`.
-            units: Texts or requests that count against the quota.
-            tokens: Tokens that count against the quota.
-            most: What the call uses at most, for the meter; None for a call that costs nothing.
-            read_usage: Reads from the SDK's response what the call used; None takes ``most``.
-
-        Raises:
-            BudgetExhaustedError: The next attempt would exceed a budget.
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A daily quota is used up.
-            ModelError: Every attempt failed, or the request was refused. The type is that of the connection.
-        """
-
-        def send_in_time(client: genai.Client) -> Response:
-            from google.genai.types import HttpOptions, HttpRetryOptions
-
-            timeout = round(self._settings.timeout_seconds * 1000)
-            return send(client, HttpOptions(timeout=timeout, retry_options=HttpRetryOptions(attempts=1)))
-
-        return self._call(send_in_time, read, units=units, tokens=tokens, most=most, read_usage=read_usage)
-
-    def _send(self, client: genai.Client, send: Callable[[genai.Client], Response]) -> Response:
+    def _send(self, client: TimedClient, send: Callable[[TimedClient], Response]) -> Response:
         # Nothing raised by the SDK is chained: it may carry the request's headers, and with them the key.
         from google.genai.errors import APIError
 
@@ -125,9 +96,14 @@ class GeminiConnection(ServiceConnection["genai.Client"]):
         except (ValueError, RecursionError) as error:  # the SDK parses JSON that a model wrote, however deep
             raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
 
-    def _make_client(self) -> genai.Client:
-        if self._injected_client is not None:
-            return self._injected_client
+    def _make_client(self) -> TimedClient:
+        from google.genai.types import HttpOptions, HttpRetryOptions
+
+        timeout = round(self._settings.timeout_seconds * 1000)
+        options = HttpOptions(timeout=timeout, retry_options=HttpRetryOptions(attempts=1))
+        return TimedClient(self._injected_client or self._make_own_client(), options)
+
+    def _make_own_client(self) -> genai.Client:
         from google import genai
         from google.genai.types import HttpOptions
 

@@ -19,7 +19,6 @@ from backstory.base.errors import (
 )
 from backstory.base.extras import require_extra
 from backstory.base.retry import TransientError
-from backstory.models.services.connection import CallSettings
 from backstory.models.services.failures import (
     LONGEST_DELAY_SECONDS,
     mark_refused_content,
@@ -33,7 +32,7 @@ from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE
 require_extra("openai", "The provider openai", "choose another provider in backstory.yaml")
 import httpx2  # noqa: E402 - if it is not installed, the line above names the extra to install
 
-from backstory.models.services.connection import RefusedError, ServiceAccess, ServiceConnection, Stage  # noqa: E402
+from backstory.models.services.connection import RefusedError, ServiceConnection  # noqa: E402
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -53,18 +52,9 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
     default_units_per_minute = TEXTS_PER_MINUTE["openai"]
     default_tokens_per_minute = TOKENS_PER_MINUTE["openai"]
 
-    def __init__(
-        self,
-        settings: CallSettings,
-        *,
-        model: str,
-        units_per_minute: int | None,
-        stage: Stage,
-        access: ServiceAccess,
-    ) -> None:
-        """Prepare calls; see :class:`ServiceConnection`. The first call reads the key, which may be absent."""
-        super().__init__(settings, model=model, units_per_minute=units_per_minute, stage=stage, access=access)
-        self._address = settings.base_url or OPENAI_ADDRESS
+    @property
+    def _address(self) -> str:
+        return self._settings.base_url or OPENAI_ADDRESS
 
     @property
     def service(self) -> str:
@@ -106,7 +96,7 @@ class OpenAIConnection(ServiceConnection[httpx2.Client]):
                 raise RefusedError(self._interpret(response))
             return _read_object(response)
 
-        return self._call(
+        return self.call(
             send,
             read,
             units=units,
