@@ -318,8 +318,7 @@ def _describe_failure(
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
     if isinstance(error, NeedsOcrError):
         return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
-    is_text = reader.find_encoding(content or b"") is not None
-    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if is_text else None
+    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if reader.find_encoding is not None else None
     if kind is not None:
         reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
         return unread, DocumentSource(uri, "unsupported", reason)
@@ -373,7 +372,9 @@ def _describe(
         conversation_id=stated.conversation if is_written(uri) else None,
         format=reader.format,
         size=None if content is None else len(content),
-        encoding=None if content is None or document is None else reader.find_encoding(content),
+        encoding=None
+        if content is None or document is None or reader.find_encoding is None
+        else reader.find_encoding(content),
         page_starts=list(stated.page_starts),
         confidences=list(stated.confidences),
         chunker=None if document is None else stated.chunker,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -39,8 +39,9 @@ class DocumentReader(Protocol):
         """File name endings of this type, lower-case and with the dot."""
         ...
 
-    def find_encoding(self, content: bytes) -> str | None:
-        """Detect the encoding of a file of this type; None for a binary type."""
+    @property
+    def find_encoding(self) -> Callable[[bytes], str] | None:
+        """Detects the encoding of a file of this type; None for a binary type."""
         ...
 
     def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:

@@ -19,6 +19,7 @@ from backstory.settings.inputs import DocumentSettings
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Documents, Sources
+from backstory.text.encoding import find_encoding
 from tests.errors import raises
 from tests.ingest.documents.document_files import Write, make_writer
 from tests.long_tests import some
@@ -178,12 +179,10 @@ class CountingReader:
 
     format = READERS[0].format
     suffixes = READERS[0].suffixes
+    find_encoding = staticmethod(find_encoding)
 
     def __init__(self) -> None:
         self.uris: list[str] = []
-
-    def find_encoding(self, content: bytes) -> str | None:
-        return READERS[0].find_encoding(content)
 
     def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
         self.uris.append(uri)

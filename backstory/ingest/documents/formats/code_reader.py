@@ -43,10 +43,7 @@ class CodeReader:
 
     format = "code"
     suffixes = _PYTHON_SUFFIXES | frozenset(_LANGUAGE_OF)
-
-    def find_encoding(self, content: bytes) -> str:
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return find_encoding(content)
+    find_encoding = staticmethod(find_encoding)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

@@ -28,10 +28,7 @@ class HtmlReader:
 
     format = "html"
     suffixes = frozenset({".html", ".htm", ".xhtml"})
-
-    def find_encoding(self, content: bytes) -> str:
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return find_html_encoding(content)
+    find_encoding = staticmethod(find_html_encoding)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`. No page is a draft."""

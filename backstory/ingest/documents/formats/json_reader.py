@@ -36,10 +36,7 @@ class JsonReader:
 
     format = "json"
     suffixes = frozenset({".json"})
-
-    def find_encoding(self, content: bytes) -> str:
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return find_encoding(content)
+    find_encoding = staticmethod(find_encoding)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
@@ -72,10 +69,7 @@ class JsonLinesReader:
 
     format = "jsonl"
     suffixes = frozenset({".jsonl", ".ndjson"})
-
-    def find_encoding(self, content: bytes) -> str:
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return find_encoding(content)
+    find_encoding = staticmethod(find_encoding)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

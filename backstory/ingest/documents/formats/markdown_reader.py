@@ -23,10 +23,7 @@ class MarkdownReader:
 
     format = "markdown"
     suffixes = frozenset({".md", ".markdown"})
-
-    def find_encoding(self, content: bytes) -> str:
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return find_encoding(content)
+    find_encoding = staticmethod(find_encoding)
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

@@ -28,10 +28,7 @@ class ParquetReader:
 
     format = "parquet"
     suffixes = frozenset({".parquet"})
-
-    def find_encoding(self, content: bytes) -> None:  # noqa: ARG002
-        """Detect the encoding; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
-        return
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

@@ -18,9 +18,7 @@ class PdfReader:
 
     format = "pdf"
     suffixes = frozenset({".pdf"})
-
-    def find_encoding(self, content: bytes) -> None:
-        """Return None, as a PDF is binary; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file without recognition; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

@@ -17,9 +17,7 @@ class ImageReader:
 
     format = "image"
     suffixes = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"})
-
-    def find_encoding(self, content: bytes) -> None:
-        """Return None, as an image is binary; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file without recognition; see :class:`backstory.ingest.documents.reader.DocumentReader`."""

@@ -25,9 +25,7 @@ class OpenDocumentTextReader:
 
     format = "odt"
     suffixes = frozenset({".odt", ".ott"})
-
-    def find_encoding(self, content: bytes) -> None:
-        """Return None: the format is binary."""
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`. No file is a draft."""
@@ -41,9 +39,7 @@ class OpenDocumentSlidesReader:
 
     format = "odp"
     suffixes = frozenset({".odp"})
-
-    def find_encoding(self, content: bytes) -> None:
-        """Return None: the format is binary."""
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`. No file is a draft."""

@@ -33,9 +33,7 @@ class WordReader:
 
     format = "docx"
     suffixes = frozenset({".docx", ".docm", ".dotx"})
-
-    def find_encoding(self, content: bytes) -> None:
-        """Return None: the format is binary."""
+    find_encoding = None
 
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`. No file is a draft."""
