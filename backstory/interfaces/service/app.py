@@ -16,10 +16,9 @@ from backstory.interfaces.service.chat import make_chat_router
 from backstory.interfaces.service.conversations import make_conversations_router
 from backstory.interfaces.service.documents import make_documents_router
 from backstory.interfaces.service.failures import ErrorBody, add_failures
-from backstory.interfaces.service.health import make_health_router
 from backstory.interfaces.service.jobs import make_jobs_router
 from backstory.interfaces.service.limits import BodyLimit, KnownHosts
-from backstory.interfaces.service.metrics import Measured, Metrics, make_metrics_router
+from backstory.interfaces.service.monitoring import Measured, Metrics, make_health_router, make_metrics_router
 from backstory.interfaces.service.pages.router import make_web_router, takes_uploads
 from backstory.interfaces.service.searching import make_search_router
 from backstory.interfaces.service.service import Service

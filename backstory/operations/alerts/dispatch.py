@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from backstory.base.environment import WEBHOOK_VARIABLE, read_webhook
-from backstory.base.errors import AlertError, InputError
+from backstory.base.errors import AlertError, InputError, WorkspaceError
 from backstory.base.telemetry.logs import PRINTED
+from backstory.ingest.chats.export_files import list_files
+from backstory.models.services.failures import hide_quotes, redact
 from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.hooks import post, run_command
 from backstory.operations.alerts.last_sent import Memory, SentAlerts, exclusive_memory, read_memory
 from backstory.operations.alerts.payload import Event, Payload, write_payload
 from backstory.operations.alerts.problems import Problem, Problems, find_problems, update_open
-from backstory.operations.alerts.redaction import hide_chats
 from backstory.pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -159,3 +161,33 @@ def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
         return f"Alert not sent by {name}: {error}", False
     logger.info("alert sent hook=%s kind=%s", name, payload["event"])
     return f"Alert sent by {name}: {payload['event']}", True
+
+
+_SHORTEST = 3
+"""Length of the shortest name that is redacted; a shorter one would hide parts of other words."""
+
+
+def hide_chats(workspace: Workspace, sentence: str) -> str:
+    """Leave out quotes, and replace names of exports and their folders by ``[chat]``: they may be names of people.
+
+    Names in the table ``sources`` need none of this: they are pseudonyms already.
+
+    Args:
+        workspace: An open workspace; without pseudonyms its file names stay.
+        sentence: A sentence that is about to leave the machine.
+
+    Returns:
+        The sentence, also without anything that looks like a key.
+    """
+    sentence = hide_quotes(redact(sentence, None))
+    if not workspace.settings.privacy.pseudonyms or not workspace.chats_dir.is_dir():
+        return sentence
+    try:
+        paths = [listed.path.relative_to(workspace.chats_dir) for listed in list_files(workspace.chats_dir)]
+    except WorkspaceError:
+        return "the run failed, and the folder of chats cannot be listed; see the output of the run"
+    names = {name for path in paths for name in (str(path), *path.parts, path.stem)}
+    for name in sorted(names, key=len, reverse=True):
+        if len(name) >= _SHORTEST:
+            sentence = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "[chat]", sentence)
+    return sentence

@@ -28,8 +28,7 @@ from backstory.ingest.privacy.erasure_list import (
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import Pseudonyms
 from backstory.ingest.sources.roots import locate_document
-from backstory.operations.forgetting.traces import Search, Wanted, search_workspace
-from backstory.operations.forgetting.written_posts import find_holding_posts
+from backstory.operations.forgetting.traces import Search, Wanted, find_holding_posts, search_workspace
 from backstory.operations.learning.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats

@@ -18,7 +18,7 @@ from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_pr
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
 from backstory.pipeline.chats.named_documents import find_shown_names
-from backstory.pipeline.checks import integrity, post_integrity
+from backstory.pipeline.checks import integrity
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
 from backstory.pipeline.incremental.report import are_parts
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
@@ -307,7 +307,7 @@ CHECKS: Final = (
         table="posts",
         name="unknown_citations",
         blocking=True,
-        find=post_integrity.find_unknown_citations,
+        find=integrity.find_unknown_citations,
         what="cited documents that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy=_remake("posts"),
@@ -316,14 +316,14 @@ CHECKS: Final = (
         table="posts",
         name="absent_files",
         blocking=True,
-        find=post_integrity.find_absent_files,
+        find=integrity.find_absent_files,
         what="posts whose file is not there",
         example="{path} of window {window_id}",
         remedy="`backstory run` writes it again.",
     ),
     _warn_of_posts(
         name="refused_drafts",
-        find=post_integrity.find_refused_drafts,
+        find=integrity.find_refused_drafts,
         what="windows without a post, since the writer failed or its draft was rejected",
         example="window {window_id} is {status}: {reason}",
         remedy="The next run asks again where the writer failed; a rejected draft stays until the window, its "
@@ -331,7 +331,7 @@ CHECKS: Final = (
     ),
     _warn_of_posts(
         name="drafts_to_merge",
-        find=post_integrity.find_drafts_to_merge,
+        find=integrity.find_drafts_to_merge,
         what="posts that a person has edited and that have a later draft",
         example="{path} of window {window_id}",
         remedy="Copy what you want from the file that ends in .draft.md, and delete that file.",

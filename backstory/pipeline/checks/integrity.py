@@ -1,4 +1,4 @@
-"""Invariants of the stored tables; every function returns the rows that break one of them."""
+"""Invariants of the stored tables, and of the files of posts; every function returns the rows that break one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import english_name, is_known
+from backstory.writing.post_files import draft_path
+from backstory.writing.posts import PUBLISHED
 
 Partitions = Sequence[str] | None
 
@@ -186,3 +188,42 @@ def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
     sources = read_table(workspace.tables, "sources")
     unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
     return unread.select("source", "folder", "status", "reason")
+
+
+def find_unknown_citations(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find documents that a post cites and that no table holds."""
+    cited = (
+        read_table(workspace.tables, "posts", partitions, columns=["window_id", "cited_documents"])
+        .select("window_id", document_id="cited_documents")
+        .explode("document_id")
+        .drop_nulls()
+    )
+    known = read_table(workspace.tables, "documents", columns=["document_id"])
+    return cited.join(known, on="document_id", how="anti", maintain_order="left")
+
+
+def find_absent_files(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find posts without a file."""
+    posts = _read_posts(workspace, partitions)
+    there = [(workspace.root / path).is_file() for path in posts["path"]]
+    return posts.filter(~pl.Series(there, dtype=pl.Boolean))
+
+
+def find_drafts_to_merge(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find posts that a person has edited and that have a later draft."""
+    posts = _read_posts(workspace, partitions)
+    beside = [draft_path(workspace.root / path).is_file() for path in posts["path"]]
+    return posts.filter(pl.Series(beside, dtype=pl.Boolean))
+
+
+def find_refused_drafts(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
+    """Find windows whose writer failed, or whose draft was rejected."""
+    posts = read_table(workspace.tables, "posts", partitions)
+    return posts.filter(pl.col("status").is_in(["failed", "rejected"])).select(
+        "window_id", "status", "reason"
+    )
+
+
+def _read_posts(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
+    posts = read_table(workspace.tables, "posts", partitions)
+    return posts.filter(pl.col("status").is_in(PUBLISHED)).select("window_id", "path")

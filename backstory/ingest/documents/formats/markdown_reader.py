@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
 from backstory.base.errors import EmptyDocumentError
-from backstory.ingest.documents.formats.inline_tags import find_inline_tags
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.metadata.front_matter import FrontMatter
 from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
@@ -52,3 +53,27 @@ class MarkdownReader:
 def _find_conversation(front: FrontMatter) -> str | None:
     """Return whose post a file is: no text for a post of an earlier version, which did not say; None for no post."""
     return front.text("conversation") or ("" if front.text("window") else None)
+
+
+# As in Obsidian, a tag is at the start of a line or after white space, and does not consist of digits alone.
+_TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
+
+
+def find_inline_tags(text: str) -> tuple[str, ...]:
+    """Find the tags in the running text of Markdown, without duplicates; code, links and HTML are skipped.
+
+    Returns:
+        The tags without ``#``, in order.
+    """
+    if _TAG.search(text) is None:
+        return ()
+    from markdown_it import MarkdownIt
+
+    texts = [
+        child.content
+        for token in MarkdownIt("commonmark").parse(text)
+        for child in token.children or ()
+        if child.type == "text"
+    ]
+    tags = (tag.strip("/-") for part in texts for tag in _TAG.findall(part))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))

@@ -2,22 +2,137 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.office.composition import compose_document
-from backstory.ingest.documents.formats.office.opendocument_text import (
-    DRAW,
-    OFFICE,
-    PRESENTATION,
-    write_blocks,
-)
+from backstory.ingest.documents.formats.marked_text import fence_code, keep_line, write_heading
+from backstory.ingest.documents.formats.office.composition import compose_document, write_table
 from backstory.ingest.documents.formats.office.package import Package, damaged, open_package
 from backstory.ingest.documents.formats.office.slide_reader import PAGE_BREAK, find_starts
 from backstory.ingest.documents.parsed_document import ParsedDocument
 
 _CONTENT: Final = "content.xml"
 _BLOCK_BREAK: Final = "\n\n"
+
+TEXT: Final = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+DRAW: Final = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+OFFICE: Final = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+PRESENTATION: Final = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+
+_UNSEEN: Final = frozenset(
+    (
+        f"{TEXT}tracked-changes",
+        f"{TEXT}table-of-content",
+        f"{TEXT}sequence-decls",
+        f"{OFFICE}annotation",
+        f"{OFFICE}forms",
+    )
+)
+_CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
+_MOST_BLANKS: Final = 1000
+_MOST_REPEATED: Final = 1000
+
+
+def write_blocks(parent: Element) -> list[str]:
+    """Write the paragraphs, headings, lists and tables of an element as blocks of Markdown, in order."""
+    return [block for block in _gather_code(_list_blocks(parent)) if block.strip()]
+
+
+def _list_blocks(parent: Element) -> Iterator[tuple[str, bool]]:
+    """List blocks, and for each whether it is a line of code."""
+    for element in parent:
+        if element.tag in _UNSEEN:
+            continue
+        if element.tag == f"{TEXT}h":
+            level = element.get(f"{TEXT}outline-level", "1")
+            title = " ".join(_read_text(element).split())
+            yield (
+                write_heading(int(level) if level.isdecimal() and level != "0" else 1, title)
+                if title
+                else "",
+                False,
+            )
+        elif element.tag == f"{TEXT}p":
+            yield from _write_paragraph(element)
+        elif element.tag == f"{TEXT}list":
+            yield "\n".join(_write_list(element, 0)), False
+        elif element.tag == f"{TABLE}table":
+            yield write_table([_read_row(row) for row in element.iter(f"{TABLE}table-row")]), False
+        else:
+            yield from _list_blocks(element)
+
+
+def _write_paragraph(paragraph: Element) -> Iterator[tuple[str, bool]]:
+    text = _read_text(paragraph)
+    if _CODE.match(paragraph.get(f"{TEXT}style-name", "")):
+        yield text, True
+    else:
+        yield "\n".join(keep_line(line) for line in text.strip().split("\n")), False
+    for frame in paragraph.iter(
+        f"{DRAW}text-box"
+    ):  # text in a frame stands below the paragraph that holds the frame
+        yield from _list_blocks(frame)
+    for note in paragraph.iter(f"{TEXT}note-body"):
+        yield f"Note: {' '.join(' '.join(write_blocks(note)).split())}", False
+
+
+def _gather_code(blocks: Iterable[tuple[str, bool]]) -> Iterator[str]:
+    code: list[str] = []
+    for text, is_code in blocks:
+        if is_code:
+            code += text.split("\n")
+            continue
+        if any(line.strip() for line in code):
+            yield fence_code(code)
+        code = []
+        yield text
+    if any(line.strip() for line in code):
+        yield fence_code(code)
+
+
+def _write_list(element: Element, level: int) -> Iterator[str]:
+    for item in element:
+        mark = "- "
+        for part in item:
+            if part.tag == f"{TEXT}list":
+                yield from _write_list(part, level + 1)
+            elif text := " ".join(" ".join(block for block, _ in _write_paragraph(part)).split()):
+                yield f"{'  ' * level}{mark}{text}"
+                mark = "  "
+
+
+def _read_row(row: Element) -> list[str]:
+    cells: list[str] = []
+    for cell in row:
+        if cell.tag in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
+            repeated = cell.get(f"{TABLE}number-columns-repeated", "1")
+            count = int(repeated) if repeated.isdecimal() else 1
+            cells += [" ".join(write_blocks(cell))] * min(count, _MOST_REPEATED)
+    return cells
+
+
+def _read_text(element: Element) -> str:
+    return "".join(_list_texts(element))
+
+
+def _list_texts(element: Element) -> Iterator[str]:
+    if element.text:
+        yield " ".join(element.text.split("\n"))
+    for child in element:
+        if child.tag == f"{TEXT}s":
+            count = child.get(f"{TEXT}c", "1")
+            yield " " * min(int(count) if count.isdecimal() else 1, _MOST_BLANKS)
+        elif child.tag == f"{TEXT}tab":
+            yield "\t"
+        elif child.tag == f"{TEXT}line-break":
+            yield "\n"
+        elif child.tag not in _UNSEEN and child.tag not in (f"{TEXT}note", f"{DRAW}frame"):
+            yield from _list_texts(child)
+        if child.tail:
+            yield " ".join(child.tail.split("\n"))
 
 
 class OpenDocumentTextReader:

@@ -1,19 +1,27 @@
-"""What Prometheus reads of the service: requests by route and status, and how much waits. No name is in it."""
+"""What those ask who watch over the service: whether it lives and can answer, and its figures for Prometheus.
+
+The figures are requests by route and status, and how much waits. No name is in them.
+"""
 
 from __future__ import annotations
 
 import time
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Literal
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+from pydantic import Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from backstory.interfaces.service.authentication import enter_as_anyone, get_service
-from backstory.interfaces.service.service import Service
+from backstory.base.errors import BackstoryError
+from backstory.interfaces.library.results import Result
+from backstory.interfaces.service.authentication import Served, enter_as_anyone, get_service
+from backstory.interfaces.service.failures import ErrorBody, log_fault
+from backstory.interfaces.service.refusals import RefusedError
+from backstory.interfaces.service.service import RETRY_SECONDS, Service
 
 _BOUNDS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -124,3 +132,37 @@ def _name_route(scope: Scope) -> str:
     """Name the route as the application declares it, so that no id or name becomes a label."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else _OTHER
+
+
+class Health(Result):
+    """The process lives."""
+
+    status: Literal["ok"] = Field(default="ok", description="Always ok.")
+
+
+def make_health_router() -> APIRouter:
+    """Make the routes of health, which need no token and tell nothing else."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get("/healthz")
+    async def tell_health() -> Health:
+        """Tell that the process lives."""
+        return Health()
+
+    @router.get("/readyz", responses={503: {"model": ErrorBody}})
+    def tell_readiness(service: Served) -> Health:
+        """Tell that requests can be answered: users can be read, there is room for work, and nothing is stopping."""
+        service.require_readiness()
+        try:
+            service.accounts.list_users()
+        except BackstoryError as error:
+            log_fault(error)
+            raise RefusedError(
+                "the users cannot be read; the log says why",
+                status=503,
+                code="not_ready",
+                retry_after=RETRY_SECONDS,
+            ) from error
+        return Health()
+
+    return router
