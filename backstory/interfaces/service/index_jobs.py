@@ -5,23 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from backstory.base.credentials import Keys
 from backstory.base.errors import BackstoryError, InputError, StoppedError
 from backstory.base.mounts import find_mount
 from backstory.base.progress import announce
 from backstory.interfaces.library.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
-from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
+from backstory.interfaces.service.tenants import Tenants
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 
@@ -40,56 +38,6 @@ LIBRARY: Final = "library"
 """In place of the user who requests a job, where the tool of an agent or a program does."""
 
 
-class TenantLibraries(Protocol):
-    """The workspaces of the tenants."""
-
-    def names(self) -> Sequence[str]:
-        """Return the names of all tenants."""
-
-    def folder(self, name: str) -> Path:
-        """Return the workspace of a tenant.
-
-        Raises:
-            InputError: There is no such tenant.
-        """
-
-    def state_folder(self, name: str) -> Path:
-        """Return the workspace of a tenant, whose databases are where its settings say.
-
-        Raises:
-            InputError: There is no such tenant.
-        """
-
-    def share_files(self, name: str) -> None:
-        """Publish what was changed in the folder of a tenant for the other machines that may index it."""
-
-    def follow_removals(self) -> None:
-        """Clear the folders here of tenants that were removed on another machine."""
-
-    def holding(self, name: str) -> AbstractContextManager[int]:
-        """Have a removal of a tenant wait, so that what is written meanwhile is removed with it.
-
-        Returns:
-            A block with the descriptor of the folder, which has a shared lock.
-
-        Raises:
-            InputError: There is no such tenant.
-        """
-
-    def entering(self, name: str) -> AbstractContextManager[Library]:
-        """Lend the library of a tenant, which stays open meanwhile."""
-
-    def open_keys(self, name: str) -> Keys | None:
-        """Open the keys of a tenant; None for those of the environment.
-
-        Raises:
-            AccountError: A key cannot be opened.
-        """
-
-    def read_quota(self, name: str) -> int | None:
-        """Return what a tenant may take on the disk, in bytes; None for any number."""
-
-
 class IndexJobs:
     """The index jobs of all tenants: one at a time for each, and a few at a time in all.
 
@@ -103,7 +51,7 @@ class IndexJobs:
 
     def __init__(
         self,
-        tenants: TenantLibraries,
+        tenants: Tenants,
         *,
         threads: int = _THREADS,
         clock: Callable[[], float] | None = None,

@@ -22,7 +22,7 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
 from tests.errors import raises
-from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
+from tests.interfaces.service.tenant_folders import SETTINGS, open_tenants, write_tenant
 from tests.pipeline.workspace_states import describe
 from tests.started_python import run_python
 from tests.workspaces import copy_made
@@ -43,10 +43,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def start_jobs(root: Path) -> Iterator[Callable[[], IndexJobs]]:
     """Give a function that starts the worker of the service, as after a restart."""
-    started: list[tuple[IndexJobs, TenantFolders]] = []
+    started: list[tuple[IndexJobs, Tenants]] = []
 
     def start() -> IndexJobs:
-        tenants = TenantFolders(root)
+        tenants = open_tenants(root)
         jobs = IndexJobs(tenants)
         jobs.start()
         started.append((jobs, tenants))
@@ -291,7 +291,8 @@ def work_in_a_process(root: Path, moment: int) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def touches(tmp_path_factory: pytest.TempPathFactory) -> int:
     """How often the process of a job touches the disk."""
-    root = tmp_path_factory.mktemp("touches")
+    root = tmp_path_factory.mktemp("touches") / "tenants"
+    root.mkdir()
     folder = write_tenant(root, "acme", more=PAGES)
     JobStore(folder / ".backstory").request(WHO)
     return int(work_in_a_process(root, -1).stdout)

@@ -20,7 +20,7 @@ from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
-from tests.interfaces.service.tenant_folders import TenantFolders, write_tenant
+from tests.interfaces.service.tenant_folders import open_tenants, write_tenant
 from tests.pipeline.workspace_states import SECRET, describe
 from tests.started_python import run_python
 from tests.workspaces import CHAT
@@ -110,7 +110,7 @@ def start_jobs(root: Path) -> Iterator[Callable[[], tuple[IndexJobs, JobProcesse
 
     def start() -> tuple[IndexJobs, JobProcesses]:
         processes = JobProcesses()
-        jobs = IndexJobs(TenantFolders(root), processes=processes)
+        jobs = IndexJobs(open_tenants(root), processes=processes)
         jobs.start()
         started.append(jobs)
         return jobs, processes

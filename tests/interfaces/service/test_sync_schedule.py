@@ -12,9 +12,10 @@ import pytest
 from backstory.ingest.sources.mirror import last_update
 from backstory.ingest.sources.syncing import SYNC_SECONDS
 from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.tenants import Tenants
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import list_partitions, read_table
-from tests.interfaces.service.tenant_folders import SETTINGS, TenantFolders, write_tenant
+from tests.interfaces.service.tenant_folders import SETTINGS, open_tenants, write_tenant
 
 BEFORE = 1e9
 
@@ -26,14 +27,14 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tenants(root: Path) -> Iterator[TenantFolders]:
-    tenants = TenantFolders(root)
+def tenants(root: Path) -> Iterator[Tenants]:
+    tenants = open_tenants(root)
     yield tenants
     tenants.close()
 
 
 @pytest.fixture
-def jobs(tenants: TenantFolders) -> Iterator[IndexJobs]:
+def jobs(tenants: Tenants) -> Iterator[IndexJobs]:
     jobs = IndexJobs(tenants)
     yield jobs
     jobs.close()
@@ -177,7 +178,7 @@ def test_a_tenant_whose_settings_are_invalid_holds_up_no_other(root: Path, jobs:
     assert jobs.request_due(BEFORE + SYNC_SECONDS) == []
 
 
-def test_a_thread_looks_by_the_clock(root: Path, tenants: TenantFolders) -> None:
+def test_a_thread_looks_by_the_clock(root: Path, tenants: Tenants) -> None:
     write_far(root, "acme")
     asked = threading.Event()
 
