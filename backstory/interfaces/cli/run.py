@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -28,6 +28,7 @@ from backstory.interfaces.cli.options import (
 )
 from backstory.interfaces.cli.run_bar import Move, show_run_bar
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.pipeline.run.runner import RunResult
 
 if TYPE_CHECKING:
     from backstory.pipeline.checks.checks import CheckResult
@@ -150,8 +151,6 @@ def run_and_print(
                 workspace, request, _follow(console, move, verbose=verbose), execute or execute_stages
             )
     if as_json:
-        from backstory.interfaces.cli.run_record import make_record
-
         print_json(make_record(result))
     else:
         print_result(console, result, verbose=verbose)
@@ -311,3 +310,34 @@ def describe_cost(result: RunResult, *, verbose: bool = False) -> str:
     if result.stopped is not None:
         cost += " `backstory status --runs` shows the cost of the stopped stage."
     return f"{made} {cost}"
+
+
+def make_record(result: RunResult) -> dict[str, Any]:
+    """Return everything that a run has to say, with names that do not depend on the wording."""
+    return {
+        "run_id": result.run_id,
+        "partitions": list(result.partitions),
+        "unchanged": result.fresh,
+        "finished": result.finished,
+        "seconds": round(result.seconds, 3),
+        "differences": result.differences.as_record(),
+        "failures": result.failures,
+        "waiting": result.waiting or None,
+        "stopped": result.stopped,
+        "checks": [
+            {
+                "table": finding.check.table,
+                "name": finding.check.name,
+                "blocking": finding.check.blocking,
+                "cases": len(finding.cases),
+                "message": finding.message,
+            }
+            for finding in result.findings
+            if not finding.passed
+        ],
+        "files": result.unfinished.select("source", "folder", "status", "reason").to_dicts(),
+        "tables": [
+            {"table": report.table, **report.figures, "unchanged": report.unchanged}
+            for report in result.reports
+        ],
+    }

@@ -30,6 +30,9 @@ _MEMORY_FILE = "alerts.json"
 Send: TypeAlias = Callable[[Payload], None]
 """Delivers an alert, or raises :class:`AlertError`."""
 
+_SHORTEST = 3
+"""Length of the shortest name that is redacted; a shorter one would hide parts of other words."""
+
 
 def send_alerts_of_run(workspace: Workspace, run: EndedRun) -> list[str]:
     """Alert every hook of what a run changed.
@@ -161,10 +164,6 @@ def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
         return f"Alert not sent by {name}: {error}", False
     logger.info("alert sent hook=%s kind=%s", name, payload["event"])
     return f"Alert sent by {name}: {payload['event']}", True
-
-
-_SHORTEST = 3
-"""Length of the shortest name that is redacted; a shorter one would hide parts of other words."""
 
 
 def hide_chats(workspace: Workspace, sentence: str) -> str:

@@ -13,6 +13,9 @@ from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.chunking.outline import outline_markdown
 from backstory.text.encoding import find_encoding
 
+# As in Obsidian, a tag is at the start of a line or after white space, and does not consist of digits alone.
+_TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
+
 
 class MarkdownReader:
     """Reads Markdown in any encoding that :func:`backstory.text.encoding.find_encoding` detects.
@@ -53,10 +56,6 @@ class MarkdownReader:
 def _find_conversation(front: FrontMatter) -> str | None:
     """Return whose post a file is: no text for a post of an earlier version, which did not say; None for no post."""
     return front.text("conversation") or ("" if front.text("window") else None)
-
-
-# As in Obsidian, a tag is at the start of a line or after white space, and does not consist of digits alone.
-_TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 
 
 def find_inline_tags(text: str) -> tuple[str, ...]:
