@@ -28,6 +28,7 @@ import polars as pl
 from pymilvus import DataType, MilvusClient
 
 from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.milvus import widen
 from backstory.index.engines.scope import scope_of
 from backstory.index.engines.vss import VssEngine
 from backstory.index.request import Filters, SearchRequest
@@ -206,13 +207,14 @@ def measure_milvus(
     """
     name = "backstory_benchmark"
     graph = {"M": settings.hnsw_m, "efConstruction": settings.hnsw_ef_construction}
+    width = {"ef": widen(settings.ef_search, len(vectors), MILVUS_TOP_K)}
     lists = {"nlist": max(1, round(4 * len(vectors) ** 0.5))}
     kinds: dict[str, tuple[dict[str, int], dict[str, int]]] = {
         "FLAT": ({}, {}),
         "IVF_FLAT": (lists, {"nprobe": 16}),
         "IVF_SQ8": (lists, {"nprobe": 16}),
-        "HNSW": (graph, {"ef": settings.ef_search}),
-        "HNSW_SQ": ({**graph, "sq_type": 8}, {"ef": settings.ef_search}),
+        "HNSW": (graph, width),
+        "HNSW_SQ": ({**graph, "sq_type": 8}, width),
     }
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :MILVUS_TOP_K]
     with closing(MilvusClient(uri=uri)) as client:

@@ -113,7 +113,7 @@ class IndexSettings(SettingsGroup):
     hnsw_ef_construction: int = Field(default=128, ge=8)
     """Candidates that the HNSW build considers for each row."""
     ef_search: int = Field(default=256, ge=1)
-    """Candidates that an HNSW search considers for each query."""
+    """Candidates that an HNSW search considers for each query; Milvus considers more among more rows."""
     keep_snapshots: int = Field(default=3, ge=1)
     """Published snapshots to keep."""
     language: str = "auto"

@@ -153,6 +153,17 @@ def listed() -> Callable[[pl.DataFrame, int], list[list[tuple[str, float]]]]:
 
 
 @pytest.fixture(scope="session")
+def small() -> Corpus:
+    return make_corpus(60)
+
+
+@pytest.fixture
+def few_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure the recall of each build by few queries."""
+    monkeypatch.setattr("backstory.index.snapshot.recall.SAMPLED_QUERIES", 50)
+
+
+@pytest.fixture(scope="session")
 def corpus() -> Corpus:
     return make_corpus(700)
 

@@ -38,7 +38,7 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
         "exact": f"{index.rows} rows are below ann_min_rows 1000000",
         "vss": f"HNSW index of {index.rows} rows with ef_search 256, which found ",
         "milvus": f"Milvus collection {index.manifest.collection}_{index.version} of {index.rows} rows with "
-        "ef_search 256, which ",
+        "ef_search 264, which ",
     }
     assert ann.engine == engine
     assert ann.reason.startswith(reasons[engine])

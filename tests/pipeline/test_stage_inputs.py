@@ -367,6 +367,18 @@ def test_a_constant_that_was_a_setting_is_an_input_of_what_it_decides(
     assert {table for table in before if hash_dependencies(workspace, table) != before[table]} == expected
 
 
+def test_how_wide_milvus_searches_is_an_input_of_what_it_finds(
+    with_and_without_hnsw: tuple[Workspace, Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = with_and_without_hnsw[0].root
+    given: list[Mapping[str, Any]] = [{}, SERVED, {**SERVED, "rag.mode": "exact"}]
+    workspaces = [Workspace(root, validate_settings(each) or pytest.fail(f"{each}")) for each in given]
+    before = [hash_dependencies(workspace, "hits") for workspace in workspaces]
+    monkeypatch.setattr("backstory.pipeline.incremental.fingerprints.WIDENING", 7)
+    after = [hash_dependencies(workspace, "hits") for workspace in workspaces]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
+
+
 def test_every_setting_is_changed_by_some_test() -> None:
     groups = {name: info.annotation for name, info in Settings.model_fields.items()}
     settings = {

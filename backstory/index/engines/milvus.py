@@ -6,6 +6,7 @@ vectors, as with every engine, and BM25 is that of the snapshot.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Final
 
 import numpy as np
@@ -23,13 +24,17 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
 QUERIES_AT_ONCE: Final = 1024
+WIDENING: Final = (3_000, 0.6, 8, 4096)
+"""Rows up to which `index.ef_search` is wide enough, the power of further rows by which a search is widened, the
+candidates that each wanted hit adds, and the widest search, beyond which only `index.ef_search` goes
+(docs/studies/approximate-search.md)."""
 
 
 class MilvusEngine(GraphEngine):
     """Fetches candidates from a collection; Milvus applies the as-of time and the tenant, this process the rest.
 
     Args:
-        settings: Address of the server, and settings of the HNSW index.
+        settings: Address of the server, and settings of the HNSW index, whose ``ef_search`` is that of few rows.
         alias: The name by which the collection has all rows of the snapshot.
         vectors: The snapshot's vectors, for true similarities.
         keys: Keys of its rows.
@@ -85,6 +90,9 @@ class MilvusEngine(GraphEngine):
                 "snapshot that it holds"
             )
 
+    def _ef_of(self, request: SearchRequest) -> int:
+        return request.nprobe or widen(self._ef_search, len(self._vectors), request.candidates)
+
     def _most_fetched(self, limit: int, scope: Scope) -> int:  # noqa: ARG002 - the collection has other rows, too
         return max(limit, MOST_FETCHED)
 
@@ -122,6 +130,19 @@ class MilvusEngine(GraphEngine):
                     query, row = query[row >= 0], row[row >= 0]
                     found.append(Matches(query, row, pair_similarities(queries, self._vectors, query, row)))
         return Matches.joined(found)
+
+
+def widen(ef_search: int, rows: int, hits: int) -> int:
+    """Choose the candidates of a search: in a graph of more rows, it ends more often short of the best ones.
+
+    Args:
+        ef_search: Candidates among few rows.
+        rows: Number of rows.
+        hits: Number of hits that are wanted.
+    """
+    enough, power, for_each, widest = WIDENING
+    widened = round(ef_search * math.pow(max(1.0, rows / enough), power)) + for_each * hits
+    return max(ef_search, min(widened, widest))
 
 
 def _quote(text: str) -> str:

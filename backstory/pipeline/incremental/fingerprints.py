@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from backstory.base.ids import digest, digest_json
+from backstory.index.engines.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
 from backstory.index.snapshot.manifest import FORMAT, read_manifest
 from backstory.index.snapshot.publication import current_version
@@ -211,6 +212,8 @@ def _hits(workspace: Workspace) -> SettingsRead:
         *(("mode", "nprobe", "overfetch") if approximate else ()),
         *(("posts_top_k",) if workspace.feeds_back else ()),
     )
+    if approximate and workspace.settings.index.engine == "milvus":
+        read["rag.widening"] = WIDENING
     if workspace.feeds_back:
         read["writers.feedback_scope"] = workspace.settings.writers.feedback_scope
     if settings.ranking != "dense":
