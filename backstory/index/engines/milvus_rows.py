@@ -77,6 +77,16 @@ class MilvusRows:
         with self.calling():
             return bool(self.client.has_collection(alias, timeout=CALL_SECONDS))
 
+    def list_aliases(self) -> list[str]:
+        """List the aliases of the collection; none if it is not there.
+
+        Raises:
+            SearchIndexError: The server cannot be reached, or refuses.
+        """
+        with self.calling():
+            is_there = self.client.has_collection(self.collection, timeout=CALL_SECONDS)
+            return self._list_aliases() if is_there else []
+
     def holds(self, alias: str, keys: Keys, expected: Keys) -> bool:
         """Return whether the server has an alias and its rows.
 

@@ -2,9 +2,10 @@
 
 The file ``.served`` lists the collections that belong to the folder, and its own number in the file system. In a copy
 of the folder it has another number, so the copy searches what the original has on the server, never changes it, and
-gets a collection of its own when it is built. The clone of a whole disk or volume has the same number, and counts as
-the original until a person deletes the file: no number of the machine or the device stays the same wherever the
-original is mounted next.
+gets a collection of its own when it is built. The clone of a whole disk or volume has the same number: no number of
+the machine or the device stays the same wherever the original is mounted next. So the server tells the two apart.
+Each build deletes the aliases that its folder does not know. Whichever of the two lost that of its latest snapshot
+leaves the collection to the other at its next build.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from backstory.base.errors import MissingExtraError, SearchIndexError
 from backstory.base.files.atomic import flush
 from backstory.base.ids import digest
+from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.manifest import Manifest, read_manifest
 from backstory.index.snapshot.row_keys import KEYS_FILE, Keys, ToldRows, read_row_keys
 from backstory.index.snapshot.shards import hash_file
@@ -42,21 +44,30 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     """Choose the collection for the vectors of a snapshot, and write down that the server gets it.
 
     Its name holds a random number, so a removal here never deletes what another workspace of equal documents searches.
-    Vectors of another space, or other settings of the HNSW index, get another collection.
+    Vectors of another space, or other settings of the HNSW index, get another collection. So does a folder that was
+    copied, or whose collection a clone of it has taken.
 
     Args:
         folder: The folder of the index.
         settings: Address of the server, and settings of the HNSW index.
         embedder_id: Name of the vectors' embedding space.
         dimension: Width of a vector.
+
+    Raises:
+        SearchIndexError: The server cannot be reached, or refuses.
     """
     graph = [str(number) for number in (dimension, settings.hnsw_m, settings.hnsw_ef_construction)]
     kind = digest([embedder_id, *graph], length=8)
     is_original, listed = _read_listed(folder)
-    owned = listed if is_original else {}
-    for collection, uri in owned.items():
-        if uri == settings.uri and collection.endswith(f"_{kind}"):
-            return collection
+    owned = dict(listed) if is_original else {}
+    for known, uri in listed.items() if is_original else ():
+        if uri == settings.uri and known.endswith(f"_{kind}"):
+            if not _is_taken(folder, settings, known):
+                return known
+            logger.warning(
+                "another folder, such as a clone of %s, builds into %s, which is left to it", folder, known
+            )
+            del owned[known]
     collection = f"backstory_{secrets.token_hex(8)}_{kind}"
     if not is_original:
         logger.warning(
@@ -189,6 +200,17 @@ def let_go(
             owned = _read_owned(folder)
             del owned[collection]
             _write_owned(folder, owned)
+
+
+def _is_taken(folder: Path, settings: IndexSettings, collection: str) -> bool:
+    """Return whether a collection that belongs to a folder has aliases, but not that of the latest snapshot in it."""
+    held = _list_held(folder, collection)
+    published = [each.version for each in read_history(folder) if each.version in held]
+    if not published:
+        return False
+    with closing(_open_rows(settings, collection)) as server:
+        aliases = server.list_aliases()
+    return bool(aliases) and name_alias(collection, published[-1]) not in aliases
 
 
 def name_alias(collection: str, version: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.index.snapshot.served import adopt_collection, is_served
+from backstory.index.snapshot.served import adopt_collection, is_served, let_go
 from tests.index.conftest import Corpus
 from tests.index.milvus_builds import (
     alias_of,
@@ -62,6 +62,35 @@ def test_a_clone_without_the_list_leaves_what_the_original_holds(
     second = build_at(milvus_uri, fewer, tmp_path / "clone", keep_snapshots=1)
     assert (second.uploaded, collection_of(second) == collection_of(first)) == (18, False)
     assert is_served(first.folder)
+
+
+def test_a_clone_and_its_original_part_when_one_has_lost_its_rows(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    original, clone = tmp_path / "original", tmp_path / "clone"
+    first = build_at(milvus_uri, small, original)
+    shared = collection_of(first)
+    shutil.copytree(original, clone)
+    adopt_collection(clone, first.version)  # as if the list had kept its inode number
+    later = take(small, pl.col("document_id") > "doc00010")
+    assert collection_of(build_at(milvus_uri, later, clone)) == shared
+    assert search_in(clone, later).engine == "milvus"
+    fewer = take(small, pl.col("document_id") < "doc00050")
+    second = build_at(milvus_uri, fewer, original)
+    assert collection_of(second) == shared
+    found = search_in(clone, later)
+    assert found.engine == "exact"
+    assert listed(found.hits, 4) == later.nearest(later.queries(4), 5)
+    apart = build_at(milvus_uri, later, clone)
+    assert (apart.built, apart.uploaded, collection_of(apart) == shared) == (True, 98, False)
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert shared in told
+    let_go(clone, [clone / first.version])
+    assert build_at(milvus_uri, fewer, original).built is False
+    for folder, corpus in ((original, fewer), (clone, later)):
+        found = search_in(folder, corpus)
+        assert found.engine == "milvus"
+        assert listed(found.hits, 4) == corpus.nearest(corpus.queries(4), 5)
 
 
 def test_workers_of_one_store_share_a_collection(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
