@@ -263,6 +263,7 @@ def _run(program: Mapping[str, Any]) -> int:
 
 if __name__ == "__main__":
     descriptor, *modules = sys.argv[1:]
+    gc.disable()  # there is no garbage among what is imported
     for name in modules:
         importlib.import_module(name)
     from backstory.text.languages import detect_language
@@ -270,6 +271,7 @@ if __name__ == "__main__":
     detect_language(["So that the detector is loaded once."])
     gc.collect()
     gc.freeze()
+    gc.enable()
     wanted = _fork_programs(socket.socket(fileno=int(descriptor)))
     if wanted is not None:
         # Libraries of C++ wait at the end of a process for threads of their own, which no copy has.
