@@ -301,10 +301,7 @@ class TenantPlaces:
             session.execute("UPDATE tenants SET is_removed = 1 WHERE tenant = ?", (tenant,))
         with self._alone(found[0]):
             for kind, address in self._list_places(found[0]):
-                if _name_place(kind, address) in without:
-                    self._drop_place(found[0], kind, address)
-                    continue
-                if kind == "folder":
+                if kind == "folder" or _name_place(kind, address) in without:
                     continue
                 try:
                     left = empty_place(kind, address, found[0], emptied)
@@ -320,6 +317,10 @@ class TenantPlaces:
                 if not left:
                     self._drop_place(found[0], kind, address)
             yield emptied
+            # Only now, so that a removal that was killed is repeated with the same words, and tells the same.
+            for kind, address in self._list_places(found[0]):
+                if _name_place(kind, address) in without:
+                    self._drop_place(found[0], kind, address)
             emptied.left += [
                 f"{_name_place(kind, address)}, a folder that its service clears when it runs"
                 for kind, address in self._list_places(found[0])

@@ -272,7 +272,9 @@ def test_a_place_that_refuses_the_first_write_is_not_one_of_the_tenant(machines:
         one.tenants.places.require_places("garden", folder, [store])
 
 
-def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(machines: Machines) -> None:
+def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = machines.open("one")
     make_tenant(one, machines.make_storage())
     one.accounts.add_user("anna")
@@ -292,6 +294,10 @@ def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(machines: 
     assert one.accounts.list_users() == []
     with raises(AccountError, "unfinished_removal", name="garden", address=address):
         one.tenants.remove("garden")
+    with monkeypatch.context() as killed:
+        killed.setattr(tenants, "remove_files", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            one.tenants.remove("garden", without=[address])
     assert one.tenants.remove("garden", without=[address]).left == (f"{address}, which was not looked at",)
     assert one.tenants.list_interrupted() == ()
 
