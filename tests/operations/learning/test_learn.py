@@ -147,10 +147,12 @@ def test_a_set_takes_the_place_of_the_workspace(
     ("change", "code"),
     [
         (lambda text: text[: len(text) // 2], "damaged_record"),
-        (lambda text: text.replace('"score"', '"scores"'), "damaged_record"),
+        pytest.param(
+            lambda text: text.replace('"score"', '"scores"'), "damaged_record", marks=pytest.mark.long
+        ),
         (lambda text: text.replace('"strength": ', '"strength": 1e999, "unknown": '), "damaged_record"),
         (lambda text: text.replace('"format": 2', '"format": 1'), "other_format"),
-        (lambda _: "[]", "damaged_record"),
+        pytest.param(lambda _: "[]", "damaged_record", marks=pytest.mark.long),
     ],
 )
 def test_a_damaged_fit_is_an_error_until_it_is_removed(
