@@ -14,7 +14,8 @@ from backstory.base.ids import digest
 from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.run.changes import fingerprint_chats, fingerprint_documents
+from backstory.pipeline.chats.exports_reading import exports_fingerprint
+from backstory.pipeline.run.changes import fingerprint_documents
 from backstory.pipeline.run.pending import find_stale_partitions, hash_messages, hash_state
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -71,7 +72,7 @@ def make_sensor(
     def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
-        chats, posts = fingerprint_chats(opened), fingerprint_documents(opened)
+        chats, posts = exports_fingerprint(opened), fingerprint_documents(opened)
         under_way = find_under_way(context.instance, opened)
         state = _hash_state(opened, chats, posts, under_way)
         now = clock()

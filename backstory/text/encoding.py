@@ -148,6 +148,15 @@ _LEAST_SHARE_OF_NULLS: Final = 0.2
 _LINES_OF_CHANCE: Final = 20
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: it holds no half of a surrogate pair, and no byte that is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def find_encoding(content: bytes) -> str:
     """Detect the encoding of a text by a mark, by the positions of null bytes, by escape sequences, or by its letters.
 

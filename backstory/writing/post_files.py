@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import regex
 
@@ -100,9 +100,14 @@ def render_post(post: Post) -> bytes:
         "conversation": post.conversation_id,
         "writer": post.writer,
     }
-    # JSON is YAML, and escapes whatever a title holds.
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items()]
-    head, body = "".join(lines), f"---\n\n{post.text.strip()}\n"
+    return write_sealed(fields, f"\n{post.text.strip()}\n")
+
+
+def write_sealed(fields: Mapping[str, Any], text: str) -> bytes:
+    """Write a file of front matter and text with the checksum of both, by which :func:`inspect_file` knows it."""
+    # JSON is YAML, and escapes whatever a value holds.
+    head = "".join(f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items())
+    body = f"---\n{text}"
     checksum = hashlib.sha256(f"---\n{head}{body}".encode()).hexdigest()
     return f"---\n{head}checksum: {checksum}\n{body}".encode()
 

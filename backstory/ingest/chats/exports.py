@@ -13,7 +13,6 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ExportError, ExportSettingError
-from backstory.base.version import VERSION
 from backstory.ingest.chats.chat_rows import split_aliases
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of
@@ -254,7 +253,7 @@ def _judge_media(read: Sequence[ReadFile]) -> None:
             if is_media_name(row.source) or chats & set(PurePosixPath(row.source).parents):
                 row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
             else:
-                row.status, row.reason = "unsupported", describe_media(kind, VERSION)
+                row.status, row.reason = "unsupported", describe_media(kind)
                 row.unread = unread_frame({0: row.reason})
 
 

@@ -10,6 +10,8 @@ import zipfile
 import zlib
 from typing import Final
 
+from backstory.base.version import VERSION
+
 DAMAGED_ARCHIVE: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,
     OverflowError, RuntimeError,
@@ -73,19 +75,18 @@ def kind_of_name(name: str) -> str | None:
     return _BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
-def describe_unsupported(content: bytes, name: str, version: str) -> str:
+def describe_unsupported(content: bytes, name: str) -> str:
     """Describe a file that no reader supports, and say what to do.
 
     Args:
         content: All bytes of the file, or the first ones.
         name: The file's name.
-        version: Version of this library, which the description mentions.
 
     Returns:
         Two sentences.
     """
     kind, advice = _find_kind(content, name)
-    return f"{kind}; Backstory {version} has no reader for it (known: {_READ_AS}). {advice}"
+    return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
 
 
 def names_chat(description: str | None) -> bool:
@@ -93,10 +94,10 @@ def names_chat(description: str | None) -> bool:
     return description is not None and description.startswith(_CHAT_KINDS)
 
 
-def describe_media(kind: str, version: str) -> str:
+def describe_media(kind: str) -> str:
     """Explain why a file of a type that people send in chats was not read as an export."""
     return (
-        f"{kind} outside a chat's own folder; Backstory {version} has no reader for it (known: {_READ_AS}). "
+        f"{kind} outside a chat's own folder; Backstory {VERSION} has no reader for it (known: {_READ_AS}). "
         "Move it out of the folder, or into the subfolder of the chat that it was sent in"
     )
 

@@ -18,7 +18,6 @@ from backstory.base.errors import ExportError, ExportSettingError, ReadingLimitE
 from backstory.base.files.steady import ChangedFileError, SteadyFile
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
-from backstory.base.version import VERSION
 from backstory.base.wording import count
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_files import ListedFile
@@ -281,7 +280,7 @@ def parse_content(
         return ReadFile(source, "empty", _NOTHING)
     reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)
     if reader is None:
-        return _refuse(source, "unsupported", describe_unsupported(content, name, VERSION))
+        return _refuse(source, "unsupported", describe_unsupported(content, name))
     return _parse(reader, content, source, settings, latest_year)
 
 

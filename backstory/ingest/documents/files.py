@@ -24,6 +24,7 @@ from backstory.ingest.documents.file_rules import (
     read_ignore_file,
 )
 from backstory.ingest.documents.opening import open_inside
+from backstory.text.encoding import is_unicode
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
@@ -90,7 +91,7 @@ class DocumentFile:
         return open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes)
 
     def _require_name(self) -> None:
-        if not _is_utf8(str(self.path.relative_to(self.folder))):
+        if not is_unicode(str(self.path.relative_to(self.folder))):
             raise DocumentError(
                 f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8", uri=self.uri
             )
@@ -362,14 +363,6 @@ def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing
         unlisted=tuple(uri for listing in listings for uri in listing.unlisted),
         looked_into=tuple(path for listing in listings for path in listing.looked_into),
     )
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _uri(path: Path) -> str:

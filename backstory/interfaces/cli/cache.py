@@ -28,7 +28,7 @@ def show_caches(workspace: Workspace, *, prune: bool = False, as_json: bool) -> 
     pruned = prune_caches(workspace) if prune else None
     use = measure_caches(workspace)
     if as_json:
-        print_json(use.as_record() | ({} if pruned is None else {"pruned": asdict(pruned)}))
+        print_json(asdict(use) | ({} if pruned is None else {"pruned": asdict(pruned)}))
         return
     console = open_console()
     if pruned is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -320,7 +321,7 @@ def make_record(result: RunResult) -> dict[str, Any]:
         "unchanged": result.fresh,
         "finished": result.finished,
         "seconds": round(result.seconds, 3),
-        "differences": result.differences.as_record(),
+        "differences": asdict(result.differences),
         "failures": result.failures,
         "waiting": result.waiting or None,
         "stopped": result.stopped,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -148,7 +149,7 @@ def _require_one(**options: bool) -> None:
 
 
 def _print_outcome(examinations: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
-    records = [examination.as_record() for examination in examinations]
+    records = [asdict(examination) for examination in examinations]
     if as_json:
         print_json(records)
     else:
@@ -218,7 +219,7 @@ def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any
 
     Args:
         console: Where to print.
-        examinations: From :meth:`backstory.operations.inspection.files.Examination.as_record`.
+        examinations: The fields of each :class:`backstory.operations.inspection.files.Examination`.
         verbose: Whether to print those, too, that tell nothing but that a part is in order; else they are counted.
     """
     shown = [row for row in examinations if verbose or not _is_routine(row)]

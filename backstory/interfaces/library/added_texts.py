@@ -20,7 +20,8 @@ from backstory.base.files.atomic import exclusive_temporary, publish, temporary_
 from backstory.base.ids import digest
 from backstory.ingest.documents.metadata.dates import parse_date
 from backstory.interfaces.library.names import ADDED_FOLDER
-from backstory.writing.post_files import FileState, inspect_file
+from backstory.text.encoding import is_unicode
+from backstory.writing.post_files import FileState, inspect_file, write_sealed
 
 FIELDS: Final = ("title", "slug", "date", "tags", "kind", "tenant")
 """Metadata with columns in the documents; the file stores all other metadata as one field ``metadata``."""
@@ -101,7 +102,7 @@ def check_texts(
             id=names[blank],
         )
     unwritable = next(
-        (name for name, text in zip(names, texts, strict=True) if not _is_unicode(name + text)), None
+        (name for name, text in zip(names, texts, strict=True) if not is_unicode(name + text)), None
     )
     if unwritable is not None:
         raise InputError(
@@ -207,14 +208,6 @@ def inspect_text(path: Path) -> FileState:
     return "edited" if path.is_symlink() or path.is_dir() else inspect_file(path)
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | None) -> dict[str, Any]:
     stated = {str(name): value for name, value in metadata.items() if value is not None}
     if tenant:
@@ -278,8 +271,4 @@ def _check_date(text_id: str, value: Any) -> str:
 def _render(added: AddedText) -> bytes:
     """Write a text as a file. The checksum is that of the file without the line of the checksum."""
     fields = {**added.metadata, "added_as": added.text_id}
-    # JSON is YAML, and escapes whatever a text holds.
-    head = "".join(f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items())
-    body = f"---\n{added.text}\n"
-    checksum = hashlib.sha256(f"---\n{head}{body}".encode()).hexdigest()
-    return f"---\n{head}checksum: {checksum}\n{body}".encode()
+    return write_sealed(fields, f"{added.text}\n")

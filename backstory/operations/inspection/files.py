@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -28,10 +28,6 @@ class Examination:
     name: str
     passed: bool
     detail: str
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
 
 STATUS_WORDS: Final = {

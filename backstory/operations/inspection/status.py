@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -72,7 +73,7 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 
 def _measure_caches(workspace: Workspace) -> dict[str, Any]:
     try:
-        return measure_caches(workspace).as_record()
+        return asdict(measure_caches(workspace))
     except CacheFileError as error:
         return {"error": str(error)}
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -40,10 +39,6 @@ class CacheUse:
     def total_bytes(self) -> int:
         """Bytes of all caches on disk."""
         return self.vector_bytes + self.draft_bytes + self.judgement_bytes
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,9 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from backstory.base.ids import digest
-from backstory.pipeline.chats.exports_reading import exports_fingerprint
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files
 from backstory.pipeline.stages.post_folder import list_files_of_people
 from backstory.pipeline.workspace import Workspace
-
-
-def fingerprint_chats(workspace: Workspace) -> str:
-    """Hash the chat exports, the settings that read them, and the archived and forgotten messages."""
-    return exports_fingerprint(workspace)
 
 
 def fingerprint_documents(workspace: Workspace) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -177,10 +177,6 @@ class Differences:
     posts: PostDifferences | None = None
     unreached: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-
-    def as_record(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ import polars as pl
 
 from backstory.base.ids import digest
 from backstory.index.snapshot.publication import current_version
-from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES
+from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, exports_fingerprint
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import split_by_partition
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, read_searched
-from backstory.pipeline.run.changes import fingerprint_chats
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
@@ -95,7 +94,7 @@ def find_stale_partitions(workspace: Workspace, messages: Mapping[str, str]) -> 
     incomplete, outdated = _find_unsearched(workspace, [key for key in keys if key not in pending])
     pending |= incomplete
     sources = entries.get("sources", {}).get(EXPORT_SOURCES)
-    chats = fingerprint_chats(workspace)
+    chats = exports_fingerprint(workspace)
     inputs = _hash_inputs(workspace, messages, keys)
     wanted = {key: inputs[key] for key in sorted(pending)}
     if keys and not pending and (sources is None or sources.inputs != chats):

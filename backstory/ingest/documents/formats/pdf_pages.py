@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
@@ -17,6 +15,7 @@ from pypdf.errors import PyPdfError
 from pypdfium2 import raw
 
 from backstory.base.errors import DocumentError
+from backstory.base.png import encode_png
 from backstory.ingest.documents.formats.pdf_information import read_date, read_title
 from backstory.ingest.documents.metadata.last_change import find_last_change
 from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
@@ -31,7 +30,6 @@ _SCREEN_DPI: Final = 110
 _SCREEN_PIXELS: Final = 4_000_000
 """A page of A2 at the resolution of a screen; larger ones are drawn at a lower one."""
 
-_RGB: Final = 2
 _FAST: Final = 3
 
 _MOST_SIDE: Final = 32_000
@@ -126,11 +124,7 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
                 pages=len(pdf),
             )
         bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
-        header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _RGB, 0, 0, 0)
-        # Each row of a PNG begins with its filter, here none.
-        rows = b"".join(b"\0" + row for row in _list_rows(bitmap, 3))
-        chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, _FAST)), (b"IEND", b""))
-        return b"\x89PNG\r\n\x1a\n" + b"".join(_pack_chunk(name, data) for name, data in chunks)
+        return encode_png(bitmap.width, bitmap.height, _list_rows(bitmap, 3), effort=_FAST)
 
 
 def _render(
@@ -154,10 +148,6 @@ def _render(
 def _list_rows(bitmap: pypdfium2.PdfBitmap, bytes_of_pixel: int) -> Iterator[memoryview]:
     pixels = memoryview(bitmap.buffer).cast("B")
     return (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
-
-
-def _pack_chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def _open(content: bytes, uri: str) -> pypdfium2.PdfDocument:

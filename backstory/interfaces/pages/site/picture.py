@@ -5,10 +5,9 @@ It is a PNG file without letters, since chat programs show no SVG, and letters w
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Final
 
+from backstory.base.png import encode_png
 from backstory.interfaces.pages.report.palette import HUES
 from backstory.interfaces.pages.site.library import SitePost
 
@@ -44,7 +43,8 @@ def draw_picture(post: SitePost) -> bytes:
         bottom = top + height * (2 if place == 0 else 1)
         picture[round(top) : round(bottom) - _GAP] = [line] * (round(bottom) - _GAP - round(top))
         top = bottom
-    return _encode(picture)
+    palette = b"".join(bytes.fromhex(colour[1:]) for colour in _COLOURS)
+    return encode_png(WIDTH, HEIGHT, picture, palette=palette, effort=9)
 
 
 def _draw_line(cells: list[int]) -> bytes:
@@ -52,16 +52,3 @@ def _draw_line(cells: list[int]) -> bytes:
     inner = WIDTH - 2 * _MARGIN
     pixels = bytes(cells[place * len(cells) // inner] for place in range(inner))
     return bytes(_MARGIN) + pixels + bytes(_MARGIN)
-
-
-def _encode(lines: list[bytes]) -> bytes:
-    """Encode lines of pixels, each a position in the colours, as a PNG file."""
-    palette = b"".join(bytes.fromhex(colour[1:]) for colour in _COLOURS)
-    header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 3, 0, 0, 0)
-    data = zlib.compress(b"".join(b"\0" + line for line in lines), 9)
-    chunks = ((b"IHDR", header), (b"PLTE", palette), (b"IDAT", data), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_write_chunk(name, content) for name, content in chunks)
-
-
-def _write_chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
