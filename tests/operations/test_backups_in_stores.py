@@ -238,14 +238,21 @@ def test_what_must_not_leave_this_machine_is_in_no_backup_of_a_store(
     made_workspace: Workspace, tmp_path: Path
 ) -> None:
     address, root = f"file://{tmp_path}/store", made_workspace.root
-    names = ("posts/.env", "posts/deep/id_rsa", "posts/.ssh/config", ".backstory/secret.key.old")
+    names = (
+        "posts/.env",
+        "posts/deep/id_rsa",
+        "posts/.ssh/config",
+        ".backstory/secret.key.old",
+        "posts/deep/own.kdbx",
+    )
+    (root / "backstory.yaml").write_text(f"{DIGEST}documents: {{secrets: ['*.kdbx']}}\n", encoding="utf-8")
     for name in (*names, "posts/deep/open.txt"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(f"What {name} holds", encoding="utf-8")
-    done = back_up(made_workspace, address)
+    done = back_up(open_workspace(root), address)
     assert [
-        sum(name in left for left in done.left_out) for name in (*names[:2], "posts/.ssh/", names[3])
-    ] == [1] * 4
+        sum(name in left for left in done.left_out) for name in (*names[:2], "posts/.ssh/", *names[3:])
+    ] == [1] * 5
     restored = restore_from_store(address, tmp_path / "restored").root
     assert (restored / "posts/deep/open.txt").is_file()
     assert [name for name in names if (restored / name).exists()] == []

@@ -23,7 +23,7 @@ from backstory.base.errors import InputError, StoreError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
 from backstory.base.version import VERSION
-from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.archive import add_contents, require_outside
 from backstory.operations.backup.contents import HashingReader
@@ -295,7 +295,7 @@ class _StoredMembers(Members):
         self.databases: dict[str, StoredDatabase] = {}
         self._store = archive
         self._before = before
-        self._rules = FileRules()
+        self._rules = make_rules(workspace.settings.documents)
 
     def add_folder(self, folder: Path) -> None:
         """Add a folder of inputs, but nothing that looks like a secret."""
