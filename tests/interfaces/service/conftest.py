@@ -11,8 +11,9 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.library.conftest import indexed_once
 from tests.interfaces.service.running import Running, running, write_service
+from tests.interfaces.service.several_machines import machines
 
-__all__ = ["indexed_once"]
+__all__ = ["indexed_once", "machines"]
 
 
 @pytest.fixture(scope="session")

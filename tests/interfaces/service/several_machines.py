@@ -1,0 +1,157 @@
+"""Machines of a service, each of which is a folder of its own here, with tenants in a database and a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from backstory.base.environment import cache_folder
+from backstory.base.mounts import mount
+from backstory.base.postgres_server import find_server
+from backstory.interfaces.service.index_jobs import IndexJobs
+from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
+from backstory.interfaces.service.service import Service
+from tests.bucket import Bucket
+from tests.postgres import PostgresServer
+
+MARK = "zyxquill"
+"""A word of the documents of a tenant."""
+WHO = "user-1"
+
+
+@dataclass
+class Machines:
+    """Machines that share a database of accounts, or one that does not.
+
+    Attributes:
+        server: The server of all databases.
+        bucket: The store of all files.
+        folder: Where their folders are.
+        accounts: Address of the database of accounts.
+    """
+
+    server: PostgresServer
+    bucket: Bucket
+    folder: Path
+    accounts: str
+    addresses: list[str] = field(default_factory=list)
+    _held: ExitStack = field(default_factory=ExitStack)
+
+    def open(self, name: str, *, is_shared: bool = True) -> ServiceFolder:
+        """Open the service of a machine."""
+        root = self.folder / name / "service"
+        root.mkdir(parents=True, exist_ok=True)
+        if is_shared:
+            (root / "service.yaml").write_text(
+                f"storage: {{database: '{self.accounts}'}}\n", encoding="utf-8"
+            )
+        opened = open_service_folder(root, root.with_name("service.key"), makes=True)
+        self._held.callback(mount, root / "service.db", None)
+        self._held.callback(opened.tenants.close)
+        return opened
+
+    def make_storage(self, prefix: str = "garden") -> str:
+        """Make an empty schema, and return settings of it and of a prefix."""
+        self.addresses.append(self.server.make_address())
+        return (
+            f"{{database: '{self.addresses[-1]}', files: '{self.bucket.root}/{self.folder.name}/{prefix}'}}"
+        )
+
+    def find_text(self, text: str = MARK) -> list[str]:
+        """Find the tables and objects that hold a text."""
+        schemas = [
+            name for address in (*self.addresses, self.accounts) for name in self.list_schemas(address)
+        ]
+        with self.server.connect() as connection:
+            columns = connection.execute(
+                "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns "
+                "WHERE data_type IN ('text', 'bytea') AND table_schema = ANY (%s)",
+                (schemas,),
+            ).fetchall()
+            found = [
+                f"{schema}.{table}"
+                for schema, table, column, kind in columns
+                if connection.execute(
+                    f'SELECT 1 FROM "{schema}"."{table}" WHERE position(%s::{kind} IN "{column}") > 0',
+                    (text if kind == "text" else text.encode(),),
+                ).fetchall()
+            ]
+        store, names = self._open_store(), self.list_objects()
+        return found + [
+            name for name in names if text.encode() in obstore.get(store, name).bytes().to_bytes()
+        ]
+
+    def list_objects(self) -> list[str]:
+        """List the objects of all prefixes of these machines."""
+        return [one["path"] for page in obstore.list(self._open_store(), self.folder.name) for one in page]
+
+    def _open_store(self) -> S3Store:
+        return S3Store("shared", client_options={"allow_http": True})
+
+    def list_schemas(self, address: str) -> list[str]:
+        name = address.rpartition("%3D")[2]
+        with self.server.connect() as connection:
+            query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE %s"
+            return [found for (found,) in connection.execute(query, (f"{name}\\_%",)).fetchall()]
+
+    def close(self) -> None:
+        self._held.close()
+        for address in (*self.addresses, self.accounts):
+            find_server(address).close_idle()
+
+
+@pytest.fixture
+def machines(
+    tmp_path: Path, postgres_server: PostgresServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machines]:
+    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
+    machines = Machines(postgres_server, bucket, tmp_path, postgres_server.make_address())
+    yield machines
+    machines.close()
+    mount(cache_folder(), None)
+
+
+def write_settings(folder: Path, storage: str | None) -> None:
+    said = "embedding: {provider: hashing}\n" + (f"storage: {storage}\n" if storage else "")
+    (folder / "backstory.yaml").write_text(said, encoding="utf-8")
+
+
+def make_tenant(opened: ServiceFolder, storage: str | None, name: str = "garden") -> Path:
+    folder = opened.tenants.create(name)
+    write_settings(folder, storage)
+    return folder
+
+
+def write_document(folder: Path, name: str = "frost") -> None:
+    path = folder / "posts" / "uploads" / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"# The {name} of {MARK}\n\nThe {MARK} says that {name} comes in the night.\n", "utf-8")
+
+
+def index(opened: ServiceFolder, name: str = "garden") -> None:
+    with opened.tenants.entering(name) as library:
+        assert library.index().success
+
+
+def search(opened: ServiceFolder, name: str = "garden") -> set[str]:
+    with opened.tenants.entering(name) as library:
+        return {hit.uri for hit in library.search("what comes in the night").hits}
+
+
+def converse(opened: ServiceFolder, conversation: str | None = None) -> str:
+    """Keep a turn of a conversation, and return the id of the conversation."""
+    store = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, threads=0)).conversations(
+        "garden"
+    )
+    if conversation is None:
+        conversation = store.begin(WHO, f"What does the {MARK} say?", 1.0)
+    assert store.add_turn(conversation, WHO, "And then?", {"markdown": MARK}, {}, 2.0) is not None
+    turns = store.read_turns(conversation, WHO)
+    assert turns
+    return conversation
