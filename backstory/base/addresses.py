@@ -12,14 +12,12 @@ OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 """Address of `provider: openai` if the settings name none."""
 
 
-def clean_address(value: str | None) -> str | None:
+def clean_address(value: str) -> str:
     """Return an address without a slash at its end.
 
     Raises:
         SettingsError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
     """
-    if value is None:
-        return value
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(

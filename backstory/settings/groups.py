@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from backstory.base.addresses import clean_address, require_protected
 from backstory.base.errors import SettingsError
+
+WebAddress: TypeAlias = Annotated[str, AfterValidator(clean_address)]
+"""An address of http or https without a slash at its end."""
 
 
 class MisplacedSettingsError(ValueError):
@@ -64,7 +67,7 @@ class ServiceSettings(SettingsGroup):
     """Who runs the model."""
     model: str | None = None
     """Name of the model."""
-    base_url: str | None = None
+    base_url: WebAddress | None = None
     """Address of the API; null for the public one of the provider."""
     allow_http: bool = False
     """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
@@ -79,11 +82,6 @@ class ServiceSettings(SettingsGroup):
         if self.provider not in SERVICES:
             return None
         return self.model or self.default_models.get(self.provider)
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)
 
     @model_validator(mode="after")
     def _names_a_service(self) -> Self:

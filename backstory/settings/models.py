@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from backstory.base.addresses import clean_address, require_protected
+from backstory.base.addresses import require_protected
 from backstory.base.errors import SettingsError
 from backstory.settings.chunks import ChunkSettings
 from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup
+from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup, WebAddress
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from backstory.settings.privacy import PrivacySettings
 from backstory.settings.services import Service, fill_from_services
@@ -102,7 +102,7 @@ class IndexSettings(SettingsGroup):
 
     engine: Literal["embedded", "milvus"] = "embedded"
     """Where `mode: ann` searches: in this process, or in Milvus, which gets the vectors that it lacks."""
-    uri: str | None = None
+    uri: WebAddress | None = None
     """Address of the Milvus server, such as `https://host:19530`; its key: `MILVUS_TOKEN`."""
     allow_http: bool = False
     """Whether `uri` may be http:// of another machine, to which vectors and key travel unencrypted."""
@@ -118,11 +118,6 @@ class IndexSettings(SettingsGroup):
     """Published snapshots to keep."""
     language: str = "auto"
     """Stemming and stop words of keyword search: `auto` by each document's language, one like `german`, or `none`."""
-
-    @field_validator("uri")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)
 
     @model_validator(mode="after")
     def _names_a_server(self) -> Self:

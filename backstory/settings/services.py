@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from backstory.base.addresses import clean_address, require_protected
-from backstory.settings.groups import SERVICES, MisplacedSettingsError, ServiceSettings, SettingsGroup
+from backstory.base.addresses import require_protected
+from backstory.settings.groups import (
+    SERVICES,
+    MisplacedSettingsError,
+    ServiceSettings,
+    SettingsGroup,
+    WebAddress,
+)
 
 
 class Service(SettingsGroup):
@@ -22,7 +28,7 @@ class Service(SettingsGroup):
 
     kind: Literal["gemini", "openai"] | None = None
     """API of the service: `gemini`, or `openai` for any server with that API; only `gemini` and `openai` need none."""
-    base_url: str | None = None
+    base_url: WebAddress | None = None
     """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the kind."""
     allow_http: bool = False
     """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
@@ -36,11 +42,6 @@ class Service(SettingsGroup):
     """Most calls per minute of each language model; null: 10."""
     tokens_per_minute: int | None = Field(default=None, ge=1)
     """Most tokens sent to each model per minute; null: 250000, and for `embedding` 30000 (`gemini`) or 1000000."""
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)
 
     @model_validator(mode="after")
     def _is_protected(self) -> Service:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from backstory.base.addresses import clean_address
-from backstory.settings.groups import SettingsGroup
+from backstory.settings.groups import SettingsGroup, WebAddress
 
 
 class SiteSettings(SettingsGroup):
     """The site of the posts, and their export. No run reads these settings."""
 
-    base_url: str | None = None
+    base_url: WebAddress | None = None
     """Address where the site will stand, such as https://example.org/blog; null for no feeds and no sitemap."""
     title: str = ""
     """Title of the site and its feeds; empty names the conversation."""
     front_matter: Mapping[str, str | bool | int | None] = Field(default_factory=dict)
     """Front matter of exported posts: `pubDate: "{date}"`, `layout: post`; null leaves out what a format has."""
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return clean_address(value)

@@ -15,7 +15,6 @@ from backstory.index.snapshot.history import read_history
 from backstory.index.snapshot.interim import InterimSnapshots
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.pipeline.checks.checks import FINDING_LOGGER
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
@@ -354,7 +353,7 @@ def test_rows_are_not_compared_with_their_contract_after_each_day(
 ) -> None:
     workspace = copy(many_days, tmp_path / "again")
     shutil.rmtree(workspace.tables)
-    with caplog.at_level(logging.INFO, logger=FINDING_LOGGER):
+    with caplog.at_level(logging.INFO, logger="backstory.pipeline.checks.checks"):
         run(workspace)
     made = Counter(record.args[:2] for record in caplog.records if isinstance(record.args, tuple))
     assert made["posts", "contract_breaches"] == 1

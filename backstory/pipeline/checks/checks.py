@@ -30,9 +30,6 @@ from backstory.text.prompts.entries import cut_line
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
 
-FINDING_LOGGER: Final = __name__
-"""Logger of the checks: every record carries its :class:`CheckResult` as ``finding``."""
-
 logger = logging.getLogger(__name__)
 
 _EXAMPLES = 2
