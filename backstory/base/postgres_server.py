@@ -229,6 +229,12 @@ class Server:
                 f"there is no such database ({said}); make it, or correct its name in the address",
                 code="absent_database",
             )
+        if "does not support SSL" in said:
+            return ServerError(
+                f"it does not encrypt connections ({said}); give it a certificate, or write ?sslmode=disable at the "
+                "end of the address, if no stranger reaches the network between",
+                code="no_encryption",
+            )
         return ServerError(
             f"it cannot be reached ({said}); start it, or correct the address",
             code="unreachable_database",

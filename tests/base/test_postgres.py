@@ -72,16 +72,17 @@ def test_the_password_is_taken_from_the_environment(
 @pytest.mark.parametrize(
     ("end", "code"),
     [
-        ("/postgres?host=/nowhere", "unreachable_database"),
-        ("/absent?host={folder}&port={port}", "absent_database"),
-        ("/postgres?host={folder}&port={port}&options=-csearch_path%3Dabsent", "absent_schema"),
+        ("@/postgres?host=/nowhere", "unreachable_database"),
+        ("@127.0.0.1:{port}/postgres?sslmode=require", "no_encryption"),
+        ("@/absent?host={folder}&port={port}", "absent_database"),
+        ("@/postgres?host={folder}&port={port}&options=-csearch_path%3Dabsent", "absent_schema"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_said_at_once(
     postgres_server: PostgresServer, open_at: Open, end: str, code: str
 ) -> None:
     place = end.format(folder=postgres_server.folder, port=postgres_server.port)
-    database = open_at(f"postgresql://backstory@{place}")
+    database = open_at(f"postgresql://backstory{place}")
     with raises(CacheFileError, code, path=database.path):
         add(database, 1)
 

@@ -88,6 +88,8 @@ def test_a_shared_workspace_is_backed_up_whole_and_then_by_what_has_changed(
     assert read_files(restored) == read_files(root)
     assert read_rows(open_workspace(restored), None) == read_rows(shared, database)
     assert not (restored / SECRET).exists()
+    told = run("restore", backups, "--into", str(tmp_path / "told")).stdout
+    assert f"remove storage from {tmp_path / 'told' / 'backstory.yaml'}" in told
     alone = set_aside(restored, root)
     assert sum(report.computed for report in run_pipeline(alone)) == 0
 

@@ -14,9 +14,11 @@ from backstory.base.database import Description
 from backstory.base.errors import ModelError
 from backstory.base.mounts import open_database
 from backstory.operations.inspection.doctor import examine
+from backstory.operations.inspection.status import read_status
 from backstory.pipeline.history.record import SUCCEEDED
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import hash_partitions
+from tests.interfaces.cli.invocation import run
 from tests.models.services import chat_server
 from tests.models.services.chat_server import run_chat_server
 from tests.postgres import PostgresServer, mounted
@@ -74,6 +76,8 @@ def test_doctor_measures_the_database(tmp_path: Path, address: str) -> None:
     assert found["database"].passed
     assert " ms" in found["database"].detail
     assert [one for one in found.values() if not one.passed] == []
+    assert read_status(workspace)["storage"] == {"files": None, "database": address}
+    assert f"Shared database: {address}" in run("status", "-w", str(workspace.root)).stdout
 
 
 OPENED = """\

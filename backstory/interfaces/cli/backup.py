@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.settings.yaml_file import read_settings
 
 if TYPE_CHECKING:
     from backstory.base.database import Database
@@ -135,6 +137,14 @@ def restore(
             soft_wrap=True,
         )
     _print_left_out(done.left_out)
+    storage = read_settings(done.root / SETTINGS_FILE).storage
+    if storage.files or storage.database:
+        console.print(
+            plain(
+                f"It was shared: remove storage from {done.root / SETTINGS_FILE}, or it works on what is shared now."
+            ),
+            soft_wrap=True,
+        )
     console.print(plain(f"Next: backstory run --workspace {done.root}"), soft_wrap=True)
 
 

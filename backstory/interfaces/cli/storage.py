@@ -83,4 +83,7 @@ def _describe_next_step(workspace: Workspace, to: str) -> str:
     name, used = ("database", storage.database) if is_database else ("files", storage.files)
     if used == to.rstrip("/"):
         return ""
-    return f"To use it, set storage.{name} to {to} in {path}"
+    return (
+        f"To use it, set storage.{name} to {to} in {path}; other workers need the same file, and for runs "
+        f"{workspace.root / '.backstory'}/*.key"
+    )

@@ -162,6 +162,9 @@ def _print_outcome(examinations: Sequence[Examination], *, as_json: bool, verbos
 def print_status(console: Console, status: Mapping[str, Any]) -> None:
     """Print the search index and the tables of a workspace."""
     console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
+    for what, address in status["storage"].items():
+        if address is not None:
+            console.print(plain(f"Shared {what}: {address}"), soft_wrap=True)
     console.print(plain(f"Embedding: {status['embedder']}"))
     for job in status["embedding_jobs"]:
         console.print(

@@ -49,7 +49,7 @@ from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages
 from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
-from backstory.pipeline.sharing import open_store, require_keys
+from backstory.pipeline.sharing import open_replica, open_store, require_keys
 from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -175,12 +175,16 @@ def _try_store(workspace: Workspace) -> str:
     if store is None:
         return "none is configured: the files are in the workspace folder"
     # The client of a store takes long to load.
+    from backstory.storage.store.exchange import require_same_settings
     from backstory.storage.store.health import try_store
 
     health = try_store(store)
     workspace.follower.follow(before_run=True)
     if workspace.follower.problem:
         raise BackstoryError(workspace.follower.problem)
+    replica = open_replica(workspace)
+    known = replica.read_in_step(store.address)
+    require_same_settings(replica, store, known.settings, known.manifest)
     require_keys(workspace)
     return (
         f"{store.address}: a call takes {health.call_seconds * 1000:.0f} ms, its clock is "

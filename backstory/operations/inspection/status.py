@@ -27,7 +27,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         workspace: A workspace, before or after its first run.
 
     Returns:
-        ``root``, ``embedder``, ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
+        ``root``, ``storage`` (the addresses of ``files`` and ``database``; None for the folder), ``embedder``,
+        ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
         ``submitted``), ``embedding_jobs_error`` (why they cannot be read, or None), ``index_version`` (None before the
         first snapshot), ``index_error`` (why the index cannot be opened, or None), ``index_recall`` (``recall_at_5``
         and ``sampled_rows`` of its HNSW index; None without such an index), ``tables``: per table ``rows``,
@@ -58,6 +59,7 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
     ]
     return {
         "root": str(workspace.root),
+        "storage": workspace.settings.storage.model_dump(include={"files", "database"}),
         "embedder": workspace.settings.embedding.provider,
         "embedding_jobs": jobs,
         "embedding_jobs_error": jobs_damage,

@@ -232,6 +232,10 @@ def _get_in_step(workspace: Workspace) -> None:
     if workspace.settings.storage.files is not None:
         workspace.ledger.set_aside_if_damaged()  # it is fetched again with the tables that it lists
     workspace.follower.follow(before_run=True)
+    if workspace.follower.problem:
+        logger.warning(
+            "the store is tried again, for three minutes if it is away. %s", workspace.follower.problem
+        )
     require_keys(workspace)
 
 

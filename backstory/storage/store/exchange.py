@@ -105,7 +105,7 @@ def pull(replica: Replica, store: ObjectStore, *, changes: bool = True) -> int:
         manifest, etag = (known.manifest, known.etag) if is_same else fetch_manifest(store)
         _require_manifest(store, known, etag)
         if changes:
-            _require_same_settings(replica, store, known.settings, manifest)
+            require_same_settings(replica, store, known.settings, manifest)
         agreed = manifest.settings if changes else known.settings
         if is_same and agreed == known.settings and not replica.has_lost_tables(manifest):
             return 0
@@ -264,8 +264,18 @@ def _require_manifest(store: ObjectStore, known: InStep, etag: str | None) -> No
         )
 
 
-def _require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: Manifest) -> None:
-    """Raise if other workers publish by other settings: each run would make again what the other has made."""
+def require_same_settings(replica: Replica, store: ObjectStore, agreed: str, published: Manifest) -> None:
+    """Raise if other workers publish by other settings: each run would make again what the other has made.
+
+    Args:
+        replica: The folder.
+        store: The store.
+        agreed: Hash of the settings by which the folder was last changed.
+        published: The last manifest.
+
+    Raises:
+        StoreError: The settings are others (code ``other_settings``).
+    """
     if published.settings not in ("", replica.settings, agreed):
         change = published.change
         names = published.change.name_differences(replica.change) if change.worker else []

@@ -46,8 +46,9 @@ _CHUNK_BYTES: Final = 1 << 20
 _ATTEMPTS: Final = 3
 """Attempts to read one object whole: a connection that is cut in the middle of a body ends it early."""
 _OBJECTS: Final = "objects"
-_ROLE: Final = re.compile(r"/latest/(?:api/token|meta-data/)")
-"""The address of a machine's role, which the client asks for keys only if the environment holds none."""
+_NO_KEYS: Final = re.compile(r"/latest/(?:api/token|meta-data/)|Missing (?:AccessKeyId|SecretAccessKey)\b")
+"""The address of a machine's role, which the client asks for keys only if the environment holds none; or what it says
+if one of the two variables is set."""
 _PATIENCE_TOLD: Final = re.compile(r" in \S+, after \d+ retries, max_retries: \d+, retry_timeout: \S+ *- *")
 """What the client says of its own attempts, in the middle of what went wrong."""
 
@@ -423,10 +424,10 @@ class ObjectStore:
             ) from error
 
     def _require_keys(self, error: Exception) -> None:
-        """Raise if the client has found no keys. Only the address that it called tells it from a refusal."""
-        if self.folder is None and _ROLE.search(str(error)):
+        """Raise if the client has found no keys. Only what it says tells it from a refusal."""
+        if self.folder is None and _NO_KEYS.search(str(error)):
             raise StoreError(
-                f"no keys of {self.address} are set; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                f"the keys of {self.address} are not set; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
                 "environment (the role of this machine gave none)",
                 code="missing_keys",
                 address=self.address,

@@ -98,13 +98,17 @@ def test_what_this_user_may_not_read_is_no_change_for_others(
     assert set(fetch_manifest(store)[0].files) == files
 
 
-def test_a_manifest_that_is_gone_removes_nothing(first: Workspace, make_worker: MakeWorker) -> None:
+def test_a_manifest_that_is_gone_removes_nothing(
+    first: Workspace, make_worker: MakeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
     second = make_worker()
     store, tables = store_of(first), hash_tables(first)
     store.delete([MANIFEST])
     opened = open_workspace(second.root)
     assert opened.follower.problem
+    caplog.clear()
     assert code_of(lambda: run_pipeline(second)) == "missing_manifest"
+    assert [record.args for record in caplog.records] == [(second.follower.problem,)]
     (second.documents_dir / "new.md").write_text("# New\n", encoding="utf-8")
     assert code_of(lambda: publish_changes(open_replica(second), store)) == "missing_manifest"
     assert hash_tables(second) == tables

@@ -10,6 +10,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import StoreError
 from backstory.operations.backup.moving import copy_workspace
+from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.sharing import open_replica, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
@@ -144,6 +145,7 @@ def test_other_settings_are_refused_until_both_have_them(
     with pytest.raises(StoreError) as error:
         run_pipeline(second)
     told = error.value.values
+    assert str(error.value) in {one.detail for one in examine(second.root) if not one.passed}
     assert (error.value.code, told["settings"]) == ("other_settings", ("rag.top_k",))
     assert str(told["worker"]).endswith(f":{first.root}")
     assert datetime.fromisoformat(str(told["at"])) <= datetime.now(UTC)

@@ -192,6 +192,13 @@ def test_keys_that_are_not_set_are_named(
     assert code_of(lambda: keyless.replace("name", b"", None)) == "missing_keys"
 
 
+@pytest.mark.parametrize("absent", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_half_of_the_keys_is_none(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
+    monkeypatch.delenv(absent)
+    half = ObjectStore(s3.address, patience=timedelta(seconds=0.2))
+    assert code_of(lambda: half.read("name")) == "missing_keys"
+
+
 @pytest.mark.usefixtures("bucket")
 def test_what_the_client_says_of_its_attempts_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
