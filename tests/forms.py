@@ -39,14 +39,12 @@ def publish(root: Path) -> Path:
     """
     if not is_shared(root):
         return root
+    with sharing(open_workspace(root)):
+        pass
     other = root.with_name(f"{root.name}-fetched")
-    for folder in (root, other):
-        if folder == other:
-            other.mkdir(exist_ok=True)
-            shutil.copy(root / "backstory.yaml", other)
-        with sharing(open_workspace(folder)):
-            pass
-    return other
+    other.mkdir(exist_ok=True)
+    shutil.copy(root / "backstory.yaml", other)
+    return open_workspace(other).root  # to open it is to fetch what was published
 
 
 @pytest.fixture(params=["one machine", pytest.param("shared", marks=pytest.mark.long)])

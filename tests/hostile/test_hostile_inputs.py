@@ -10,7 +10,7 @@ import pytest
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from tests.forms import BOTH_FORMS, Share, publish
+from tests.forms import BOTH_FORMS, Share, is_shared, publish
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
 from tests.long_tests import LONG_TESTS
 
@@ -43,6 +43,31 @@ def find_row(sources: pl.DataFrame, name: str) -> tuple[str, str]:
     return row["status"], row["reason"] or ""
 
 
+@pytest.fixture
+def root(tmp_path: Path, share: Share) -> Path:
+    """A workspace without inputs, of either form."""
+    made = tmp_path / "workspace"
+    made.mkdir()
+    (made / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
+    share(made)
+    return made
+
+
+def publish_inputs(root: Path, inputs: Sequence[Hostile]) -> tuple[Path, list[Hostile]]:
+    """Publish the inputs, and return the folder of one who has fetched them, with those that are there.
+
+    Of several machines, each keeps its links, its empty folders, what is no file, and names with a backslash to itself.
+    """
+    fetched = publish(root)
+    paths = {hostile: root / hostile.folder / hostile.name for hostile in inputs}
+    kept = [
+        hostile
+        for hostile, path in paths.items()
+        if path.is_file() and not path.is_symlink() and "\\" not in path.name
+    ]
+    return fetched, kept if is_shared(root) else list(inputs)
+
+
 def lay_out(inputs: Sequence[Hostile], folder: Path) -> None:
     """Write the inputs into a folder, beside a good file."""
     folder.mkdir()
@@ -70,13 +95,20 @@ LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    "kind", ["first", pytest.param("encoded", marks=LONG), pytest.param("exports", marks=LONG)]
+    ("kind", "share"),
+    [
+        ("first", "one machine"),
+        *(pytest.param(kind, "one machine", marks=LONG) for kind in ("encoded", "exports")),
+        *(pytest.param(kind, "shared", marks=LONG) for kind in ("first", "encoded")),
+    ],
+    indirect=["share"],
 )
-def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
+def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, root: Path) -> None:
     chats = choose(kind, "chats")
-    lay_out(chats, tmp_path / "chats")
+    lay_out(chats, root / "chats")
+    root, chats = publish_inputs(root, chats)
 
-    read = read_exports(tmp_path / "chats", CHATS)
+    read = read_exports(root / "chats", CHATS)
 
     assert list_wrong(chats, read.sources, {}) == []
     assert read.messages.filter(source="good.txt").height == 60
@@ -85,12 +117,22 @@ def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, tmp_path
     assert {f"chats/{source}" for source in read.quarantine["source"]} == set(broken["source"])
 
 
-@pytest.mark.parametrize("kind", ["first", pytest.param("encoded", marks=LONG), "packed"])
-def test_a_hostile_document_has_a_status_and_costs_only_itself(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        ("first", "one machine"),
+        ("packed", "one machine"),
+        pytest.param("encoded", "one machine", marks=LONG),
+        *(pytest.param(kind, "shared", marks=LONG) for kind in ("first", "encoded")),
+    ],
+    indirect=["share"],
+)
+def test_a_hostile_document_has_a_status_and_costs_only_itself(kind: str, root: Path) -> None:
     posts = choose(kind, "posts")
-    lay_out(posts, tmp_path / "posts")
+    lay_out(posts, root / "posts")
+    root, posts = publish_inputs(root, posts)
 
-    read = read_documents(tmp_path / "posts", POSTS)
+    read = read_documents(root / "posts", POSTS)
 
     served = read.documents.filter(status="ok")
     texts = {f"posts/{uri}": text for uri, text in served.select("uri", "text").iter_rows()}
@@ -132,11 +174,8 @@ def test_folders_and_files_without_permission_are_named(
 
 
 @BOTH_FORMS
-def test_a_name_that_is_not_utf_8_is_named(tmp_path: Path, share: Share) -> None:
-    root = tmp_path / "workspace"
-    (root / "chats").mkdir(parents=True)
-    (root / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
-    share(root)
+def test_a_name_that_is_not_utf_8_is_named(root: Path) -> None:
+    (root / "chats").mkdir()
     (root / "chats" / "caf\udce9.txt").write_text(LINES, encoding="utf-8")
 
     read = read_exports(publish(root) / "chats", CHATS)

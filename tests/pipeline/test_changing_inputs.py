@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import WorkspaceError
+from backstory.base.errors import StoreError, WorkspaceError
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
-from tests.forms import Share
+from tests.forms import Share, is_shared, publish
 from tests.long_tests import each_of
 from tests.workspaces import build_table, is_stale
 
@@ -142,25 +142,31 @@ def read_texts(workspace: Workspace, name: str) -> str:
 def test_what_is_stored_is_never_taken_for_another_content(
     tmp_path: Path, name: str, change: Callable[[Path, bytes], None], readings: int, share: Share
 ) -> None:
+    root = tmp_path / "workspace"
     for folder in ("chats/mails/new", "posts", "more"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    share(tmp_path)
-    path = tmp_path / name
+        (root / folder).mkdir(parents=True)
+    (root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+    share(root)
+    path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = {word: FILES[name](word) for word in ("sown", "mown")}
     path.write_bytes(contents["sown"])
     store = store_chats if name.startswith("chats/") else partial(build_table, table="documents")
-    store(open_workspace(tmp_path))
+    store(open_workspace(root))
     for _ in range(readings):
         # A chat that was written during each of its readings is failed, and there is no other one.
         with changing(path, list(contents.values()), change), suppress(WorkspaceError):
-            store(open_workspace(tmp_path))
+            store(open_workspace(root))
+        if is_shared(root) and not name.startswith("more/"):
+            # One that changes while it is sent is refused; whatever was published is one of the contents.
+            with changing(path, list(contents.values()), change), suppress(StoreError):
+                publish(root)
+            assert (publish(root) / name).read_bytes() in contents.values()
         for word, content in contents.items():
             change(path, content)
-            workspace = open_workspace(tmp_path)
+            workspace = open_workspace(root)
             if not is_pending(workspace, name):
                 assert word in read_texts(workspace, name)
-    store(open_workspace(tmp_path))
-    assert not is_pending(open_workspace(tmp_path), name)
-    assert "mown" in read_texts(open_workspace(tmp_path), name)
+    store(open_workspace(root))
+    assert not is_pending(open_workspace(root), name)
+    assert "mown" in read_texts(open_workspace(root), name)

@@ -7,17 +7,26 @@ renamed and removed, and a lock ends with the process that holds it.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+
+_MOST_BYTES: Final = 255
+"""Length of the longest name that common file systems allow."""
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the hidden path, in the same folder, to which a file's next content is written."""
-    return path.with_name(f".{path.name}.tmp")
+    """Return the hidden path, in the same folder, to which a file's next content is written.
+
+    Of a file whose name is nearly as long as names may be, it is named by a hash.
+    """
+    name = os.fsencode(path.name)
+    is_short = len(name) <= _MOST_BYTES - len("..tmp")
+    return path.with_name(f".{path.name if is_short else hashlib.sha256(name).hexdigest()}.tmp")
 
 
 @contextmanager

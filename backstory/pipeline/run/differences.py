@@ -224,10 +224,8 @@ def read_reader_tables(
 
 def _find_same(known: ReaderTables, table: str, contents: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     """Return the rows of the partitions that were not written since an earlier reading."""
-    former = known.contents.get(table, {})
-    return {
-        key: rows for key, rows in known.parts.get(table, {}).items() if former.get(key) == contents.get(key)
-    }
+    former, parts = known.contents.get(table, {}), known.parts.get(table, {})
+    return {key: parts[key] for key in parts if key in former and former[key] == contents.get(key)}
 
 
 def compare_tables(before: ReaderTables, after: ReaderTables, *, as_of: bool = True) -> Differences:

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backstory.base.files.atomic import lock
+import pytest
+
+from backstory.base.files.atomic import exclusive_temporary, lock, publish, temporary_path
 
 HOLDER = """
 import sys
@@ -14,6 +16,17 @@ with open(sys.argv[1]) as file:
     print(lock(file, shared=True), flush=True)
     sys.stdin.read()
 """
+
+
+@pytest.mark.parametrize("length", [4, 250, 251, 255])
+def test_a_file_of_any_name_is_replaced(tmp_path: Path, length: int) -> None:
+    path = tmp_path / ("n" * length)
+    with exclusive_temporary(path) as file:
+        file.write(b"content")
+        file.flush()
+        publish(temporary_path(path), path)
+    assert path.read_bytes() == b"content"
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_shared_lock_of_another_process_ends_when_that_is_killed(tmp_path: Path) -> None:
