@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import InputError
+from backstory.base.errors import InputError, SettingsError, WorkspaceError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
@@ -137,8 +137,7 @@ def restore(
             soft_wrap=True,
         )
     _print_left_out(done.left_out)
-    storage = read_settings(done.root / SETTINGS_FILE).storage
-    if storage.files or storage.database:
+    if _is_shared(done.root):
         console.print(
             plain(
                 f"It was shared: remove storage from {done.root / SETTINGS_FILE}, or it works on what is shared now."
@@ -146,6 +145,15 @@ def restore(
             soft_wrap=True,
         )
     console.print(plain(f"Next: backstory run --workspace {done.root}"), soft_wrap=True)
+
+
+def _is_shared(root: Path) -> bool:
+    """Return whether the settings name servers. Those of another version do not, since no run gets past them."""
+    try:
+        storage = read_settings(root / SETTINGS_FILE).storage
+    except (SettingsError, WorkspaceError):
+        return False
+    return bool(storage.files or storage.database)
 
 
 def _print_left_out(reasons: tuple[str, ...]) -> None:
