@@ -75,11 +75,11 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
     """Open the folder of a workspace as a copy of what a store holds."""
     from backstory.index.snapshot.publication import prune, publish, publishing
     from backstory.index.snapshot.served import adopt_collection
-    from backstory.ingest.documents.file_rules import FileRules
+    from backstory.ingest.documents.file_rules import make_rules
     from backstory.storage.store.replica import Replica
     from backstory.writing.post_files import inspect_file
 
-    rules = FileRules()
+    rules = make_rules(workspace.settings.documents)
 
     def publish_snapshot(version: str) -> None:
         with publishing(workspace.index):

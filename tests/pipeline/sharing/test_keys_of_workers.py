@@ -8,12 +8,15 @@ from pydantic import SecretStr
 from backstory import run_pipeline
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
-from backstory.pipeline.workspace import Workspace
+from backstory.pipeline.sharing import sharing
+from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import fetch_manifest
+from backstory.storage.store.objects import name_content
 from tests.pipeline.sharing.workers import (
     SECRET,
     MakeWorker,
     code_of,
+    follow_now,
     hash_tables,
     publish_without_pulling,
     store_of,
@@ -81,3 +84,26 @@ def test_a_wrong_key_is_told_before_it_is_taken(
     told = [each.detail for each in examine(second.root) if not each.passed]
     assert any("from another worker" in detail for detail in told)
     assert not any("embeddings.sqlite" in detail for detail in told)
+
+
+def test_the_settings_say_which_inputs_are_secrets(first: Workspace, make_worker: MakeWorker) -> None:
+    documents = first.documents_dir.relative_to(first.root).as_posix()
+    names = ("diary.private.md", "credentials.json", "server.pem")
+    for name in names:
+        (first.documents_dir / name).write_text(f"What is in {name}.", encoding="utf-8")
+    with sharing(first):
+        pass
+    published = f"{documents}/diary.private.md"
+    content = fetch_manifest(store_of(first))[0].files[published].sha256
+
+    settings = first.root / "backstory.yaml"
+    with settings.open("a", encoding="utf-8") as file:
+        file.write("documents: {secrets: ['*.private.md', '!/credentials.json']}\n")
+    first = open_workspace(first.root)
+    with sharing(first, deletes_at_once=True):
+        pass
+    second = make_worker("third")
+    follow_now(second)
+    assert [name for name in names if (second.documents_dir / name).exists()] == ["credentials.json"]
+    assert all((first.documents_dir / name).exists() for name in names)
+    assert store_of(first).find(name_content(content)) is None
