@@ -98,7 +98,10 @@ def open_replica(workspace: WorkspacePaths) -> Replica:
 
 @contextmanager
 def sharing(
-    workspace: WorkspacePaths, *, deletes_at_once: bool = False
+    workspace: WorkspacePaths,
+    *,
+    deletes_at_once: bool = False,
+    count_fetched: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Change a workspace: bring its folder in step with the store, and publish the changes at the end.
 
@@ -109,6 +112,7 @@ def sharing(
         workspace: The workspace.
         deletes_at_once: Whether objects that no manifest names any more are deleted now and not a day later, since a
             person asked to have something forgotten.
+        count_fetched: Called with the number of files that each look at the store has fetched.
 
     Yields:
         A function for a part of the work on which other workers wait: what is done within its context begins with what
@@ -131,7 +135,7 @@ def sharing(
     replica = open_replica(workspace)
     with replica.held():
         replica.ledger.set_aside_if_damaged()
-        pull(replica, store)
+        count_fetched(pull(replica, store))
         require_keys(workspace)
         _tell_other_settings(replica, replica.read_in_step(store.address).manifest)
         if deletes_at_once:
@@ -144,7 +148,7 @@ def sharing(
 
         @contextmanager
         def publishing_part() -> Iterator[None]:
-            pull(replica, store)
+            count_fetched(pull(replica, store))
             yield
             publish()
 
@@ -308,6 +312,7 @@ class Follower:
 
     def __init__(self, workspace: WorkspacePaths, clock: Callable[[], float] = time.monotonic) -> None:
         self.problem = ""
+        self._fetched = 0
         self._workspace = workspace
         self._clock = clock
         self._next_look = -math.inf
@@ -339,6 +344,15 @@ class Follower:
         finally:
             self._lock.release()
 
+    def count_fetched(self, number: int) -> None:
+        """Add files that were fetched to those that the next run tells of."""
+        self._fetched += number
+
+    def take_fetched(self) -> int:
+        """Return the number of files that were fetched since the last call."""
+        fetched, self._fetched = self._fetched, 0
+        return fetched
+
     def _look(self, before_run: bool) -> str:
         store = open_store(self._workspace, patience=_READER_PATIENCE)
         if store is None:
@@ -355,7 +369,7 @@ class Follower:
                     return ""
                 with naming_full_disk(self._workspace.root):
                     replica.ledger.set_aside_if_damaged()
-                    pull(replica, store, changes=False)
+                    self.count_fetched(pull(replica, store, changes=False))
         except DiskFullError as error:
             if before_run or not replica.read_in_step(store.address).etag:
                 raise

@@ -15,7 +15,10 @@ from backstory.pipeline.run.differences import (
 )
 
 MOST_NAMES: Final = 10
-"""Most documents, days, posts or windows that a line names."""
+"""Most documents, days or windows that a line names."""
+
+_MOST_PATHS: Final = 3
+"""Most posts that a line names: each by its whole path, and a run may write hundreds."""
 
 NOTHING: Final = "Nothing is different for a reader"
 
@@ -112,10 +115,10 @@ def _describe_zones(zones: Sequence[tuple[str, str, str]]) -> list[str]:
 
 def _describe_posts(found: PostDifferences) -> list[str]:
     changes = [
-        _name(found.written, "written"),
-        _name(found.rewritten, "written again"),
-        _name(found.edited, "edited by a person, whose text stays"),
-        _name(found.removed, "removed"),
+        _name(found.written, "written", most=_MOST_PATHS),
+        _name(found.rewritten, "written again", most=_MOST_PATHS),
+        _name(found.edited, "edited by a person, whose text stays", most=_MOST_PATHS),
+        _name(found.removed, "removed", most=_MOST_PATHS),
     ]
     removed = count(found.removed_citations, "link or citation removed", "links or citations removed")
     kept = f"{found.kept:,} kept" if found.kept and any(changes) else ""
@@ -128,15 +131,15 @@ def _describe_missing(found: PostDifferences) -> list[str]:
     for post in found.missing:
         groups.setdefault((post.status, post.reason), []).append(post.path)
     return [
-        f"No post, {status}: {name_some(paths, MOST_NAMES)}: {reason}"
+        f"No post, {status}: {name_some(paths, _MOST_PATHS)}: {reason}"
         for (status, reason), paths in groups.items()
     ]
 
 
-def _name(names: Sequence[str], what: str, noun: str = "") -> str:
+def _name(names: Sequence[str], what: str, noun: str = "", most: int = MOST_NAMES) -> str:
     """Count things, and name the first of them; empty for none."""
     number = count(len(names), noun) if noun else f"{len(names):,}"
-    return f"{number} {what} ({name_some(names, MOST_NAMES)})" if names else ""
+    return f"{number} {what} ({name_some(names, most)})" if names else ""
 
 
 def _join(title: str, parts: Sequence[str]) -> list[str]:

@@ -90,6 +90,7 @@ class RunResult:
         state: What was built, what is broken, and what the checks found; empty if nothing had changed.
         seconds: Wall-clock time.
         sources: Table ``sources`` after the run.
+        fetched: Number of files that came from the store of several machines, since they were opened or last run.
     """
 
     run_id: str
@@ -98,6 +99,7 @@ class RunResult:
     state: RunState
     seconds: float
     sources: pl.DataFrame = field(repr=False)
+    fetched: int = 0
 
     @property
     def reports(self) -> list[StageResult]:
@@ -309,7 +311,8 @@ def execute_run(
             if request.is_complete and not fresh and state.finished:
                 record_run(workspace, request.partitions)
             sources = _read_sources(workspace, state)
-        result = RunResult(run_id, request.partitions, fresh, state, perf_counter() - started, sources)
+        seconds, fetched = perf_counter() - started, workspace.follower.take_fetched()
+        result = RunResult(run_id, request.partitions, fresh, state, seconds, sources, fetched)
         log_run(result)
     return result
 
@@ -326,7 +329,9 @@ def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Making | N
         making = None
         if not request.holds_lock:
             held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, span))
-            publishing_part = held.enter_context(sharing(workspace))
+            publishing_part = held.enter_context(
+                sharing(workspace, count_fetched=workspace.follower.count_fetched)
+            )
             if span != EVERYTHING:
                 making = partial(_making_part, workspace, request.by, publishing_part)
         held.enter_context(workspace.ledger.connected())

@@ -12,6 +12,8 @@ from backstory.pipeline.run.differences import (
     Differences,
     DocumentDifferences,
     MessageDifferences,
+    MissingPost,
+    PostDifferences,
     ReaderTables,
     VerdictChange,
     WindowDifferences,
@@ -263,3 +265,18 @@ def test_a_line_names_ten_and_counts_the_rest() -> None:
     [line] = describe_differences(Differences(documents=DocumentDifferences(added=many)))
     assert [name for name in many if name in line] == list(many[:MOST_NAMES])
     assert f"{200 - MOST_NAMES} more" in line
+
+
+def test_a_line_names_three_paths_of_posts() -> None:
+    paths = tuple(f"posts/2025/{number:03}.md" for number in range(200))
+    missing = tuple(MissingPost("", path, "rejected", "too long") for path in paths)
+    for found in (
+        PostDifferences(written=paths),
+        PostDifferences(rewritten=paths),
+        PostDifferences(edited=paths),
+        PostDifferences(removed=paths),
+        PostDifferences(missing=missing),
+    ):
+        line = describe_differences(Differences(posts=found))[-1]
+        assert [path for path in paths if path in line] == list(paths[:3])
+        assert "197 more" in line

@@ -48,6 +48,18 @@ def test_a_reader_looks_now_and_then(first: Workspace, make_worker: MakeWorker) 
     assert (second.index / "CURRENT").read_bytes() == (first.index / "CURRENT").read_bytes()
 
 
+def test_a_run_tells_once_what_it_has_fetched(first: Workspace, make_worker: MakeWorker) -> None:
+    second = str(make_worker().root)
+    (first.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
+    run_pipeline(first)
+    counts = [json.loads(run("run", "-w", second, "--json").stdout)["fetched"] for _ in range(2)]
+    assert counts[0] > 0 == counts[1]
+    (first.documents_dir / "new.md").unlink()
+    run_pipeline(first)
+    told = [run("run", "-w", second).stdout.startswith("Fetched ") for _ in range(2)]
+    assert told == [True, False]
+
+
 def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: MakeWorker) -> None:
     second = make_worker()
     tables = hash_tables(second)
