@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _START: Final = b"\x93NUMPY\x01\x00"
 _HEADER: Final = re.compile(
-    rb"\{'descr': '([<|][bifuU]\d+)', 'fortran_order': (True|False), 'shape': \(([\d, ]*)\), \} *\n"
+    rb"\{'descr': '([<|](?:b1|[iu][1248]|f[248]|U\d+))', 'fortran_order': (True|False), 'shape': \(([\d, ]*)\), \} *\n"
 )
 _SUFFIX: Final = ".npy"
 

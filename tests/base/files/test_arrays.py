@@ -69,6 +69,7 @@ WHOLE = save(np.arange(12, dtype=np.float32))
         WHOLE[:-1],
         WHOLE.replace(b"\x01\x00", b"\x02\x00", 1),
         WHOLE.replace(b"<f4", b"|O8"),
+        WHOLE.replace(b"<f4", b"<f3"),
         WHOLE.replace(b"(12,)", b"(1x,)"),
         b"not an array at all",
     ],
