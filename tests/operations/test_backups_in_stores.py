@@ -245,9 +245,9 @@ def test_what_must_not_leave_this_machine_is_in_no_backup_of_a_store(
         "posts/deep/id_rsa",
         "posts/.ssh/config",
         ".backstory/secret.key.old",
-        "posts/deep/own.kdbx",
+        "posts/deep/own.sealed",
     )
-    (root / "backstory.yaml").write_text(f"{DIGEST}documents: {{secrets: ['*.kdbx']}}\n", encoding="utf-8")
+    (root / "backstory.yaml").write_text(f"{DIGEST}documents: {{secrets: ['*.sealed']}}\n", encoding="utf-8")
     for name in (*names, "posts/deep/open.txt"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(f"What {name} holds", encoding="utf-8")

@@ -168,3 +168,23 @@ def test_a_question_that_is_under_way_keeps_nothing_of_a_user_who_is_removed(
     assert asked.json()["error"]["code"] == "unknown_conversation"
     assert service.conversations("garden").count() == 0
     assert QUESTION.encode() not in read_file(served)
+
+
+def test_a_user_who_is_kept_out_while_a_question_is_answered_keeps_the_conversations_before(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts, answer = served.service.accounts, Library.answer
+    kept = served.service.conversations("garden")
+    before = kept.begin(accounts.find_user("ben"), "What did I ask?", 1.0)
+
+    def answer_late(self: Library, question: str, **named: Any) -> Any:
+        answered = answer(self, question, **named)
+        accounts.revoke_all("ben")
+        return answered
+
+    monkeypatch.setattr(Library, "answer", answer_late)
+    with served.client("ben") as client:
+        asked = client.post("/api/chat/message", json={"question": QUESTION})
+    assert asked.json()["error"]["code"] == "unknown_conversation"
+    assert kept.count() == 1
+    assert kept.find(before, accounts.find_user("ben")) is not None
