@@ -238,9 +238,13 @@ def _check_folder(replica: Replica, store: ObjectStore) -> Copied:
 
     def check(path: str) -> bool:
         table = name_table(path)
-        if (FILE, path) in found or (
-            table is not None
-            and ledger.get(table[0], {}).get(table[1]) != manifest.ledger[table[0]][table[1]]
+        if (
+            (FILE, path) in found
+            or replica.is_closed(path)
+            or (
+                table is not None
+                and ledger.get(table[0], {}).get(table[1]) != manifest.ledger[table[0]][table[1]]
+            )
         ):
             return False
         store.download(manifest.files[path].sha256, replica.root / path)

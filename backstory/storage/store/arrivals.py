@@ -57,11 +57,13 @@ def take_changes(
         Number of files that were fetched.
 
     Raises:
-        StoreError: Both changed a file that a person wrote (code ``conflicting_files``); the manifest names a file that
-            no such workspace shares (``foreign_file``); an object is damaged or gone; or the store cannot be used.
+        StoreError: Both changed a file that a person wrote (code ``conflicting_files``); another worker changed what
+            this user may not read here (``closed_file``); the manifest names a file that no such workspace shares
+            (``foreign_file``); an object is damaged or gone; or the store cannot be used.
     """
     before = base.items
     local = replica.scan(manifest)
+    _require_readable(replica, base.files, manifest.files)
     if replica.has_lost_tables(base):
         # They are taken from the store, and not removed there, too.
         before = {key: item for key, item in before.items() if not replica.is_made(key)}
@@ -113,6 +115,24 @@ def take_changes(
         if table == FILE and name_table(path) is None and not path.startswith("index/"):
             (replica.root / path).unlink(missing_ok=True)
     return len(wanted)
+
+
+def _require_readable(
+    replica: Replica, base: Mapping[str, SharedFile], published: Mapping[str, SharedFile]
+) -> None:
+    """Raise if others changed what this user may not read here, which could be neither compared nor replaced.
+
+    If it counted as in step, what lies here would pass for a change of this worker as soon as it can be read.
+    """
+    changed = [path for path in {*base, *published} if base.get(path) != published.get(path)]
+    closed = sorted(path for path in changed if replica.is_closed(path))
+    if closed:
+        raise StoreError(
+            f"another worker changed {name_items([(FILE, path) for path in closed])}, which this user may not read "
+            "here; permit it, with the folders above, and run `backstory run`",
+            code="closed_file",
+            changed=tuple(closed),
+        )
 
 
 def _read_version(store: ObjectStore, pointer: SharedFile, target: Collection[ItemKey]) -> str:
@@ -205,6 +225,6 @@ def _copy(known: Path, path: Path, sha256: str) -> bool:
             if hash_content(temporary_path(path)) != sha256:
                 return False
             publish(temporary_path(path), path)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # a folder that may not be written ends the download, too
         return False
     return True

@@ -269,15 +269,17 @@ class Replica:
             path: Its path in the workspace.
             known: Of a file with this content, the time is not looked at again.
         """
+        closed = PurePosixPath(path).parent.as_posix()  # its folder, if not even its size is told
         try:
             stamp = _stamp(self.root / path)
+            closed = path
             remembered = self._hashes.get(path)
             if remembered is None or remembered[0] != stamp:
                 remembered = self._hashes[path] = stamp, hash_content(self.root / path)
         except FileNotFoundError:
             return None
         except PermissionError:
-            self._closed.add(path)
+            self._closed.add(closed)
             return None
         sha256, before = remembered[1], known.files.get(path)
         if before is not None and before.sha256 == sha256:
@@ -344,13 +346,14 @@ class Replica:
         if self._closed:
             self._tell(self._closed, "cannot be read by this user, so others keep what they have of it")
             if counts_lost:
-                found |= {
-                    (FILE, path): file
-                    for path, file in known.files.items()
-                    if name_table(path) is None
-                    and (path in self._closed or any(_is_below(path, name) for name in self._closed))
-                }
+                found |= {(FILE, path): file for path, file in known.files.items() if self.is_closed(path)}
         return found
+
+    def is_closed(self, path: str) -> bool:
+        """Return whether this user may not read a file, or not look for it: the last scan has met it, or its folder."""
+        return name_table(path) is None and (
+            path in self._closed or any(_is_below(path, name) for name in self._closed)
+        )
 
     def _tell(self, names: Collection[str], what: str) -> None:
         """Log once what keeps inputs from being shared."""

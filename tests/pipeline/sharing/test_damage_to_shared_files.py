@@ -98,6 +98,32 @@ def test_what_this_user_may_not_read_is_no_change_for_others(
     assert set(fetch_manifest(store)[0].files) == files
 
 
+@pytest.mark.parametrize(("place", "mode"), [("posts/sourdough.md", 0), ("posts", 0), ("posts", 0o400)])
+def test_what_others_change_meanwhile_of_what_this_user_may_not_read_stays(
+    made_once: Path,
+    open_folder: Path,
+    shut: Callable[[Path, int], AbstractContextManager[None]],
+    place: str,
+    mode: int,
+) -> None:
+    first = publish_copy(made_once, open_folder / "first", f"file://{open_folder}/store")
+    second = publish_copy(made_once, open_folder / "second", f"file://{open_folder}/store")
+    changed = {name: f"# Of the first worker: {name}\n" for name in ("sourdough.md", "added.md")}
+    for name, text in changed.items():
+        (first.documents_dir / name).write_text(text, encoding="utf-8")
+    publish_without_pulling(first)
+    published = fetch_manifest(store_of(first))[0].files
+    if os.geteuid() == 0:
+        for path in (open_folder, *open_folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    with shut(second.root / place, mode):
+        assert code_of(lambda: pull(open_replica(second), store_of(second))) == "closed_file"
+    pull(open_replica(second), store_of(second))
+    publish_without_pulling(second)
+    assert fetch_manifest(store_of(first))[0].files == published
+    assert {name: (second.documents_dir / name).read_text(encoding="utf-8") for name in changed} == changed
+
+
 def test_a_manifest_that_is_gone_removes_nothing(
     first: Workspace, make_worker: MakeWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
