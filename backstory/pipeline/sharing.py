@@ -43,7 +43,7 @@ _READER_PATIENCE: Final = timedelta(seconds=10)
 """How long a reader that has answers tries to reach the store."""
 _PAUSE_SECONDS: Final = 0.05
 """Between two attempts to hold a folder that a reader holds for a moment."""
-_GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest"})
+_GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest", "unwritable_file"})
 """Codes of errors after which a reader goes on with what it has, if it was ever in step."""
 _DATABASE_PATIENCE: Final = 2.0
 """Seconds for which a reader waits for a database that it can do without."""
@@ -418,12 +418,13 @@ class StateReader:
         except BackstoryError as error:
             if error.code != _AWAY:
                 raise
-            if not self.problem:
-                logger.warning("readers go on without the database: %s", error)
+            is_first = not self.problem
             self.problem = (
                 "The database is away, so vectors of questions and judgements are computed anew and not kept, and "
                 f"whether a run is under way elsewhere is not known ({error.code}): {error}"
             )
+            if is_first:
+                logger.warning("%s", self.problem)
             self._next_question = self._clock() + AWAY_SECONDS
             return otherwise()
         self.problem = ""

@@ -102,6 +102,11 @@ class Workspace(WorkspacePaths):
         """Lets readers go on while the database of the settings is away."""
         return StateReader()
 
+    @property
+    def problems(self) -> list[str]:
+        """Why the last look at the store or the database failed, for readers that go on; the log tells each once."""
+        return list(filter(None, (self.follower.problem, self.state_reader.problem)))
+
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger of which inputs each partition was built from."""

@@ -130,7 +130,7 @@ def _show(library: Library, answer: Answer, *, as_json: bool) -> None:
         print_json(answer.to_dict())
     else:
         print_question_answer(open_console(), answer)
-    print_notes(answer.notes, library.workspace.follower.problem)
+    print_notes(answer.notes, library.workspace.problems)
 
 
 def print_question_answer(console: Console, answer: Answer) -> None:

@@ -105,7 +105,7 @@ def search(
             print_answer(console, answer, library.find_terms, library.workspace)
             if verbose:
                 print_engine(console, answer)
-    print_notes(answer.notes, library.workspace.follower.problem)
+    print_notes(answer.notes, library.workspace.problems)
 
 
 def grep(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,13 +61,13 @@ def summarize(
     if as_json:
         print_json(made.to_dict())
     else:
-        _print_summary(made, library.workspace.follower.problem)
+        _print_summary(made, library.workspace.problems)
     if made.status != "success":
         raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
 
 
-def _print_summary(made: Summary, told: str) -> None:
-    """Print a summary, without the warning that was told. A terminal also gets a line of the document and the model."""
+def _print_summary(made: Summary, told: Sequence[str]) -> None:
+    """Print a summary, without the warnings already told. A terminal also gets a line of the document and the model."""
     console = open_console()
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""

@@ -693,5 +693,4 @@ class Library:
 
     def _list_notes(self, age: str | None) -> list[str]:
         indexing = describe_indexing(self._workspace)  # which asks the database
-        problems = self._workspace.follower.problem, self._workspace.state_reader.problem
-        return list(filter(None, [indexing, age, *problems]))
+        return list(filter(None, [indexing, age, *self._workspace.problems]))

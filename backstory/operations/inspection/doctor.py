@@ -37,6 +37,7 @@ from backstory.operations.inspection.probes import (
     SHARED,
     TABLE,
     Probe,
+    describe_clock,
     examine_database,
     examine_one,
     leave_out_explained,
@@ -187,8 +188,8 @@ def _try_store(workspace: Workspace) -> str:
     require_same_settings(replica, store, known.settings, known.manifest)
     require_keys(workspace)
     return (
-        f"{store.address}: a call takes {health.call_seconds * 1000:.0f} ms, its clock is "
-        f"{abs(health.clock_seconds):.0f} s apart; this worker has the keys, which are never there"
+        f"{store.address} answers in {health.call_seconds * 1000:.0f} ms, and its clock "
+        f"{describe_clock(health.clock_seconds, digits=0)}; this worker has the keys, which are never there"
     )
 
 

@@ -95,9 +95,21 @@ def _describe_database(address: str) -> str:
     first, _ = measure_server(address)  # which may connect
     seconds, ahead = min(measure_server(address) for _ in range(_QUESTIONS))
     return (
-        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock is "
-        f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
+        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock "
+        f"{describe_clock(ahead, digits=2)}"
     )
+
+
+def describe_clock(ahead: float, *, digits: int) -> str:
+    """Describe how far a clock is from this machine's.
+
+    Args:
+        ahead: Seconds by which it is ahead; negative if behind.
+        digits: Digits after the point that are known.
+    """
+    if not round(ahead, digits):
+        return "agrees with that of this machine"
+    return f"is {abs(ahead):.{digits}f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
 
 
 def _describe_ledger(workspace: Workspace) -> str:

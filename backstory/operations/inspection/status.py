@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -17,6 +17,9 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.parquet import list_partitions, scan_table
 from backstory.storage.tables.schemas import SERVED_TABLES
 
+if TYPE_CHECKING:
+    from backstory.pipeline.history.record import RunRecord
+
 _LATEST_RUNS = 20
 
 
@@ -29,7 +32,8 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
     Returns:
         ``root``, ``storage`` (the addresses of ``files`` and ``database``; None for the folder), ``embedder``,
         ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
-        ``submitted``), ``embedding_jobs_error`` (why they cannot be read, or None), ``index_version`` (None before the
+        ``submitted``), ``embedding_jobs_error`` (why they cannot be read, or None), ``database_error`` (why jobs,
+        caches and runs are not known, since the database is away, or None), ``index_version`` (None before the
         first snapshot), ``index_error`` (why the index cannot be opened, or None), ``index_recall`` (``recall_at_5``
         and ``sampled_rows`` of its HNSW index; None without such an index), ``tables``: per table ``rows``,
         ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
@@ -52,36 +56,46 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         hnsw = read_manifest(workspace.index / version).hnsw if version else None
     except SearchIndexError as error:
         damage = str(error)
-    jobs_damage = workspace.batch_job_store.find_damage()
-    jobs = [
-        {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned}
-        for job in ([] if jobs_damage else workspace.batch_job_store.list_jobs())
-    ]
+    jobs, jobs_damage = workspace.state_reader.read(lambda: _read_jobs(workspace), lambda: ([], None))
+    caches, runs = _measure_caches(workspace), _describe_runs(workspace)
     return {
         "root": str(workspace.root),
         "storage": workspace.settings.storage.model_dump(include={"files", "database"}),
         "embedder": workspace.settings.embedding.provider,
         "embedding_jobs": jobs,
         "embedding_jobs_error": jobs_damage,
+        "database_error": workspace.state_reader.problem or None,
         "index_version": version or None,
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),
         "tables": tables,
-        "caches": _measure_caches(workspace),
-        "runs": _describe_runs(workspace),
+        "caches": caches,
+        "runs": runs,
         "stale_copies": find_stale_copies(workspace),
     }
 
 
+def _read_jobs(workspace: Workspace) -> tuple[list[dict[str, Any]], str | None]:
+    """Describe the open batch jobs, or why they cannot be read."""
+    store = workspace.batch_job_store
+    if damage := store.find_damage():
+        return [], damage
+    jobs = store.list_jobs()
+    return [
+        {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned} for job in jobs
+    ], None
+
+
 def _measure_caches(workspace: Workspace) -> dict[str, Any]:
+    reader = workspace.state_reader
     try:
-        return asdict(measure_caches(workspace))
+        return reader.read(lambda: asdict(measure_caches(workspace)), lambda: {"error": reader.problem})
     except CacheFileError as error:
         return {"error": str(error)}
 
 
 def _describe_runs(workspace: Workspace) -> list[str]:
-    records = workspace.runs.read(_LATEST_RUNS)
+    records: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_LATEST_RUNS), list)
     under_way = [record for record in records if record.ended_at is None]
     ended = [record for record in find_trouble(records) if record.ended_at is not None]
     return [*map(describe_status, under_way), *map(describe_trouble, ended)]

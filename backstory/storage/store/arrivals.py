@@ -22,7 +22,7 @@ from backstory.storage.store.manifest import (
     merge,
     name_items,
 )
-from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, hash_content
+from backstory.storage.store.objects import CALLS_AT_ONCE, ObjectStore, hash_content, naming_local_file
 from backstory.storage.store.replica import (
     INDEX_POINTER,
     Arrival,
@@ -197,8 +197,7 @@ def _fetch(
         if table == FILE and isinstance(item, SharedFile)
     }
 
-    def place(path: str) -> None:
-        file = wanted[path]
+    def place_file(path: str, file: SharedFile) -> None:
         target = replica.root / path
         if replica.describe(path, Manifest()) == file:
             return  # of an earlier call that was stopped
@@ -210,6 +209,10 @@ def _fetch(
         if file.changed_at is not None:
             os.utime(target, ns=(file.changed_at, file.changed_at))
         replica.record_hash(path, file.sha256)
+
+    def place(path: str) -> None:
+        with naming_local_file(replica.root / path):
+            place_file(path, wanted[path])
 
     with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
         for _ in threads.map(place, wanted):

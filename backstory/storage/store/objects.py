@@ -21,6 +21,7 @@ from backstory.base.environment import may_reach_store_by_http
 from backstory.base.errors import StoreError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import flush, lock, publish, temporary_path
+from backstory.base.files.disk_full import is_of_full_disk
 
 # The client takes long to load, and a workspace of one machine never needs it.
 if TYPE_CHECKING:
@@ -247,19 +248,21 @@ class ObjectStore:
 
         Raises:
             StoreError: There is no such object (code ``missing_object``), it holds something else (``damaged_object``),
-                or the store cannot be reached, or refuses.
+                the file cannot be written (``unwritable_file``), or the store cannot be reached, or refuses.
+            OSError: The disk of the file is full.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_path(path)
-        try:
-            for _ in range(_ATTEMPTS):
-                if self._fetch(sha256, temporary) == sha256:
-                    flush(temporary)
-                    temporary.replace(path)
-                    flush(path.parent)
-                    return
-        finally:
-            temporary.unlink(missing_ok=True)
+        with naming_local_file(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = temporary_path(path)
+            try:
+                for _ in range(_ATTEMPTS):
+                    if self._fetch(sha256, temporary) == sha256:
+                        flush(temporary)
+                        temporary.replace(path)
+                        flush(path.parent)
+                        return
+            finally:
+                temporary.unlink(missing_ok=True)
         raise StoreError(
             f"the object {name_content(sha256)} of {self.address} is damaged: its content has another hash; run "
             f"`backstory storage copy --to {self.address}` on a worker that has {path.name}, which writes it again",
@@ -392,14 +395,19 @@ class ObjectStore:
                     code="missing_object",
                     object=name,
                 ) from error
-            with path.open("wb") as file:
-                try:
-                    for chunk in found:
-                        digest.update(chunk)
-                        file.write(chunk)
-                except GenericError:
-                    return ""
-        return digest.hexdigest()
+        chunks = iter(found)
+        with path.open("wb") as file:
+            while True:
+                # An error of the file is none of the store.
+                with self._explaining(name):
+                    try:
+                        chunk = next(chunks, None)
+                    except GenericError:
+                        return ""
+                if chunk is None:
+                    return digest.hexdigest()
+                digest.update(chunk)
+                file.write(chunk)
 
     @contextmanager
     def _replacing(self, name: str) -> Iterator[None]:
@@ -459,6 +467,27 @@ class ObjectStore:
                 address=self.address,
                 object=name,
             ) from error
+
+
+@contextmanager
+def naming_local_file(path: Path) -> Iterator[None]:
+    """Tell that a file of this machine cannot be written, which is no error of the store.
+
+    Raises:
+        StoreError: The system refuses it (code ``unwritable_file``).
+        OSError: The disk is full, which callers name with what they were about to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if is_of_full_disk(error, path.parent):
+            raise
+        raise StoreError(
+            f"{path} of this machine cannot be written ({error.strerror}); correct its owner, mode or path, and run "
+            "the same command again",
+            code="unwritable_file",
+            path=path,
+        ) from error
 
 
 def name_content(sha256: str) -> str:

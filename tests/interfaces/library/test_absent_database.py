@@ -1,5 +1,6 @@
 """Readers go on while the database of a shared workspace is away, and say what their answers lack."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,7 +69,11 @@ def test_a_process_that_begins_without_the_database_reads_and_does_not_run(
         for call in (["search", QUESTION], ["ask", f"what is {QUESTION}?"]):
             shown = run(*call, "-w", str(root))
             assert shown.exit_code == 0, shown.output
-            assert CODE in shown.output
+            assert shown.output.count(CODE) == 1
+        status = json.loads(run("status", "-w", str(root), "--json").stdout)
+        assert CODE in status["database_error"]
+        assert (status["runs"], status["tables"]["messages"]["rows"] > 0) == ([], True)
+        assert run("status", "-w", str(root)).exit_code == 0
         workspace = open_workspace(root)
         with waiting_at_most(0.05):  # which a process that begins does not do at all
             with pytest.raises(BackstoryError) as error:

@@ -77,6 +77,21 @@ def test_readers_go_on_in_a_conflict_and_say_it(first: Workspace, make_worker: M
     assert "posts/sourdough.md" in found["store of files"].detail
 
 
+def test_readers_go_on_if_a_file_cannot_be_written_and_say_what_it_is(
+    first: Workspace, make_worker: MakeWorker
+) -> None:
+    second = make_worker()
+    tables = hash_tables(second)
+    (first.documents_dir / "sub").mkdir()
+    (first.documents_dir / "sub" / "new.md").write_text("# New\n", encoding="utf-8")
+    publish_without_pulling(first)
+    (second.documents_dir / "sub").write_text("a file where a folder should be", encoding="utf-8")
+    opened = open_workspace(second.root)
+    assert "unwritable_file" in opened.follower.problem
+    assert hash_tables(opened) == tables
+    assert code_of(lambda: run_pipeline(opened)) == "unwritable_file"
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_a_killed_reader_has_fetched_is_no_change_of_its_own(
     first: Workspace, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, times: int
@@ -135,10 +150,12 @@ def test_a_reader_goes_on_with_what_it_has(
     assert shown.stderr.count(problem) <= 1  # by the log, where a command has set it up
     caplog.clear()
     monkeypatch.setattr("backstory.storage.store.objects.PATIENCE", timedelta(seconds=0.2))
-    for command in (["run"], ["storage", "copy", "--to", f"file://{tmp_path}/other"]):
+    for command, times in ((["run"], 1), (["storage", "copy", "--to", f"file://{tmp_path}/other"], 0)):
         failed = run(*command, "-w", str(first.root))
         assert isinstance(failed.exception, StoreError)
-    assert not [record for record in caplog.records if problem in record.getMessage()]
+        # A run says it before it waits for the store; what fails at once says it by its error alone.
+        assert [problem in record.getMessage() for record in caplog.records].count(True) == times
+        caplog.clear()
     now = [0.0]
     follower = Follower(first, lambda: now[0])
     follower.follow()

@@ -1,14 +1,17 @@
 """The objects of a store: one contract over S3 and a shared folder, and what happens when S3 fails."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from backstory.base.errors import StoreError
+from backstory.base.files.atomic import temporary_path
 from backstory.storage.store.health import try_store
 from backstory.storage.store.objects import ObjectStore, name_content
 from tests.bucket import BUCKET, Bucket, Fault
@@ -177,6 +180,17 @@ def test_what_is_wrong_is_told_by_its_code(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     gone = ObjectStore(f"s3://{BUCKET}/prefix", patience=timedelta(seconds=0.2))
     assert code_of(lambda: gone.find("name")) == "unreachable_store"
+
+
+def test_a_file_that_cannot_be_written_is_no_error_of_the_store(store: ObjectStore, tmp_path: Path) -> None:
+    sha256 = put(store, tmp_path, b"a table")
+    (tmp_path / "file").touch()
+    for path in (tmp_path / ("long" * 70), tmp_path / "file" / "table"):
+        assert code_of(partial(store.download, sha256, path)) == "unwritable_file"
+    full = tmp_path / "full"
+    temporary_path(full).symlink_to("/dev/full")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        store.download(sha256, full)
 
 
 @pytest.mark.parametrize("fault", ["refused", "busy"])
