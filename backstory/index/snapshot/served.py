@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 UNPUBLISHED: Final = ".building-"
 """Start of the names of what is not published yet, which the next publication removes."""
 
-_SERVED_FILE: Final = ".served"
+SERVED_FILE: Final = ".served"
+"""The file that lists the collections of a folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,11 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
             if not _is_taken(folder, settings, known):
                 return known
             logger.warning(
-                "another folder, such as a clone of %s, builds into %s, which is left to it", folder, known
+                "another folder, such as a clone of %s, builds into %s at %s, which is left to it; if there is none, "
+                "since the server was restored, delete that collection: it may hold what was forgotten",
+                folder,
+                known,
+                uri,
             )
             del owned[known]
     collection = f"backstory_{secrets.token_hex(8)}_{kind}"
@@ -259,7 +264,7 @@ def _read_owned(folder: Path) -> dict[str, str]:
 
 def _read_listed(folder: Path) -> tuple[bool, dict[str, str]]:
     """Read whether the list was written in this folder, and the address of the server of each listed collection."""
-    path = folder / _SERVED_FILE
+    path = folder / SERVED_FILE
     try:
         number, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     except FileNotFoundError:
@@ -273,5 +278,5 @@ def _write_owned(folder: Path, owned: Mapping[str, str]) -> None:
     lines = [str(written.stat().st_ino), *(f"{collection} {uri}" for collection, uri in owned.items())]
     written.write_text("\n".join(lines), encoding="utf-8")
     flush(written)
-    written.replace(folder / _SERVED_FILE)
+    written.replace(folder / SERVED_FILE)
     flush(folder)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from backstory.base.database import Database
+from backstory.index.snapshot.served import SERVED_FILE
 from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
 from backstory.interfaces.service.place_marks import Emptied
 from backstory.interfaces.service.tenant_places import RECORD
+from backstory.settings.paths import INDEX_FOLDER
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _SECRET: Final = Path(".backstory", "secret.key")
@@ -64,26 +66,29 @@ class _Marks:
 
 
 def remove_folder(folder: Path, is_gone: Callable[[], None]) -> None:
-    """Remove a folder of a tenant, the record of whose it is last, so that it is known until the rest is gone.
+    """Remove a folder of a tenant, last the record of whose it is, and which servers have its vectors.
+
+    So both are known until the rest is gone, and a removal that was killed is repeated with the same words.
 
     Args:
         folder: The folder.
-        is_gone: Called when nothing but the record is left.
+        is_gone: Called when nothing but these files is left.
 
     Raises:
         OSError: A file cannot be removed; the removal can be repeated.
     """
-    _remove_all_but(folder, RECORD)
+    _remove_all_but(folder, (RECORD, Path(INDEX_FOLDER, SERVED_FILE)))
     is_gone()
     shutil.rmtree(folder)
 
 
-def _remove_all_but(folder: Path, kept: Path) -> None:
+def _remove_all_but(folder: Path, kept: Sequence[Path]) -> None:
     for path in list(folder.iterdir()):
         is_folder = path.is_dir() and not path.is_symlink()
-        if path.name == kept.parts[0]:
-            if is_folder and len(kept.parts) > 1:
-                _remove_all_but(path, Path(*kept.parts[1:]))
+        inside = [Path(*each.parts[1:]) for each in kept if each.parts[0] == path.name]
+        if inside:
+            if is_folder and all(each.parts for each in inside):
+                _remove_all_but(path, inside)
         elif is_folder:
             shutil.rmtree(path)
         else:

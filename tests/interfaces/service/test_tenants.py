@@ -413,6 +413,10 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     assert not list(root.rglob("*garden*"))
 
 
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +429,10 @@ def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
     for _ in range(2):  # its folder is aside the second time
         with raises(AccountError, "unfinished_removal", name="garden", address=uri):
             tenants.remove("garden")
+    with monkeypatch.context() as killed:
+        killed.setattr(tenants.places, "drop_folder", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tenants.remove("garden", without=[uri])
     assert tenants.remove("garden", without=[uri]).left == (f"{uri}, which was not looked at",)
     assert (tenants.names(), tenants.list_interrupted()) == (("cellar", "kitchen"), ())
 
