@@ -29,7 +29,6 @@ from backstory.interfaces.cli.options import (
 )
 from backstory.interfaces.cli.run_bar import Move, show_run_bar
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
-from backstory.pipeline.run.runner import RunResult
 
 if TYPE_CHECKING:
     from backstory.pipeline.checks.checks import CheckResult
