@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import field_validator
 
@@ -15,7 +15,7 @@ from backstory.settings.groups import SettingsGroup
 DATABASE_SCHEMES: Final = ("postgresql", "postgres")
 """How the address of a database begins."""
 
-_SECRET: Final = re.compile(r":[^/@?]*@|\bpassword\s*=|_secret_|token\s*=", re.IGNORECASE)
+_SECRET: Final = re.compile(r":[^/@?]*@|password\s*=|_secret_|token\s*=", re.IGNORECASE)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FOLDER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9!_.*'()=-]+")
 
@@ -88,7 +88,7 @@ def require_database_address(value: str) -> None:
 
 
 def _refuse_secrets(value: str, variables: str) -> None:
-    if _SECRET.search(value):
+    if _SECRET.search(unquote(value)):
         raise SettingsError(
             f"this must be an address without a password; set {variables} in the environment",
             code="secret_in_address",

@@ -81,6 +81,8 @@ def test_another_machine_needs_a_word_on_encryption(tmp_path: Path, address: str
         ("database", "postgresql://me:hunter2@localhost/backstory"),
         ("database", "postgresql:/me:hunter2@localhost/backstory"),
         ("database", "postgresql:///backstory?password=hunter2"),
+        ("database", "postgresql:///backstory?sslpassword=hunter2"),
+        ("database", "postgresql:///backstory?%70assword=hunter2"),
         ("database", "host=localhost password=hunter2"),
         ("files", "s3://key:hunter2@bucket/prefix"),
         ("files", "s3://bucket/prefix?aws_secret_access_key=hunter2"),
