@@ -49,8 +49,8 @@ _DATABASE_PATIENCE: Final = 2.0
 """Seconds for which a reader waits for a database that it can do without."""
 _AWAY: Final = "unreachable_database"
 """Code of the error after which a reader goes on without the database."""
-_CONFLICT: Final = "conflicting_files"
-"""Code of the error after which a reader goes on in any case: the files of a person are here."""
+_CONFLICTS: Final = frozenset({"conflicting_files", "closed_file"})
+"""Codes of errors after which a reader goes on in any case: the files of a person are here."""
 
 
 def open_store(workspace: WorkspacePaths, *, patience: timedelta | None = None) -> ObjectStore | None:
@@ -379,7 +379,7 @@ class Follower:
             )
         except StoreError as error:
             has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
-            if not has_answers and (error.code != _CONFLICT or before_run):
+            if not has_answers and (error.code not in _CONFLICTS or before_run):
                 raise
             return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"
         return ""

@@ -11,7 +11,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.operations.backup.moving import copy_workspace
 from backstory.operations.learning.learn import unlearn
-from backstory.pipeline.sharing import open_replica, sharing
+from backstory.pipeline.sharing import Follower, open_replica, sharing
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.store.exchange import fetch_manifest, publish_changes, pull, upload
 from backstory.storage.store.manifest import MANIFEST, SharedFile
@@ -117,7 +117,10 @@ def test_what_others_change_meanwhile_of_what_this_user_may_not_read_stays(
         for path in (open_folder, *open_folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
     with shut(second.root / place, mode):
-        assert code_of(lambda: pull(open_replica(second), store_of(second))) == "closed_file"
+        assert code_of(lambda: Follower(second).follow(before_run=True)) == "closed_file"
+        reader = Follower(second)
+        reader.follow()
+        assert "closed_file" in reader.problem
     pull(open_replica(second), store_of(second))
     publish_without_pulling(second)
     assert fetch_manifest(store_of(first))[0].files == published
