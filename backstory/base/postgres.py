@@ -60,8 +60,8 @@ class PostgresDatabase(Database):
 
     @property
     def place(self) -> str:
-        """The name of the tables, and the address."""
-        return f"{self._stem!r} of {self.server.address}"
+        """The address, as it follows on the name of the tables."""
+        return f"of {self.server.address}"
 
     def exists(self) -> bool:
         """Return whether the schema was made."""

@@ -201,8 +201,9 @@ def _bring(source: Database, target: Database, table: _Table, rows: Sequence[_Ro
         others = theirs.get(name, set()) - ours.get(name, set())
         if not others or not all(serves(dict(zip(columns, other, strict=True))) for other in others):
             raise target.make_error(
-                f"holds another row of the table {table.name} than {source.place}: one of the two was used since they "
-                "were the same, or it is damaged; remove the one that is out of date, name an empty place, or set "
+                f"holds another row of the table {table.name} than {source.description.name} "
+                f"{source.place}: one of the two was used since they were the same, or it "
+                "is damaged; remove the one that is out of date, name an empty place, or set "
                 "storage.database without a copy, by which what the database lacks is made again",
                 "other_rows",
             )

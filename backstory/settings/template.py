@@ -80,6 +80,10 @@ documents:
 #   provider: none         # none, gemini, openai or a name of services (one call per window), cross_encoder
 #   model: null            # such as gemini-2.5-flash; needed for openai
 
+# storage:                 # state and files of several machines: see docs/operating.md
+#   database: null         # such as postgresql://user@host/name
+#   files: null            # such as s3://bucket/prefix
+
 # services: {}             # servers of your own: {ollama: {kind: openai, base_url: "http://127.0.0.1:11434/v1"}}
 """
 

@@ -106,7 +106,7 @@ class Leases:
             Description(
                 schema=_SCHEMA,
                 name="the leases",
-                remedy="stop all runs of the workspace, and remove the schema",
+                remedy="stop all runs of the workspace, and remove the schema that ends with _leases",
                 error=LeaseError,
                 version=1,
             ),

@@ -45,7 +45,9 @@ def test_every_commented_setting_of_the_template_is_a_default(tmp_path: Path) ->
     template = (init_workspace(tmp_path / "mine") / "backstory.yaml").read_text(encoding="utf-8")
     body = template.partition("\n\n")[2]
     uncommented = re.sub(r"^( *)# ", r"\1", body, flags=re.MULTILINE)
-    assert read_settings(settings_file(tmp_path, uncommented)) == Settings()
+    settings = read_settings(settings_file(tmp_path, uncommented))
+    assert settings == Settings()
+    assert settings.storage.model_fields_set >= {"database", "files"}
 
 
 @pytest.mark.parametrize(
