@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import BackstoryError, InputError, StoreError
+from backstory.base.errors import BackstoryError, InputError, SettingsError, StoreError
 from backstory.operations.backup.row_parts import Part, join_rows, read_schema, split_rows
 from backstory.operations.backup.stored import BackupInStore, restore_from_store, write_to_store
 from backstory.operations.forgetting.forget import forget
@@ -132,6 +132,18 @@ def test_a_workspace_of_one_machine_is_restored_by_the_command(
     assert "1 earlier backup was removed" in kept.stdout
     assert len(list_backups(store)) == 1
     assert {sha256 for sha256, _ in store.list_contents()} == find_kept(store) | {under_way}
+
+
+def test_a_backup_with_settings_that_cannot_be_read_is_restored(
+    made_workspace: Workspace, tmp_path: Path
+) -> None:
+    address, root = f"file://{tmp_path}/store", tmp_path / "again"
+    (made_workspace.root / "backstory.yaml").write_text("of_a_later_release: 1\n", encoding="utf-8")
+    back_up(made_workspace, address)
+    assert run("restore", address, "--into", str(root)).exit_code == 0
+    assert read_files(root) == read_files(made_workspace.root)
+    with pytest.raises(SettingsError):
+        open_workspace(root)
 
 
 def test_a_backup_that_was_killed_goes_on(made_workspace: Workspace, bucket: Bucket, tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def test_a_store_of_another_workspace_is_not_written(made_workspace: Workspace, 
     assert away.value.code == "unreachable_database"
     copied = run("storage", "copy", "--to", f"{address}/", "-w", str(made_workspace.root))
     assert f"storage.files to {address}/ in" in copied.stdout
+    assert f"{made_workspace.root / '.backstory'}/*.key" in copied.stdout, "others need them, too"
     assert open_replica(made_workspace).read_in_step(address).etag
     other = tmp_path / "other"
     shutil.copytree(made_workspace.root, other)
