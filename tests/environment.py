@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 from tokenizers import Tokenizer
 
+from backstory.base.mounts import mount
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.models.services import connection
 from backstory.models.services.gemini import GeminiAccess
@@ -71,7 +72,7 @@ def _own_environment(
     model_cache: Path,
     one_authority: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+) -> Iterator[None]:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
     monkeypatch.setattr(
         connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
@@ -94,6 +95,8 @@ def _own_environment(
         *("BACKSTORY_ANSWER_KEY", "BACKSTORY_DRIVE_CREDENTIALS", "GOOGLE_APPLICATION_CREDENTIALS"),
     ):
         monkeypatch.delenv(variable, raising=False)
+    yield
+    mount(model_cache, None)  # a workspace with a database keeps the caches of its process there
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 LONG_TESTS: Final = os.environ.get("BACKSTORY_LONG_TESTS") == "1"
 
-_SHARE: Final = 6
+_SHARE: Final = 3
 
 
 _T = TypeVar("_T")
@@ -18,5 +18,5 @@ def each_of(items: Sequence[_T], step: int) -> Sequence[_T]:
 
 
 def some(examples: int) -> int:
-    """Return how many random examples a test makes: a sixth of those of a long run, which are the first of the same."""
+    """Return how many random examples a test makes: a third of those of a long run, which are the first of the same."""
     return examples if LONG_TESTS else max(examples // _SHARE, 1)
