@@ -30,7 +30,7 @@ _PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 # Fixed, so that the bytes depend on the rows only; DuckDB's own row group size, so that it reads in parallel.
 _ROW_GROUP_SIZE = 122_880
 _HASH_DIGITS = 32
-# Files up to this size are kept parsed, some 256 of them.
+# Files up to this size are kept parsed: the last 512, of which one counts again for each choice of its columns.
 _KEPT_BYTES = 32_768
 _REMEDY = "`backstory run` makes it again"
 
