@@ -158,7 +158,8 @@ def test_a_backup_that_was_killed_goes_on(made_workspace: Workspace, bucket: Buc
     assert list_backups(store) == []
     there = {sha256 for sha256, _ in store.list_contents()}
     done = back_up(made_workspace, address)
-    assert done.uploaded == len(find_kept(store) - there) < len(find_kept(store))
+    # What was on its way from the killed process may have come after the look.
+    assert 0 < done.uploaded <= len(find_kept(store) - there) < len(find_kept(store))
 
 
 def test_workers_keep_what_a_backup_in_their_store_names(made_workspace: Workspace, tmp_path: Path) -> None:
