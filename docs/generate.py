@@ -10,9 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backstory.settings.groups import SettingsGroup
+from backstory.settings.groups import SERVICE_FIELDS, Service, SettingsGroup
 from backstory.settings.models import SERVED_GROUPS, Settings
-from backstory.settings.services import SERVICE_FIELDS, Service
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.table import Table
 from backstory.storage.tables.view_expressions import (

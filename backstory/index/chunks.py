@@ -14,7 +14,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest, document_chunk_id
-from backstory.settings.chunks import ChunkSettings
+from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import conform, empty, polars_schema
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import Chunker, choose_chunker

@@ -1,12 +1,13 @@
-"""The base of the settings of models behind services: which model, at which address, and within which limits."""
+"""The bases of all groups of settings, and the table of services, to which groups refer by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from backstory.base.addresses import clean_address, require_protected
 from backstory.base.errors import SettingsError
@@ -15,35 +16,11 @@ WebAddress: TypeAlias = Annotated[str, AfterValidator(clean_address)]
 """An address of http or https without a slash at its end."""
 
 
-class MisplacedSettingsError(ValueError):
-    """Settings that stand in the wrong place, or that are no settings any more.
-
-    Attributes:
-        problems: The location of each, from where the error was raised, and what to do.
-    """
-
-    def __init__(self, problems: Sequence[tuple[tuple[str, ...], str]]) -> None:
-        super().__init__("; ".join(f"{'.'.join(location)}: {what}" for location, what in problems))
-        self.problems = problems
-
-
 class SettingsGroup(BaseModel):
     """Base of all groups of settings: frozen, and an unknown name is an error."""
 
     # Every command loads the settings, and their validators take less time to build all at once.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    former: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Names that were settings in an earlier release, and what to say of each."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _explain_former_names(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            problems = [((name,), what) for name, what in cls.former.items() if name in given]
-            if problems:
-                raise MisplacedSettingsError(problems)
-        return given
 
 
 SERVICES: Final = ("gemini", "openai")
@@ -109,3 +86,121 @@ class LanguageModelSettings(ServiceSettings):
     """Most calls per minute."""
     tokens_per_minute: int = Field(default=250_000, ge=1)
     """Most tokens sent per minute."""
+
+
+class Service(SettingsGroup):
+    """One service of models: its address and its limits.
+
+    The table ``services`` holds such entries by names of your own, as in ``services: {ollama: {kind: openai, base_url:
+    "http://127.0.0.1:11434/v1"}}``. A group refers to one by name: ``writers: {provider: ollama, model: llama3.2}``.
+    The names ``gemini`` and ``openai`` mean the services of Google and OpenAI and need no entry. Models with different
+    limits at one service are two entries.
+    """
+
+    kind: Literal["gemini", "openai"] | None = None
+    """API of the service: `gemini`, or `openai` for any server with that API; only `gemini` and `openai` need none."""
+    base_url: WebAddress | None = None
+    """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the kind."""
+    allow_http: bool = False
+    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
+    timeout_seconds: float | None = Field(default=None, gt=0)
+    """Time-out of one call; null: 60 for `embedding`, else 120."""
+    max_attempts: int | None = Field(default=None, ge=1)
+    """Most attempts of one call that fails, the first included; null: 6."""
+    texts_per_minute: int | None = Field(default=None, ge=1)
+    """Most texts that `embedding` sends per minute; null: 100 for `gemini`, 50000 for `openai`."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """Most calls per minute of each language model; null: 10."""
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """Most tokens sent to each model per minute; null: 250000, and for `embedding` 30000 (`gemini`) or 1000000."""
+
+    @model_validator(mode="after")
+    def _is_protected(self) -> Self:
+        require_protected(self.base_url, allow_http=self.allow_http, sent=ServiceSettings.sent)
+        return self
+
+
+SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "kind")
+"""Settings of a service. The groups that call it hold them, too, but take them from its table only."""
+
+
+def fill_from_services(
+    given: Mapping[str, Any], groups: Mapping[str, type[ServiceSettings]]
+) -> dict[str, Any]:
+    """Return settings in which each group holds what the table says of its service.
+
+    Args:
+        given: Settings as a file holds them.
+        groups: The groups that call services, by name.
+
+    Returns:
+        The settings with ``provider`` replaced by the kind of the service. What is invalid stays, and is found later.
+
+    Raises:
+        ValidationError: A service has no kind or an impossible name, or a group holds settings of a service.
+    """
+    table = given.get("services") or {}
+    if not isinstance(table, Mapping):
+        return dict(given)
+    services = {name: _read(name, entry) for name, entry in table.items()}
+    kinds = {name: service.kind or "openai" for name, service in services.items()}
+    kinds |= {name: name for name in SERVICES}
+    problems = _check_services(services, groups)
+    filled = dict(given)
+    for group, model in groups.items():
+        settings = given.get(group)
+        if not isinstance(settings, Mapping):
+            continue
+        provider = settings.get("provider")
+        named = provider if isinstance(provider, str) and provider in kinds else None
+        problems += [
+            _refuse(
+                f"write it as services.{named or 'openai'}.{name}, for all that call this service",
+                group,
+                name,
+            )
+            for name in settings
+            if name in SERVICE_FIELDS and name in model.model_fields
+        ]
+        if named is not None:
+            own = services.get(named, Service()).model_dump(
+                include=set(model.model_fields), exclude_none=True
+            )
+            filled[group] = {**settings, **own, "provider": kinds[named]}
+    if problems:
+        raise ValidationError.from_exception_data("settings", problems)
+    return filled
+
+
+def _read(name: str, entry: Any) -> Service:
+    """Read what an entry sets; nothing but a kind from an invalid one, which the settings report at its own place."""
+    try:
+        return Service.model_validate(entry or {})
+    except ValidationError:
+        return Service(kind="gemini" if name == "gemini" else "openai")
+
+
+def _check_services(
+    services: Mapping[str, Service], groups: Mapping[str, type[ServiceSettings]]
+) -> list[InitErrorDetails]:
+    """Find the services that have no kind, or a name with another meaning."""
+    reserved = {
+        name for model in groups.values() for name in get_args(model.model_fields["provider"].annotation)
+    }
+    problems: list[InitErrorDetails] = []
+    for name, service in services.items():
+        if name in SERVICES:
+            if service.kind not in (None, name):
+                told = f"this is always {name}; give the service another name"
+                problems.append(_refuse(told, "services", name, "kind"))
+        elif name in reserved:
+            told = "this is the name of a provider; give the service another one"
+            problems.append(_refuse(told, "services", name))
+        elif service.kind is None:
+            told = "needs `kind: gemini`, or `kind: openai` for a server with that API"
+            problems.append(_refuse(told, "services", name))
+    return problems
+
+
+def _refuse(message: str, *location: str) -> InitErrorDetails:
+    return InitErrorDetails(type=PydanticCustomError("misplaced", message), loc=location, input=None)

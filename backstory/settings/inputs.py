@@ -1,13 +1,17 @@
-"""Settings of what is read: chat exports and documents."""
+"""Settings of what is read: chat exports, documents, the chunks of these, and what is left out about people."""
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import date
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from backstory.base.chunker_names import ChunkerName
+from backstory.base.errors import SettingsError
 from backstory.base.files.patterns import compile_patterns
 from backstory.settings.groups import SettingsGroup
 from backstory.settings.sources import SourceSettings
@@ -137,4 +141,86 @@ class DocumentSettings(SettingsGroup):
         path = PurePosixPath(value)
         if not path.parts or path.is_absolute() or ".." in path.parts:
             raise ValueError(f"{value!r} must be a pattern inside the folder, such as **/*.md")
+        return value
+
+
+class ChunkSettings(SettingsGroup):
+    """How documents are cut into chunks."""
+
+    max_tokens: int = Field(default=1800, ge=16)
+    """Most tokens of a chunk; the ceiling is this or the embedder's limit, whichever is smaller."""
+    overlap_tokens: int = Field(default=150, ge=0)
+    """Most tokens that a chunk of `markdown` and `page` repeats from the end of the previous chunk."""
+    chunkers: dict[str, ChunkerName] = Field(default_factory=dict)
+    """Chunker by format, such as `{markdown: sentence, pdf: page}`; a format that is absent has its reader's choice."""
+    sentence_max_tokens: int = Field(default=512, ge=16)
+    """Most tokens of a chunk of `sentence` and `rows`; never above the ceiling."""
+    sentence_overlap_tokens: int = Field(default=60, ge=0)
+    """Most tokens that a chunk of `sentence` repeats."""
+    max_characters: int = Field(default=1000, ge=16)
+    """Most characters of a chunk of `character`; fewer where they have more tokens than the ceiling."""
+    overlap_characters: int = Field(default=200, ge=0)
+    """Most characters that a chunk of `character` repeats."""
+
+    @model_validator(mode="after")
+    def _overlaps_below_sizes(self) -> Self:
+        for size, overlap in (
+            ("max_tokens", "overlap_tokens"),
+            ("sentence_max_tokens", "sentence_overlap_tokens"),
+            ("max_characters", "overlap_characters"),
+        ):
+            if getattr(self, overlap) >= getattr(self, size):
+                raise SettingsError(
+                    f"{overlap} {getattr(self, overlap)} must be below {size} {getattr(self, size)}",
+                    code="out_of_range",
+                    name=overlap,
+                    limit=size,
+                )
+        return self
+
+
+class AgreedName(SettingsGroup):
+    """The name that readers see of a person who has agreed to it."""
+
+    shown: str = Field(pattern=r"^[^\W\d_]+(?:[ '’.-]{1,2}[^\W\d_]+)*$", max_length=60)
+    """The name, in letters."""
+    agreed: date
+    """Day on which the person agreed."""
+
+
+class PrivacySettings(SettingsGroup):
+    """What the tables leave out about people in chats: names, all messages of a person, contact and bank data."""
+
+    pseudonyms: bool = True
+    """Whether authors, and mentions of them, become pseudonyms keyed by the secret of the workspace."""
+    exclude: tuple[str, ...] = ()
+    """People whose messages no table holds, by any of their names in the exports, or by pseudonym."""
+    scrub: tuple[Literal["email", "phone", "card", "iban"], ...] = ()
+    """What becomes a marker such as `[email]` in messages: `[email, phone, card, iban]`, or some of these."""
+    phone_region: str | None = None
+    """Region, such as DE, whose phone numbers `scrub` finds without country code; null finds those with a plus sign."""
+    names: dict[str, AgreedName] = Field(default_factory=dict)
+    """Names that people agreed to be shown by, such as `{Ada Lind: {shown: Ada, agreed: 2025-03-01}}`."""
+    documents: Literal["replace", "keep", "reject"] = "replace"
+    """Members' names in passages of documents, and contact data in posts; `reject` rejects posts that hold any."""
+
+    @field_validator("phone_region")
+    @classmethod
+    def _known_region(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        from phonenumbers import SUPPORTED_REGIONS
+
+        if value.upper() not in SUPPORTED_REGIONS:
+            raise ValueError(
+                "this is no region with phone numbers; use a code of two letters, such as DE or US"
+            )
+        return value.upper()
+
+    @field_validator("names")
+    @classmethod
+    def _shown_for_one(cls, value: dict[str, AgreedName]) -> dict[str, AgreedName]:
+        shown = Counter(name.shown.casefold() for name in value.values())
+        if any(times > 1 for times in shown.values()):
+            raise ValueError("two people are shown by the same name; choose another for one of them")
         return value

@@ -1,37 +1,32 @@
-"""Settings: one frozen model per stage. :mod:`backstory.base.environment` reads environment variables."""
+"""All settings of a workspace: one frozen group for each stage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from backstory.base.addresses import require_protected
 from backstory.base.errors import SettingsError
-from backstory.settings.chunks import ChunkSettings
-from backstory.settings.costs import CostSettings, RunSettings
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.settings.groups import LanguageModelSettings, ServiceSettings, SettingsGroup, WebAddress
-from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from backstory.settings.privacy import PrivacySettings
-from backstory.settings.services import Service, fill_from_services
-from backstory.settings.site import SiteSettings
+from backstory.settings.groups import (
+    LanguageModelSettings,
+    Service,
+    ServiceSettings,
+    SettingsGroup,
+    WebAddress,
+    fill_from_services,
+)
+from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings, PrivacySettings
 from backstory.settings.storage import StorageSettings
 from backstory.settings.writers import AnswerSettings, SummarySettings, WriterSettings
-
-SECRET_SETTINGS: Final = ("alerts.webhook",)
-"""Settings whose values no error shows."""
 
 
 class PartitionSettings(SettingsGroup):
     """The calendar grain of the tables, the first day that Dagster offers, and the ceiling of rows in memory."""
-
-    former: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"admit_lone_messages": "is called partitions.allow_timestamp_outliers now"}
-    )
 
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, by the clock of each conversation; hours are those of UTC."""
@@ -146,16 +141,6 @@ class IndexSettings(SettingsGroup):
 class RAGSettings(SettingsGroup):
     """Retrieval, selection and deduplication: the ``rag:`` block of the original design, and its additions."""
 
-    former: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "temperature": "is fixed now: 0.04 for the shipped model, else derived from the documents "
-            "(`backstory doctor` shows it); remove it",
-            "keyword_weight": "is fixed now: 0.1 for the shipped model, else derived from the documents "
-            "(`backstory doctor` shows it); remove it",
-            "keyword_terms": "is fixed now at 32; remove it",
-        }
-    )
-
     enabled: bool = True
     """Whether contexts are made for windows."""
     top_k: int = Field(default=5, ge=1)
@@ -204,13 +189,6 @@ class RAGSettings(SettingsGroup):
 
 class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
-
-    former: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "query_characters": "is fixed now at 24000; remove it",
-            "text_characters": "is fixed now at 2000; remove it",
-        }
-    )
 
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
     """`gemini`, `openai`, or a name of `services`: one call per window; `cross_encoder`: an ONNX model of yours."""
@@ -297,6 +275,61 @@ class OrchestrationSettings(SettingsGroup):
 
     key_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
     """First part of every asset key, so that one Dagster instance can hold several workspaces; null for none."""
+
+
+class SiteSettings(SettingsGroup):
+    """The site of the posts, and their export. No run reads these settings."""
+
+    base_url: WebAddress | None = None
+    """Address where the site will stand, such as https://example.org/blog; null for no feeds and no sitemap."""
+    title: str = ""
+    """Title of the site and its feeds; empty names the conversation."""
+    front_matter: Mapping[str, str | bool | int | None] = Field(default_factory=dict)
+    """Front matter of exported posts: `pubDate: "{date}"`, `layout: post`; null leaves out what a format has."""
+
+
+class ModelPrice(SettingsGroup):
+    """Price of one model, per million tokens."""
+
+    input: float = Field(ge=0)
+    """Price of a million tokens that are sent."""
+    output: float = Field(default=0.0, ge=0)
+    """Price of a million tokens that the model writes, its thoughts included."""
+    batch: float = Field(default=1.0, ge=0)
+    """Share of these prices that batch jobs cost, such as 0.5."""
+
+
+class BudgetSettings(SettingsGroup):
+    """Most that may be used of a paid service; null for no limit."""
+
+    calls: int | None = Field(default=None, ge=0)
+    """Most calls, retries included."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Most tokens, sent and written."""
+    money: float | None = Field(default=None, ge=0)
+    """Most money, in `costs.currency`, by the prices of `costs.prices`."""
+
+
+class CostSettings(SettingsGroup):
+    """What calls of a paid service cost, and the budgets at which a run stops."""
+
+    currency: str = Field(default="USD", min_length=1)
+    """Currency of all prices and budgets; the shipped prices are in USD and serve no other currency."""
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+    """Prices per million tokens, such as `{gemini-2.5-flash: {input: 0.3, output: 2.5}}`; they replace shipped ones."""
+    run: BudgetSettings = BudgetSettings()
+    """Budget of one run: `calls`, `tokens` and `money`; null for no limit."""
+    day: BudgetSettings = BudgetSettings()
+    """Budget of a day in `conversations.timezone`, for all processes of the workspace together."""
+
+
+class RunSettings(SettingsGroup):
+    """The limit of a run, and how long its record is kept."""
+
+    max_minutes: int | None = Field(default=720, ge=1)
+    """Minutes after which a run stops before its next group of partitions; null for no limit."""
+    keep_months: int = Field(default=24, ge=1)
+    """Months for which the table `runs` keeps a run."""
 
 
 SERVED_GROUPS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(

@@ -16,6 +16,21 @@ CONVERSATIONS: Final = Path(".backstory", "conversations.db")
 """The file of conversations in a workspace."""
 
 
+class Place:
+    """A path below the root of a workspace, as an attribute of it.
+
+    Args:
+        path: Relative to the root.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+
+    def __get__(self, workspace: WorkspacePaths, _: type[WorkspacePaths]) -> Path:
+        """Return the path in a workspace."""
+        return workspace.root / self._path
+
+
 @dataclass(frozen=True)
 class WorkspacePaths:
     """The paths of one workspace, and its settings.
@@ -31,6 +46,35 @@ class WorkspacePaths:
     settings: Settings
     accept_removals: bool = False
     keys: Keys | None = field(default=None, repr=False, compare=False)
+
+    fetches = True
+    """Whether a run fetches changes of sources that lie elsewhere."""
+    dumps = Place("dumps")
+    """Folder of the texts of documents that tools of agents write out."""
+    tables = Place("data")
+    """Folder of the tables."""
+    index = Place(INDEX_FOLDER)
+    """Folder of the published snapshots."""
+    added_sources = Place(".backstory/sources.json")
+    """File of the list of sources that were added by command."""
+    mirrors = Place(".backstory/mirrors")
+    """Folder of the copies of sources that lie elsewhere."""
+    secret = Place(".backstory/secret.key")
+    """File of the key of the pseudonyms."""
+    archive = Place(".backstory/archive")
+    """Folder of the archive: messages that are kept after the exports lost them."""
+    learned = Place(".backstory/learned.json")
+    """File of what was learned about documents."""
+    corrections = Place(".backstory/corrections.json")
+    """File of what people said that windows should have been given."""
+    conversations = Place(CONVERSATIONS)
+    """File of the conversations that people have with the documents."""
+    forgotten = Place(".backstory/forgotten.json")
+    """File of the list of forgotten things."""
+    opt_outs = Place(".backstory/opt_outs.json")
+    """File of the list of people who opted out by a command in a chat."""
+    dagster_home = Place(".dagster")
+    """Folder of Dagster's instance."""
 
     @property
     def chats_dir(self) -> Path:
@@ -48,76 +92,6 @@ class WorkspacePaths:
         return self.root
 
     @property
-    def added_sources(self) -> Path:
-        """File of the list of sources that were added by command."""
-        return self.root / ".backstory" / "sources.json"
-
-    @property
-    def mirrors(self) -> Path:
-        """Folder of the copies of sources that lie elsewhere."""
-        return self.root / ".backstory" / "mirrors"
-
-    @property
-    def fetches(self) -> bool:
-        """Whether a run fetches changes of sources that lie elsewhere."""
-        return True
-
-    @property
     def posts_dir(self) -> Path:
         """Folder of the written posts."""
         return self.root / self.settings.writers.folder
-
-    @property
-    def dumps(self) -> Path:
-        """Folder of the texts of documents that tools of agents write out."""
-        return self.root / "dumps"
-
-    @property
-    def tables(self) -> Path:
-        """Folder of the tables."""
-        return self.root / "data"
-
-    @property
-    def index(self) -> Path:
-        """Folder of the published snapshots."""
-        return self.root / INDEX_FOLDER
-
-    @property
-    def secret(self) -> Path:
-        """File of the key of the pseudonyms."""
-        return self.root / ".backstory" / "secret.key"
-
-    @property
-    def archive(self) -> Path:
-        """Folder of the archive: messages that are kept after the exports lost them."""
-        return self.root / ".backstory" / "archive"
-
-    @property
-    def learned(self) -> Path:
-        """File of what was learned about documents."""
-        return self.root / ".backstory" / "learned.json"
-
-    @property
-    def corrections(self) -> Path:
-        """File of what people said that windows should have been given."""
-        return self.root / ".backstory" / "corrections.json"
-
-    @property
-    def conversations(self) -> Path:
-        """File of the conversations that people have with the documents."""
-        return self.root / CONVERSATIONS
-
-    @property
-    def forgotten(self) -> Path:
-        """File of the list of forgotten things."""
-        return self.root / ".backstory" / "forgotten.json"
-
-    @property
-    def opt_outs(self) -> Path:
-        """File of the list of people who opted out by a command in a chat."""
-        return self.root / ".backstory" / "opt_outs.json"
-
-    @property
-    def dagster_home(self) -> Path:
-        """Folder of Dagster's instance."""
-        return self.root / ".dagster"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
@@ -19,10 +17,6 @@ PostGrain: TypeAlias = Literal["window", "day", "week", "month"]
 
 class WriterSettings(LanguageModelSettings):
     """Who writes a post for each window, and what becomes of the posts."""
-
-    former: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"max_attempts_per_window": "is fixed now at 1: a rejected draft is not asked for again; remove it"}
-    )
 
     provider: Literal["none", "digest", "gemini", "openai", "custom"] = "none"
     """`none`: no posts; `digest`: no model; `gemini`, `openai`, or a name of `services`; `custom`: your `plugin`."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, get_args
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
 from backstory.base.errors import SettingsError, WorkspaceError
-from backstory.settings.allowed_values import describe_allowed, known_names, show_value
-from backstory.settings.groups import MisplacedSettingsError
-from backstory.settings.models import SECRET_SETTINGS, Settings
-from backstory.settings.yaml_depth import find_depth
+from backstory.settings.groups import SERVICE_FIELDS, ServiceSettings, SettingsGroup
+from backstory.settings.models import Settings
 
-_MOST_LEVELS = 50
-_MOST_VALUES = 10_000
+_UNKNOWN: Final = "extra_forbidden"
+_MESSAGES: Final = {
+    "model_type": "Input should be a group of settings, one to a line below it",
+    "tuple_type": "Input should be a list in brackets, such as [one, two]",
+    "dict_type": "Input should be names of your own, each with a value",
+}
+"""What is said in place of the types of Python."""
 
 
 def read_settings(path: Path) -> Settings:
@@ -31,8 +36,28 @@ def read_settings(path: Path) -> Settings:
         WorkspaceError: There is no such file, or it cannot be read.
         SettingsError: The file is not YAML, or holds an unknown or invalid setting. The error names the line.
     """
+    tree = _parse(path)
+    try:
+        return Settings() if tree is None else Settings.model_validate(_make_plain(tree))
+    except ValidationError as error:
+        problems = sorted({_describe(tree, problem) for problem in error.errors()})
+        line, name, _ = problems[0]
+        is_unknown = all(problem["type"] == _UNKNOWN for problem in error.errors())
+        raise SettingsError(
+            "\n".join(
+                f"{path}:{line}: {name}{': ' if name else ''}{message}" for line, name, message in problems
+            ),
+            code="unknown_setting" if is_unknown else "invalid_setting",
+            path=path,
+            line=line,
+            setting=name,
+        ) from None
+
+
+def _parse(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
+        return YAML(typ="rt").load(text)
     except FileNotFoundError as error:
         raise WorkspaceError(
             f"{path} does not exist; run `backstory init {path.parent}` to make a workspace",
@@ -47,138 +72,61 @@ def read_settings(path: Path) -> Settings:
         raise WorkspaceError(
             f"{path} cannot be read ({error.strerror}); make it readable", code="unreadable_file", path=path
         ) from error
-    if find_depth(text) > _MOST_LEVELS:
-        raise SettingsError(
-            f"{path}: nested too deeply; write every value out", code="nested_too_deeply", path=path
-        )
-    try:
-        tree = YAML(typ="rt").load(text)
-        is_crowded = _count_values(tree, {}) > _MOST_VALUES
-        plain = None if is_crowded else _plain(tree)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = str(error.problem).partition("\n")[0]
-        raise SettingsError(
-            f"{path}:{line}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, "
-            "`top_k: 5`",
-            code="invalid_yaml",
-            path=path,
-            line=line,
-        ) from error
-    except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise SettingsError(
-            f"{path}:{line}: not valid YAML: a control character (U+{ord(text[error.position]):04X}); remove it",
-            code="invalid_yaml",
-            path=path,
-            line=line,
-        ) from error
     # ruamel.yaml raises AttributeError for a group that is merged into itself.
-    except (YAMLError, ValueError, OverflowError, AttributeError) as error:
+    except (YAMLError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+        line: int | None = None
         problem = str(error).partition("\n")[0]
+        if isinstance(error, MarkedYAMLError) and error.problem_mark:
+            line, problem = error.problem_mark.line + 1, str(error.problem).partition("\n")[0]
+        elif isinstance(error, ReaderError):
+            line = text.count("\n", 0, error.position) + 1
+            problem = f"a control character (U+{ord(text[error.position]):04X})"
+        place = path if line is None else f"{path}:{line}"
         raise SettingsError(
-            f"{path}: not valid YAML: {problem}; correct it, or remove it", code="invalid_yaml", path=path
+            f"{place}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, `top_k: 5`",
+            code="invalid_yaml",
+            path=path,
+            line=line,
         ) from error
-    except RecursionError as error:
-        raise SettingsError(
-            f"{path}: a value is nested too deeply, or contains itself; write every value out",
-            code="nested_too_deeply",
-            path=path,
-        ) from error
-    if is_crowded:
-        raise SettingsError(
-            f"{path}: aliases such as `*a` expand to more than {_MOST_VALUES:,} values; write the values out",
-            code="too_many_values",
-            path=path,
-        )
-    if tree is None:
-        return Settings()
-    if not isinstance(tree, dict):
-        raise SettingsError(
-            f"{path}:1: expected groups of settings such as `rag:`, found {show_value(plain)}",
-            code="invalid_setting",
-            path=path,
-            line=1,
-        )
-    try:
-        return Settings.model_validate(plain)
-    except ValidationError as error:
-        described = [found for problem in error.errors() for found in _describe_all(tree, dict(problem))]
-        problems = sorted(set(described), key=lambda problem: (problem.line, problem.what))
-        first = problems[0]
-        raise SettingsError(
-            "\n".join(f"{path}:{problem.line}: {problem.what}" for problem in problems),
-            code="unknown_setting" if first.is_unknown else "invalid_setting",
-            path=path,
-            line=first.line,
-            setting=first.setting,
-            settings=tuple(problem.setting for problem in problems),
-        ) from None
 
 
-class _Problem(NamedTuple):
-    """A bad setting: its line, its name with those of its groups, and a sentence about it."""
-
-    line: int
-    setting: str
-    what: str
-    is_unknown: bool = False
-
-
-def _count_values(node: Any, counted: dict[int, int]) -> int:
-    """Count the values below a node, those of an alias once for every use, without writing the aliases out."""
-    if not isinstance(node, dict | list):
-        return 1
-    if id(node) not in counted:
-        below = node.values() if isinstance(node, dict) else node
-        counted[id(node)] = 1 + sum(_count_values(value, counted) for value in below)
-    return counted[id(node)]
-
-
-def _plain(node: Any) -> Any:
+def _make_plain(node: Any) -> Any:
+    """Return a tree with names of settings as texts."""
     if isinstance(node, dict):
-        return {str(key): _plain(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value) for value in node]
-    return node
+        return {str(key): _make_plain(value) for key, value in node.items()}
+    return [_make_plain(value) for value in node] if isinstance(node, list) else node
 
 
-def _describe_all(tree: Any, problem: dict[str, Any]) -> list[_Problem]:
-    """Describe each setting in a problem that pydantic found."""
-    cause = problem.get("ctx", {}).get("error")
-    if not isinstance(cause, MisplacedSettingsError):
-        return [_describe(tree, problem)]
-    return [
-        _Problem(_line_of(tree, location), name, f"{name}: {what}")
-        for below, what in cause.problems
-        for location in [[*problem["loc"], *below]]
-        for name in [".".join(map(str, location))]
-    ]
-
-
-def _describe(tree: Any, problem: dict[str, Any]) -> _Problem:
-    """Describe a problem that pydantic found by a sentence that replaces its message."""
-    location = [part for part in problem["loc"] if part != "tuple"]
-    name = ".".join(str(part) for part in location)
-    line = _line_of(tree, location)
-    if problem["type"] == "extra_forbidden":
-        known = known_names(location[:-1])
+def _describe(tree: Any, problem: ErrorDetails) -> tuple[int, str, str]:
+    """Return the line, the name and the message of a problem that pydantic found."""
+    location = problem["loc"]
+    message = _MESSAGES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    if problem["type"] == _UNKNOWN:
+        known = _list_names(location[:-1])
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
-        return _Problem(line, name, f"unknown setting {name}{hint}", is_unknown=True)
-    if name in SECRET_SETTINGS:
-        what = f"{name} is no address that begins with https:// or http:// (its value is not shown)"
-        return _Problem(line, name, what)
-    if problem["type"] == "value_error":  # raised by our validators, whose message is already plain
-        cause = problem["ctx"]["error"]
-        is_hidden = isinstance(problem["input"], dict) or getattr(cause, "code", "") == "secret_in_address"
-        given = "" if is_hidden else f" (found {show_value(problem['input'])})"
-        return _Problem(line, name, f"{name}: {cause}{given}")
-    what = f"{name} is {show_value(problem['input'])}, but must be {describe_allowed(location)}"
-    return _Problem(line, name, what)
+        message = "unknown setting; " + (
+            f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+        )
+    return _find_line(tree, location), ".".join(map(str, location)), message
 
 
-def _line_of(tree: Any, location: list[Any]) -> int:
+def _list_names(location: Sequence[int | str]) -> list[str]:
+    """List the names of the settings in a group."""
+    group: type[SettingsGroup] = Settings
+    for part in location:
+        if part in group.model_fields:
+            group = _find_group(group.model_fields[str(part)].annotation) or group
+    elsewhere = SERVICE_FIELDS if issubclass(group, ServiceSettings) else ()
+    return [name for name in group.model_fields if name not in elsewhere]
+
+
+def _find_group(annotation: Any) -> type[SettingsGroup] | None:
+    if isinstance(annotation, type) and issubclass(annotation, SettingsGroup):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _find_group(each))), None)
+
+
+def _find_line(tree: Any, location: Sequence[int | str]) -> int:
     line = 1
     node = tree
     for part in location:

@@ -15,8 +15,7 @@ from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.settings.chunks import ChunkSettings
-from backstory.settings.inputs import DocumentSettings
+from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.chunkers import choose_chunker
 from backstory.text.chunking.pages import Pages
 from backstory.text.chunking.titled_texts import TitledText, cut_titled_texts

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from backstory.base.errors import InputError
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.settings.chunks import ChunkSettings
+from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens

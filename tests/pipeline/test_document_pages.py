@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from backstory.base.chunker_names import ChunkerName
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.settings.chunks import ChunkSettings
+from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import CHUNKERS

@@ -22,8 +22,8 @@ from backstory.pipeline.incremental.fingerprints import (
 )
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.groups import SERVICE_FIELDS, Service
 from backstory.settings.models import SERVED_GROUPS, Settings
-from backstory.settings.services import SERVICE_FIELDS, Service
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS

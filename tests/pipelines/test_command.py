@@ -207,7 +207,7 @@ def test_a_bad_setting_exits_with_2_and_names_its_line(workspace: Workspace, cal
     (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
     result = call("materialize", "-w", str(workspace.root))
     assert result.returncode == 2
-    assert "backstory.yaml:2: unknown setting rag.topk" in result.stderr
+    assert "backstory.yaml:2: rag.topk: unknown setting" in result.stderr
 
 
 @pytest.mark.parametrize(

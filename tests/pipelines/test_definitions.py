@@ -156,7 +156,7 @@ def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
     monkeypatch.setenv(SHOWN_VARIABLE, "1")
     [spec] = definitions().resolve_all_asset_specs()
     assert spec.description is not None
-    assert "backstory.yaml:2: unknown setting rag.topk" in spec.description
+    assert "backstory.yaml:2: rag.topk: unknown setting" in spec.description
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:

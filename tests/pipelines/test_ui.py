@@ -109,7 +109,7 @@ def test_a_mistake_in_the_settings_is_an_asset_until_it_is_corrected(
     settings = workspace_root / "backstory.yaml"
     settings.write_text(SETTINGS.replace("top_k", "topk"), encoding="utf-8")
     [(name, description)] = list_assets().items()
-    assert name == "line_5_unknown_setting_rag_topk"
+    assert name == "line_5_rag_topk_unknown_setting"
     assert "did you mean top_k?" in description
     settings.write_text(SETTINGS, encoding="utf-8")
     assert "window_contexts" in list_assets()

@@ -25,7 +25,7 @@ from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.settings.services import SERVICE_FIELDS
+from backstory.settings.groups import SERVICE_FIELDS
 
 logger = logging.getLogger(__name__)
 

@@ -40,8 +40,7 @@ from backstory.operations.inspection.run_stops import find_run_stops
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.settings.chunks import ChunkSettings
-from backstory.settings.inputs import ConversationSettings, DocumentSettings
+from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.models import Settings
 from backstory.text.languages import is_known, name_language
 

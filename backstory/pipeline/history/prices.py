@@ -9,7 +9,7 @@ from typing import Final
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
 from backstory.models.services.meter import Usage
-from backstory.settings.costs import BudgetSettings, CostSettings, ModelPrice
+from backstory.settings.models import BudgetSettings, CostSettings, ModelPrice
 
 SHIPPED_CURRENCY: Final = "USD"
 

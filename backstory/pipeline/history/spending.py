@@ -22,7 +22,7 @@ from backstory.base.database import Database, Session
 from backstory.base.errors import BudgetExhaustedError
 from backstory.models.services.meter import Settle, Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
-from backstory.settings.costs import BudgetSettings, CostSettings
+from backstory.settings.models import BudgetSettings, CostSettings
 
 OUTSIDE_RUNS: Final = ""
 """Run id of calls that belong to no run, such as those of a query."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from backstory.base.database_files import DamagedDatabaseError, copy_database, is_database
 from backstory.models.embeddings.cache import EmbeddingCache
@@ -16,6 +17,7 @@ from backstory.models.embeddings.protocol import Embedder
 from backstory.models.rerankers.protocol import Reranker
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
+from backstory.settings.paths import Place
 from backstory.settings.storage import StorageSettings
 from backstory.storage.tables.locks import running
 from backstory.writing.draft import Writer
@@ -32,6 +34,20 @@ _NOT_COPIED = (
 )
 
 
+class _OriginalPlace(Place):
+    """The path of the same name in the original."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, workspace: Any, _: Any) -> Path:
+        place: Path = getattr(workspace.original, self._name)
+        return place
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScratchWorkspace(Workspace):
     """A workspace whose tables lie in another folder than the files that a user puts into it.
@@ -44,50 +60,15 @@ class ScratchWorkspace(Workspace):
 
     original: Workspace
 
-    @property
-    def chats_dir(self) -> Path:
-        """Folder of the chat exports, in the original."""
-        return self.original.chats_dir
-
-    @property
-    def documents_dir(self) -> Path:
-        """Folder of the documents, in the original."""
-        return self.original.documents_dir
-
-    @property
-    def inputs_root(self) -> Path:
-        """Folder that relative paths of sources begin at, that of the original."""
-        return self.original.inputs_root
-
-    @property
-    def added_sources(self) -> Path:
-        """File of the list of sources that were added by command, in the original."""
-        return self.original.added_sources
-
-    @property
-    def mirrors(self) -> Path:
-        """Folder of the copies of sources that lie elsewhere, in the original."""
-        return self.original.mirrors
-
-    @property
-    def fetches(self) -> bool:
-        """Whether a run fetches changes of sources that lie elsewhere: no, since that would change the original."""
-        return False
-
-    @property
-    def posts_dir(self) -> Path:
-        """Folder of the written posts, in the original."""
-        return self.original.posts_dir
-
-    @property
-    def index(self) -> Path:
-        """Folder of the published snapshots, in the original."""
-        return self.original.index
-
-    @property
-    def forgotten(self) -> Path:
-        """File of the list of forgotten things, in the original."""
-        return self.original.forgotten
+    fetches = False
+    chats_dir = _OriginalPlace()
+    documents_dir = _OriginalPlace()
+    inputs_root = _OriginalPlace()
+    added_sources = _OriginalPlace()
+    mirrors = _OriginalPlace()
+    posts_dir = _OriginalPlace()
+    index = _OriginalPlace()
+    forgotten = _OriginalPlace()
 
     @property
     def located_settings(self) -> Settings:

@@ -34,7 +34,7 @@ from backstory.pipeline.stages.post_folder import (
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.stages.writer_material import TABLES_READ
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.costs import ModelPrice
+from backstory.settings.models import ModelPrice
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import scan_table

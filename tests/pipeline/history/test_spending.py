@@ -15,7 +15,7 @@ from backstory.models.services.meter import Usage
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, Place, Spending
 from backstory.pipeline.history.store import open_store
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.costs import CostSettings
+from backstory.settings.models import CostSettings
 from tests.errors import raises
 from tests.models.services.gemini_server import GeminiServer
 

@@ -17,7 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from backstory.base.errors import DocumentError
 from backstory.ingest.documents.metadata.front_matter import Field, FrontMatter, collect_fields
-from backstory.settings.yaml_depth import find_depth
+from backstory.ingest.documents.metadata.yaml_depth import find_depth
 
 _MOST_LEVELS = 50
 _NULL = "tag:yaml.org,2002:null"

@@ -18,7 +18,7 @@ from backstory.interfaces.pages.report.page import drop_controls, encode_page
 from backstory.interfaces.pages.site.addresses import address_document, address_post, name_file
 from backstory.interfaces.pages.site.descriptions import describe_post
 from backstory.interfaces.pages.site.library import Library
-from backstory.settings.site import SiteSettings
+from backstory.settings.models import SiteSettings
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d-")
 _SHORTCODES: Final = {"{{<": "{{&lt;", "{{%": "{{&#37;"}

@@ -20,7 +20,7 @@ from backstory.interfaces.pages.export.markdown_files import write_markdown_file
 from backstory.interfaces.pages.export.rewriting import rewrite_links
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use
 from backstory.interfaces.pages.site.markdown import holds_html, list_links
-from backstory.settings.site import SiteSettings
+from backstory.settings.models import SiteSettings
 from backstory.writing.material import WindowMaterial, WindowMessage
 from tests.errors import raises
 from tests.injections import INJECTIONS

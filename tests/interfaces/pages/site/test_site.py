@@ -27,8 +27,7 @@ from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.settings.models import RAGSettings
-from backstory.settings.site import SiteSettings
+from backstory.settings.models import RAGSettings, SiteSettings
 from backstory.storage.rendered_pages import list_site_pages, remove_pages
 from backstory.storage.tables.parquet import read_table
 from tests.browser import load_page

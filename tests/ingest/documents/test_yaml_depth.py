@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstory.settings.yaml_depth import find_depth
+from backstory.ingest.documents.metadata.yaml_depth import find_depth
 
 
 @pytest.mark.parametrize(
