@@ -107,6 +107,10 @@ class LedgerError(BackstoryError, RuntimeError):
     """The record of what was made from what is damaged."""
 
 
+class StateError(BackstoryError, RuntimeError):
+    """A database of state is damaged, busy or cannot be used; the message names its place and what to do."""
+
+
 class ModelError(BackstoryError, RuntimeError):
     """A model, on this machine or behind an API, failed or gave an unusable answer.
 
