@@ -103,8 +103,6 @@ def make_assets(
         state = workspace.execute_run(request, on_progress, execute)
         if state.differences is not None:
             context.log.info("\n".join(describe_differences(state.differences)))
-        if state.waiting:
-            context.log.warning(state.waiting)
         failures = [*state.describe_failures(), *filter(None, [state.stopped])]
         if failures:
             stopped = {} if state.stopped is None else {STOPPED: state.stopped}

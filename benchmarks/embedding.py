@@ -1,6 +1,6 @@
 """Speed of the local model, beside onnxruntime alone on the same batches of tokens.
 
-``python -m benchmarks.embedding [--runtime openvino | --precision int8]`` embeds texts of about 30, 120 and 400 tokens
+``python -m benchmarks.embedding [--precision int8]`` embeds texts of about 30, 120 and 400 tokens
 and prints one JSON line for each length: tokens per CPU second of the library, which also tokenizes, sorts and joins;
 tokens per CPU second of a bare onnxruntime session in float32; their ratio; how far the vectors are apart (the largest
 difference of a component, the mean and the least cosine); and the size of the graph. Both take turns in one process.

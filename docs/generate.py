@@ -70,8 +70,7 @@ People usually set these twelve. [Settings](reference/settings.md) lists all set
 
 _ABOUT_MODELS = """\
 - `{provider: local}`, the default, runs granite-embedding-30m-english (Apache-2.0, English) from its wheel on the CPU.
-  `runtime: openvino`, with the extra `openvino`, makes it faster, and `precision: int8` about twice as fast
-  ([figures](performance.md#embedding)).
+  `precision: int8` makes it about twice as fast ([figures](performance.md#embedding)).
 - `{model: multilingual}` runs multilingual-e5-small, also offline, with the extra `multilingual` (91 MB;
   [gain and cost](reference/languages.md#the-multilingual-model)).
 - `{provider: gemini}` uses the Gemini API.

@@ -13,7 +13,6 @@ from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
 from pipelines.automation import make_schedule, make_sensor
-from pipelines.batches import make_batch_sensors
 from pipelines.dagster_internals.batched_events import BatchedEvents
 from pipelines.dagster_internals.public_api import require_tested_release, uses_public_api
 from pipelines.made_days import make_report_sensor
@@ -59,7 +58,6 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
             make_sensor(workspace, job),
             make_report_sensor(workspace),
             *make_alert_sensors(workspace),
-            *make_batch_sensors(workspace, job),
         ],
         resources={
             "workspace": resource

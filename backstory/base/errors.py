@@ -147,10 +147,6 @@ class QuotaExhaustedError(ModelError):
     """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
 
 
-class BatchesPendingError(BackstoryError):
-    """Batch jobs are still running at the service. Not a failure: rerun the same command later."""
-
-
 class WriterError(ModelError):
     """A writer plugin failed, or is not a valid ``Writer``."""
 

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict
 
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.models.embeddings.protocol import Embedder, Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 from backstory.settings.models import RAGSettings
 from backstory.text.chunking.units import split_sentences
 
@@ -89,7 +88,7 @@ def calibrate(
     embedder: Embedder,
     documents: pl.DataFrame,
     document_chunks: pl.DataFrame,
-    vectors: Vectors | VectorFile,
+    vectors: Vectors,
     embed_queries: EmbedQueries,
 ) -> Calibration:
     """Return the constants of the embedder's space.
@@ -188,9 +187,7 @@ def _cut_runs(text: str, embedder: Embedder) -> list[str]:
     return runs or [text.strip()]
 
 
-def _derive(
-    probes: Vectors, probe_documents: Positions, vectors: Vectors | VectorFile, rows: Positions
-) -> Calibration:
+def _derive(probes: Vectors, probe_documents: Positions, vectors: Vectors, rows: Positions) -> Calibration:
     """Measure how far the best cosines of the probes spread, and what cosine chance gives.
 
     A probe is compared with other documents only: its own holds its very words, as no chat does. ``rows`` has the

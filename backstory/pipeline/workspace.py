@@ -13,7 +13,6 @@ from backstory.base.environment import SETTINGS_FILE, cache_folder, find_workspa
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.base.mounts import find_mount, mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
-from backstory.models.embeddings.batch_job_store import BatchJobStore
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from backstory.ingest.chats.last_reading import LastReading
-    from backstory.models.embeddings.batch_jobs import EmbeddingJobs
     from backstory.models.rerankers.judgement_cache import JudgementCache
     from backstory.models.rerankers.protocol import Reranker
     from backstory.pipeline.history.history import RunHistory
@@ -278,31 +276,6 @@ class Workspace(WorkspacePaths):
     def embeddings(self) -> EmbeddingCache:
         """The cache of vectors that all stages share."""
         return EmbeddingCache(self.tables / "embeddings.sqlite")
-
-    @cached_property
-    def batch_job_store(self) -> BatchJobStore:
-        """The record of the batch jobs that embed texts."""
-        return BatchJobStore(self.tables / "embedding_jobs.sqlite")
-
-    @cached_property
-    def embedding_jobs(self) -> EmbeddingJobs | None:
-        """The batch mode of the embedder; None for an embedder without one."""
-        if self.settings.embedding.provider != "gemini":
-            return None
-        from backstory.models.embeddings.batch_jobs import EmbeddingJobs
-        from backstory.models.embeddings.gemini import GeminiEmbedder
-        from backstory.models.embeddings.gemini_jobs import GeminiJobs
-
-        if not isinstance(self.embedder, GeminiEmbedder):
-            return None
-        settings = self.settings.embedding
-        return EmbeddingJobs(
-            GeminiJobs(self.embedder),
-            self.batch_job_store,
-            self.embeddings,
-            submits=settings.batch,
-            min_texts=settings.batch_min_texts,
-        )
 
 
 def open_workspace(

@@ -42,12 +42,12 @@ class EmbeddingSettings(ServiceSettings):
     """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
     languages: tuple[str, ...] | None = None
     """Languages that the model knows, such as `[en, de]`; null: those of the `local` models, else all."""
-    runtime: Literal["onnxruntime", "cuda", "openvino"] = "onnxruntime"
-    """What runs the `local` model; `openvino`, an extra, is faster; `cuda` is an NVIDIA GPU (reference/install.md)."""
+    runtime: Literal["onnxruntime", "cuda"] = "onnxruntime"
+    """What runs the `local` model: the processor, or with `cuda` an NVIDIA GPU (reference/install.md)."""
     precision: Literal["float32", "int8"] = "float32"
     """Numbers that the shipped model computes with; `int8` is faster and less exact (docs/studies/int8.md)."""
     dimension: int | None = Field(default=None, ge=8, le=8192)
-    """Width of the vectors; null: 768 for `gemini`, and for `openai` that of the model, which need not take another."""
+    """Width of the vectors; null: 768 for `gemini`; for `openai` that of the model, for which each process asks."""
     query_prefix: str = ""
     """Text that a model of `openai` expects before a query, such as `"query: "`."""
     document_prefix: str = ""
@@ -62,10 +62,6 @@ class EmbeddingSettings(ServiceSettings):
     """Most tokens sent per minute; null: 30000 for `gemini`, 1000000 for `openai`."""
     threads: int = Field(default=4, ge=1)
     """Most calls of a service at once."""
-    batch: bool = False
-    """Whether `gemini` embeds missing texts by batch jobs, at half the price within a day (docs/reference/costs.md)."""
-    batch_min_texts: int = Field(default=100, ge=1)
-    """Fewest missing texts for which `batch` submits a job; fewer are embedded by normal calls."""
 
     @property
     def input_limit(self) -> int:
@@ -124,12 +120,6 @@ class EmbeddingSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _within_the_provider(self) -> Self:
-        if self.batch and self.provider != "gemini":
-            raise SettingsError(
-                f"batch: true needs provider: gemini; {self.provider} has no batch jobs",
-                code="no_batch_jobs",
-                provider=self.provider,
-            )
         if self.provider == "gemini" and (self.dimension or 0) > _GEMINI_LARGEST:
             raise SettingsError(
                 f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini",

@@ -295,8 +295,6 @@ class ModelPrice(SettingsGroup):
     """Price of a million tokens that are sent."""
     output: float = Field(default=0.0, ge=0)
     """Price of a million tokens that the model writes, its thoughts included."""
-    batch: float = Field(default=1.0, ge=0)
-    """Share of these prices that batch jobs cost, such as 0.5."""
 
 
 class BudgetSettings(SettingsGroup):

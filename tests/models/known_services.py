@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from backstory.models.chat.gemini import GeminiModel
@@ -12,7 +11,7 @@ from backstory.models.chat.model import ChatModel
 from backstory.models.chat.openai import OpenAIModel
 from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.embeddings.service import KnownWidths, ServiceEmbedder
+from backstory.models.embeddings.service import ServiceEmbedder
 from backstory.models.services.connection import ServiceAccess, Stage
 from backstory.models.services.gemini import GeminiAccess
 from backstory.settings.embedding import EmbeddingSettings
@@ -155,11 +154,8 @@ class GeminiService(_Loopback):
         assert isinstance(access, GeminiAccess)
         return GeminiModel(settings, stage, access)
 
-    def make_embedder(
-        self, settings: EmbeddingSettings, access: ServiceAccess, folder: Path
-    ) -> ServiceEmbedder:
+    def make_embedder(self, settings: EmbeddingSettings, access: ServiceAccess) -> ServiceEmbedder:
         assert isinstance(access, GeminiAccess)
-        del folder
         return GeminiEmbedder(settings, access=access)
 
 
@@ -222,10 +218,8 @@ class OpenAIService(_Loopback):
     def make_model(self, settings: Any, stage: Stage, access: ServiceAccess) -> ChatModel:
         return OpenAIModel(settings, stage, access)
 
-    def make_embedder(
-        self, settings: EmbeddingSettings, access: ServiceAccess, folder: Path
-    ) -> ServiceEmbedder:
-        return OpenAIEmbedder(settings, widths=KnownWidths(folder / "widths.json"), access=access)
+    def make_embedder(self, settings: EmbeddingSettings, access: ServiceAccess) -> ServiceEmbedder:
+        return OpenAIEmbedder(settings, access=access)
 
 
 Service: TypeAlias = GeminiService | OpenAIService

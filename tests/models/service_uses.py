@@ -288,10 +288,14 @@ class Embedding(Use):
         return service.embed()
 
     def connect(
-        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+        self,
+        service: Service,
+        folder: Path,  # noqa: ARG002
+        access: ServiceAccess | None = None,
+        **settings: Any,
     ) -> Callable[[], Outcome]:
         given = self.complete(service, {"dimension": 16} | settings)
-        embedder = service.make_embedder(given, access or service.access, folder)
+        embedder = service.make_embedder(given, access or service.access)
 
         def call() -> Outcome:
             vector = vector_of("soup", 16)

@@ -37,7 +37,6 @@ RUNS: Final[dict[Extra, tuple[str, ...]]] = {
     "postgres": ("storage: {database: 'postgresql:///backstory'}",),
     "milvus": ("index: {engine: milvus, uri: 'http://127.0.0.1:9'}",),
     "multilingual": ("embedding: {model: multilingual}",),
-    "openvino": ("embedding: {runtime: openvino}",),
     "remote": (
         "documents: {sources: [{url: 's3://notes/wiki', name: one}]}",
         "documents: {sources: [{urls: ['http://127.0.0.1:9/a.html'], name: one}]}",

@@ -121,7 +121,6 @@ ABSENT = {
     "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
     "multilingual": "from backstory.models.embeddings.choice import resolve_embedder as make; make('multilingual')",
     "openai": "import backstory.models.services.openai",
-    "openvino": "from backstory.models.services.onnx_sessions import open_model; open_model('x.onnx', 'openvino')",
 }
 
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
-from tests.models.services.gemini_server import GeminiServer
 from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
 from tests.workspaces import run_workspace
 
@@ -23,8 +21,6 @@ DAYS, WINDOWS = 3, 2
 BUDGET = 3
 WRITER = "{provider: openai, feedback: 'on', model: tiny}"
 WRITING_SERVICE = "openai: {{base_url: '{url}', max_attempts: 1, requests_per_minute: 10000}}"
-BATCHED = "{{provider: gemini, dimension: 16, batch: {batch}, batch_min_texts: 1}}"
-EMBEDDING_SERVICE = "gemini: {{base_url: '{url}', texts_per_minute: 100000, tokens_per_minute: 10000000}}"
 UNFINISHED = 4
 
 
@@ -96,44 +92,3 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     assert exit_code(run(whole)) == 0
     assert_equal(workspace, whole)
     assert run(workspace, execute).fresh
-
-
-@pytest.mark.long
-def test_batch_jobs_let_the_loop_wait_and_the_next_runs_go_on(
-    make_batched: Callable[[str, str], Workspace], server: GeminiServer
-) -> None:
-    workspace = make_batched("batched", "true")
-    outcome = run(workspace)
-    waits = 0
-    while exit_code(outcome) == UNFINISHED:
-        assert "batch job" in outcome.waiting
-        if waits == 1:  # a run that comes too early waits for the same jobs
-            jobs = len(server.jobs.all)
-            assert exit_code(run(workspace)) == UNFINISHED
-            assert len(server.jobs.all) == jobs
-        server.jobs.finish()
-        waits += 1
-        outcome = run(workspace)
-    assert exit_code(outcome) == 0, outcome.failures
-    assert waits > 1
-    assert len(server.jobs.texts) == len(set(server.jobs.texts))
-    assert server.requests == []
-    whole = make_batched("whole", "false")
-    assert exit_code(run(whole)) == 0
-    assert_equal(workspace, whole)
-    assert run(workspace).fresh
-
-
-@pytest.fixture
-def make_batched(server: GeminiServer, api_key: str, tmp_path: Path) -> Callable[[str, str], Workspace]:
-    assert api_key
-
-    def write(name: str, batch: str) -> Workspace:
-        embedding = BATCHED.format(batch=batch)
-        settings = SETTINGS.replace("{provider: hashing}", embedding).replace(
-            "min_similarity: 0.05", "min_similarity: -1"
-        )
-        settings += f"services: {{{EMBEDDING_SERVICE.format(url=server.url)}}}\n"
-        return make(tmp_path / name, settings, windows=1)
-
-    return write

@@ -1,4 +1,4 @@
-"""Leases of several machines: ranges, take-over after death, tokens, and texts that are embedded once."""
+"""Leases of several machines: ranges, take-over after death, and tokens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from backstory.base.errors import LeaseError, StaleLeaseError
-from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
-from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_leases
 from backstory.storage.tables.locks import find_holder, is_running, require_token, running, running_if_free
 from tests.errors import raises
@@ -244,38 +240,6 @@ def test_leases_without_a_server_are_an_error_with_a_code(
         pytest.fail("it has no lease")
 
 
-_WORKER = """
-import sys
-from pathlib import Path
-from backstory.base.mounts import mount
-from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
-from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.hashing import HashingEmbedder
-
-folder, address = Path(sys.argv[1]), sys.argv[2]
-mount(folder, address)
-texts = [f"note number {number} of the corpus" for number in range(int(sys.argv[3]))]
-print("ready", flush=True)
-sys.stdin.readline()
-found = embed_texts(HashingEmbedder(), texts, task="document", cache=EmbeddingCache(folder / "embeddings.sqlite"))
-print(found.stats.computed, found.vectors.sum())
-"""
-
-
-def test_two_machines_embed_each_text_of_a_corpus_once(
-    postgres_server: PostgresServer, tmp_path: Path, start: Start
-) -> None:
-    address, texts = postgres_server.make_address(), 3_000
-    workers = [start(_WORKER, tmp_path / name, address, texts) for name in ("first", "second")]
-    for worker in workers:
-        assert worker.stdin
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    answers = [worker.communicate()[0].split() for worker in workers]
-    assert sum(int(computed) for computed, _ in answers) == texts
-    assert len({total for _, total in answers}) == 1
-
-
 _CLAIMER = """
 import sys
 from pathlib import Path
@@ -303,18 +267,3 @@ def test_what_a_killed_process_of_this_machine_has_claimed_is_free_at_once(
         holder.wait()
         assert leases.claim(lease, [b"b", b"c"]) == {b"b", b"c"}
         leases.release(lease)
-
-
-def test_texts_that_a_dead_process_has_claimed_are_embedded_by_others(shared: Path) -> None:
-    texts, embedder = [f"text {number}" for number in range(600)], HashingEmbedder()
-    cache = EmbeddingCache(shared / "embeddings.sqlite")
-    with cache.claiming() as claims:
-        assert claims is not None
-        others = Leases(shared, 0.0)  # never renewed in time
-        dead = others.take("dead", EVERYTHING, "dead")
-        keys = [embedding_key(embedder.id, "document", text) for text in texts]
-        claims.leases.claim(dead, keys[:10])
-    found = embed_texts(embedder, texts, task="document", cache=cache)
-    assert found.stats.computed == len(texts)
-    assert np.array_equal(found.vectors, embed_texts(embedder, texts, task="document", cache=None).vectors)
-    others.release(dead)

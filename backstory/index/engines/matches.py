@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 
 SIMILARITY_DECIMALS = 9
 UNIT_TOLERANCE = 1e-3
@@ -157,7 +156,7 @@ def order_best(
     return order[rank_within(matches.query[order]) < limit]
 
 
-def find_stray_vector(vectors: Vectors | VectorFile) -> int | None:
+def find_stray_vector(vectors: Vectors) -> int | None:
     """Find the first row that is not a finite unit vector.
 
     Args:

@@ -20,7 +20,6 @@ from backstory.index.engines.scope import list_moments
 from backstory.index.snapshot.manifest import FORMAT
 from backstory.index.snapshot.shards import ROWS_AT_ONCE
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
@@ -73,7 +72,7 @@ class Content:
 
     documents: pl.DataFrame
     chunks: pl.DataFrame
-    vectors: Vectors | VectorFile
+    vectors: Vectors
     source: pl.Series
     embedder_id: str
     settings: IndexSettings
@@ -156,7 +155,7 @@ class Content:
 def arrange(
     documents: pl.DataFrame,
     document_chunks: pl.DataFrame,
-    vectors: Vectors | VectorFile,
+    vectors: Vectors,
     embedder_id: str,
     settings: IndexSettings,
     languages: Mapping[str, str | None] | None,
@@ -224,7 +223,7 @@ def _written_by_people(documents: pl.DataFrame) -> pl.Series:
     return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
 
 
-def _check_vectors(vectors: Vectors | VectorFile, chunk_count: int) -> None:
+def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
     if vectors.ndim != 2 or vectors.dtype != np.float32 or vectors.shape[1] == 0:
         raise InputError(
             f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "

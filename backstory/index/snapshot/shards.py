@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict
 from backstory.base.files.arrays import map_array
 from backstory.base.ids import digest_each
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 
 VECTORS_FILE = "vectors.npy"
 SHARDS_FOLDER = "vectors"
@@ -103,7 +102,7 @@ StoredVectors = Vectors | ShardedVectors
 
 
 def write_vectors(
-    folder: Path, vectors: Vectors | VectorFile, chunk_ids: pl.Series, source: pl.Series
+    folder: Path, vectors: Vectors, chunk_ids: pl.Series, source: pl.Series
 ) -> list[ShardRecord]:
     """Write the vectors of a snapshot; link the shards that a snapshot beside it holds.
 
@@ -242,7 +241,7 @@ def _link_known(path: Path, snapshots: Path) -> bool:
     return False
 
 
-def _write_rows(file: BinaryIO | _Sink, vectors: Vectors | VectorFile, source: pl.Series) -> None:
+def _write_rows(file: BinaryIO | _Sink, vectors: Vectors, source: pl.Series) -> None:
     # Written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
     write_header(file, np.dtype(np.float32), (len(source), vectors.shape[1]))
     for start in range(0, len(source), ROWS_AT_ONCE):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider
 from backstory.models.embeddings.batches import group_in_order
 from backstory.models.embeddings.checks import make_unit_rows, require_text, require_within_limit
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors
-from backstory.models.embeddings.service import KnownWidths
 from backstory.text.chunking.tokens import estimate_tokens
 
 _TEXTS_AT_ONCE: Final = 64
@@ -35,15 +32,13 @@ class ExternalEmbedder:
     languages = None
     workers = 1
 
-    def __init__(self, provider: BaseEmbeddingProvider, widths: KnownWidths) -> None:
+    def __init__(self, provider: BaseEmbeddingProvider) -> None:
         """Wrap a provider, without a call of it yet.
 
         Args:
             provider: The model.
-            widths: Stores the width of its vectors for later processes.
         """
         self._provider = provider
-        self._widths = widths
         self._width: int | None = None
         self.id = f"given:{provider.identity}"
         self.max_input_tokens = provider.max_input_tokens
@@ -52,14 +47,11 @@ class ExternalEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Width of a vector; if no process knows it yet, one call of the provider measures it."""
-        if self._width is None:
-            self._width = self._widths.find(self.id)
+        """Width of a vector, which one call of the provider measures."""
         if self._width is None:
             [values] = self._call([_HARMLESS])
             make_unit_rows([values], (1, len(values)), self.id)
             self._width = len(values)
-            self._widths.note(self.id, self._width)
         return self._width
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -83,34 +75,15 @@ class ExternalEmbedder:
 
         Raises:
             EmbeddingInputError: A text is over ``max_input_tokens``.
-            EmbeddingError: The provider gave unusable vectors, or vectors of another width than before.
+            EmbeddingError: The provider gave unusable vectors.
         """
         require_within_limit(self.count_tokens(texts), self.max_input_tokens, self.id)
         values = self._call(list(texts))
-        if values and len(values[0]) != self.dimension:
-            raise EmbeddingError(
-                f"{self.id} gave vectors of width {self.dimension} before, and gives {len(values[0])} now: another "
-                "model needs another `identity`",
-                code="other_width",
-                embedder=self.id,
-                width=len(values[0]),
-                expected=self.dimension,
-            )
         return make_unit_rows(values, (len(texts), self.dimension), self.id)
 
     def _call(self, texts: list[str]) -> list[list[float]]:
         self.api_calls += 1
         return [[float(value) for value in row] for row in self._provider.embed(texts)]
-
-
-def make_given_embedder(provider: BaseEmbeddingProvider, folder: Path) -> ExternalEmbedder:
-    """Build the embedder of a provider.
-
-    Args:
-        provider: The model.
-        folder: Folder of the workspace that remembers the width of its vectors.
-    """
-    return ExternalEmbedder(provider, KnownWidths(folder / "embedding_widths.json"))
 
 
 class EmbedderProvider(BaseEmbeddingProvider):

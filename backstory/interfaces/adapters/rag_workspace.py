@@ -16,7 +16,7 @@ from backstory.base.files.atomic import exclusive_temporary, publish, temporary_
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.roots import find_covering, list_sources
-from backstory.interfaces.adapters.external_embedder import make_given_embedder
+from backstory.interfaces.adapters.external_embedder import ExternalEmbedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
 from backstory.interfaces.library.added_texts import AddedText, read_text
 from backstory.interfaces.library.freshness import is_made
@@ -50,7 +50,7 @@ class GivenModelWorkspace(Workspace):
         """The passed model, else that of the settings."""
         if self.provider is None:
             return super().embedder
-        return make_given_embedder(self.provider, self.secret.parent)
+        return ExternalEmbedder(self.provider)
 
 
 def open_collection(config: RAGConfig, base: Path) -> Library:

@@ -1,8 +1,8 @@
 """Turn errors of the library into one line on standard error and an exit code.
 
 0: done. 1: the job failed. 2: bad usage or settings. 3: done, but some files were set aside or could not be read, or a
-section of a document could not be summarized. 4: no failure, but not finished: batch jobs are under way, or a budget
-or a limit was reached; the same command resumes later.
+section of a document could not be summarized. 4: no failure, but not finished: a budget or a limit was reached; the
+same command resumes later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rich.text import Text
 
 from backstory.base.errors import (
     BackstoryError,
-    BatchesPendingError,
     ExportError,
     InputError,
     SettingsError,
@@ -47,7 +46,7 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:
         _fail(error, BAD_USAGE)
-    except (BatchesPendingError, StoppedError) as error:
+    except StoppedError as error:
         _fail(error, UNFINISHED)
     except BackstoryError as error:
         _fail(error, FAILED)
@@ -60,9 +59,7 @@ def print_error(error: BackstoryError, *, word: str = "error: ", style: str = "r
 
 def _fail(error: BackstoryError, code: int) -> None:
     if code == UNFINISHED:
-        print_error(
-            error, word="stopped: " if isinstance(error, StoppedError) else "waiting: ", style="yellow"
-        )
+        print_error(error, word="stopped: ", style="yellow")
     else:
         print_error(error)
     sys.exit(code)

@@ -93,8 +93,8 @@ def run(
     unless the removal is accepted.
 
     Exit codes: 0 done; 1 a stage or a blocking check failed; 2 bad usage or settings; 3 done, but files were set aside
-    or could not be read; 4 no failure, but not finished: texts are in batch jobs, or a budget or a limit was reached;
-    the same command resumes later.
+    or could not be read; 4 no failure, but not finished: a budget or a limit was reached; the same command
+    resumes later.
     """
     configure_logs(log_format)
     if estimate:
@@ -177,7 +177,7 @@ def exit_code(result: RunResult) -> int:
     """Return the exit code of a run."""
     if result.failures:
         return FAILED
-    if result.waiting or result.stopped:
+    if result.stopped:
         return UNFINISHED
     return INCOMPLETE if len(result.unfinished) else 0
 
@@ -241,8 +241,6 @@ def print_result(console: Console, result: RunResult, *, verbose: bool) -> None:
         console.print(plain(line), soft_wrap=True)
     for failure in result.failures:
         _print_marked(console, "failed", "red", failure)
-    if result.waiting:
-        _print_marked(console, "waiting", "yellow", result.waiting)
     if result.stopped:
         _print_marked(console, "stopped", "yellow", result.stopped)
     console.print(Text(describe_cost(result, verbose=verbose)), soft_wrap=True)
@@ -326,7 +324,6 @@ def make_record(result: RunResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "differences": asdict(result.differences),
         "failures": result.failures,
-        "waiting": result.waiting or None,
         "stopped": result.stopped,
         "checks": [
             {

@@ -32,7 +32,7 @@ _PARTS: Final = frozenset(
 )  # fmt: skip
 """Examinations of which a person needs to know no more than that they passed."""
 
-_OPTIONAL_PARTS: Final = frozenset({"store of files", "reranker", "learned", "batch jobs"})
+_OPTIONAL_PARTS: Final = frozenset({"store of files", "reranker", "learned"})
 """Examinations that a person needs to see if there is such a thing."""
 
 
@@ -166,15 +166,6 @@ def print_status(console: Console, status: Mapping[str, Any]) -> None:
         if address is not None:
             console.print(plain(f"Shared {what}: {address}"), soft_wrap=True)
     console.print(plain(f"Embedding: {status['embedder']}"))
-    for job in status["embedding_jobs"]:
-        console.print(
-            plain(
-                f"Batch job: {job['name'] or 'not confirmed yet'}, {job['texts']:,} texts ({job['task']}), "
-                f"submitted {job['submitted']}"
-            )
-        )
-    if status["embedding_jobs_error"]:
-        console.print(plain(f"Batch jobs: {status['embedding_jobs_error']}", "red"), soft_wrap=True)
     if status["index_error"]:
         console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
     else:

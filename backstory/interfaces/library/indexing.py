@@ -105,8 +105,7 @@ def _execute(
 
     announce(STEP_OF_TABLES, begin, total)
     result = execute_run(workspace, request, on_progress)
-    unfinished = [*filter(None, [result.waiting, result.stopped])]
-    return result.total("embedding_computed"), [*result.failures, *unfinished]
+    return result.total("embedding_computed"), [*result.failures, *filter(None, [result.stopped])]
 
 
 def revisions_of(corpus: Corpus | None) -> dict[str, str]:

@@ -7,10 +7,8 @@ lose only the batch that it was computing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from uuid import uuid4
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +17,6 @@ from backstory.base.database import Session
 from backstory.base.ids import digest
 from backstory.models.embeddings.protocol import Task, Vectors
 from backstory.storage.cache import CacheFile, CacheKind
-from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 
 VECTORS: Final = CacheKind(
     name="embedding cache",
@@ -51,27 +48,6 @@ _NUMBER: Final = np.dtype("<f4")
 def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
     """Make the key of a text's vector: 16 bytes of BLAKE2b over embedder, task and text."""
     return bytes.fromhex(digest([embedder_id, task, text], length=32))
-
-
-class TextClaims(NamedTuple):
-    """The texts that a process is about to embed.
-
-    Attributes:
-        leases: Where the claims are.
-        lease: The lease that they end with.
-    """
-
-    leases: Leases
-    lease: Lease
-
-    def take(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Claim keys, and return a mask of those that no other process is embedding, shape ``(len(keys),)``."""
-        mine = self.leases.claim(self.lease, keys)
-        return np.array([key in mine for key in keys], np.bool_)
-
-    def give_back(self, keys: Sequence[bytes]) -> None:
-        """End the claims of keys, whose vectors are stored or will not be."""
-        self.leases.disclaim(self.lease, keys)
 
 
 class EmbeddingCache(CacheFile):
@@ -120,26 +96,6 @@ class EmbeddingCache(CacheFile):
 
         self.drop_damaged(self.read(look_up))
         return known, vectors
-
-    @contextmanager
-    def claiming(self) -> Iterator[TextClaims | None]:
-        """Let this process claim texts, so that no other machine embeds them at the same time.
-
-        Yields:
-            The claims, which end with the block; None on one machine, whose processes share what they embed.
-
-        Raises:
-            LeaseError: The database that several machines share cannot be used.
-        """
-        leases = find_leases(self.path)
-        if leases is None:
-            yield None
-            return
-        lease = leases.take(f"texts {uuid4().hex}", EVERYTHING, "embedding")
-        try:
-            yield TextClaims(leases, lease)
-        finally:
-            leases.release(lease)
 
     def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
         """Look up which vectors are stored, without reading them and without writing.

@@ -48,20 +48,16 @@ def make_embedder(
         return GeminiEmbedder(settings, access=GeminiAccess(keys=keys, meter=meter))
     if settings.provider == "openai":
         from backstory.models.embeddings.openai import OpenAIEmbedder
-        from backstory.models.embeddings.service import KnownWidths
         from backstory.models.services.connection import ServiceAccess
 
-        widths = KnownWidths(cache_folder() / "embedding_widths.json")
-        return OpenAIEmbedder(settings, widths=widths, access=ServiceAccess(keys=keys, meter=meter))
+        return OpenAIEmbedder(settings, access=ServiceAccess(keys=keys, meter=meter))
     if settings.provider == "hashing":
         from backstory.models.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
     from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
     from backstory.models.embeddings.local.embedder import LocalEmbedder
-    from backstory.models.services.onnx_sessions import require_runtime
 
-    require_runtime(settings.runtime)
     return LocalEmbedder(
         _read_local_model(settings),
         graphs=cache_folder() / "models",

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import logging
-import threading
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import CacheFileError, EmbeddingError
 from backstory.base.telemetry.scope import bind, observe
-from backstory.models.embeddings.cache import EmbeddingCache, TextClaims, embedding_key
+from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
 from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 
 logger = logging.getLogger(__name__)
-
-_CLAIMED_AT_ONCE: Final = 512
-"""Texts that a process claims at once where several machines embed: few enough that the others get their share."""
-_FIRST_WAIT_SECONDS: Final = 0.05
-_LONGEST_WAIT_SECONDS: Final = 1.0
 
 ReportProgress: TypeAlias = Callable[[int, int], None]
 
@@ -117,38 +110,33 @@ def embed_texts(
     all_counts = np.zeros(len(unique), np.int64)
     all_counts[missing] = token_counts
     require_within_limit(all_counts[order], embedder.max_input_tokens, embedder.id)
-    own_rows: list[NDArray[np.int64]] = []
+    own = np.zeros(len(missing), np.bool_)
 
-    def compute(rows: NDArray[np.int64]) -> None:
+    def find_left(batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take what another process has stored meanwhile, and return the rest of a batch."""
         nonlocal done
-        for batch, computed in _compute(embedder, [unique[row] for row in rows], all_counts[rows], task):
-            stored = rows[batch]
-            if cache:
-                cache.put(embedder.id, [keys[row] for row in stored], computed)
-            vectors[stored] = computed
-            own_rows.append(stored)
-            done += len(batch)
-            report(done, len(unique))
-
-    def find_again(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        nonlocal done
+        rows = missing[batch]
         stored, found = _look_up(embedder, [keys[row] for row in rows], len(rows), cache)
         vectors[rows[stored]] = found[stored]
         done += int(stored.sum())
-        return rows[~stored]
+        return batch[~stored]
 
-    with nullcontext() if cache is None or not len(missing) else cache.claiming() as claims:
-        if claims is None:
-            compute(missing)
-        else:
-            _share(missing, keys, claims, find_again, compute)
-    own = np.concatenate([*own_rows, np.zeros(0, np.int64)])
+    batches = _plan(embedder, token_counts)
+    left = map(find_left, _begin_anywhere(batches)) if cache and len(batches) > 1 else batches
+    for batch, computed in _compute(embedder, missing_texts, token_counts, task, left):
+        rows = missing[batch]
+        if cache:
+            cache.put(embedder.id, [keys[row] for row in rows], computed)
+        vectors[rows] = computed
+        own[batch] = True
+        done += len(batch)
+        report(done, len(unique))
     stats = EmbeddingStats(
         texts=len(texts),
         unique=len(unique),
-        cached=len(unique) - len(own),
-        computed=len(own),
-        tokens=int(all_counts[own].sum()),
+        cached=len(unique) - int(own.sum()),
+        computed=int(own.sum()),
+        tokens=int(token_counts[own].sum()),
         api_calls=embedder.api_calls - calls_before,
         seconds=round(time.perf_counter() - started, 3),
     )
@@ -170,7 +158,7 @@ def embed_in_parts(
     most: int,
     folder: Path,
     progress: ReportProgress | None = None,
-) -> tuple[Vectors | VectorFile, EmbeddingStats]:
+) -> tuple[Vectors, EmbeddingStats]:
     """Embed texts as :func:`embed_texts` does, with the vectors of a part of them in memory.
 
     Args:
@@ -196,56 +184,24 @@ def embed_in_parts(
         embedded = embed_texts(embedder, texts, task=task, cache=cache, progress=progress)
         return embedded.vectors, embedded.stats
     report = progress or _ignore_progress
-    vectors = VectorFile(folder, embedder.dimension)
+    folder.mkdir(parents=True, exist_ok=True)
     parts = []
-    for start in range(0, len(texts), most):
-        stop = min(start + most, len(texts))
+    # A file without a name is gone with the process, also with one that is killed. It is written and not mapped until
+    # it is whole, since a full disk ends a process that writes to a mapping.
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for start in range(0, len(texts), most):
+            stop = min(start + most, len(texts))
 
-        def report_all(done: int, total: int, stop: int = stop) -> None:
-            report(stop - total + done, len(texts))
+            def report_all(done: int, total: int, stop: int = stop) -> None:
+                report(stop - total + done, len(texts))
 
-        part = embed_texts(embedder, texts[start:stop], task=task, cache=cache, progress=report_all)
-        vectors.append(part.vectors)
-        parts.append(astuple(part.stats))
-        del part
+            part = embed_texts(embedder, texts[start:stop], task=task, cache=cache, progress=report_all)
+            file.write(part.vectors.data)
+            parts.append(astuple(part.stats))
+            del part
+        file.flush()
+        vectors = np.memmap(file, np.float32, "r", shape=(len(texts), embedder.dimension))
     return vectors, EmbeddingStats(*map(sum, zip(*parts, strict=True)))
-
-
-def _share(
-    missing: NDArray[np.int64],
-    keys: Sequence[bytes],
-    claims: TextClaims,
-    find_again: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-    compute: Callable[[NDArray[np.int64]], None],
-) -> None:
-    """Compute what no other machine is computing, and wait for what others compute.
-
-    Args:
-        missing: Rows of the texts without a vector.
-        keys: Key of every row.
-        claims: The claims of this process.
-        find_again: Takes the vectors that are stored by now, and returns the other rows.
-        compute: Computes and stores the vectors of rows.
-    """
-    wait_seconds = _FIRST_WAIT_SECONDS
-    while len(missing):
-        others = []
-        for start in range(0, len(missing), _CLAIMED_AT_ONCE):
-            rows = missing[start : start + _CLAIMED_AT_ONCE]
-            mask = claims.take([keys[row] for row in rows])
-            try:
-                # Who had claimed some of them may have stored their vectors since they were looked for.
-                compute(find_again(rows[mask]))
-            finally:
-                claims.give_back([keys[row] for row in rows[mask]])
-            others.append(rows[~mask])
-        left = np.concatenate(others)
-        if len(left) == len(missing):
-            threading.Event().wait(wait_seconds)
-            wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
-        else:
-            wait_seconds = _FIRST_WAIT_SECONDS
-        missing = find_again(left)
 
 
 def _look_up(
@@ -266,22 +222,40 @@ def _look_up(
     return known, vectors
 
 
-def _compute(
-    embedder: Embedder, texts: list[str], token_counts: NDArray[np.int64], task: Task
-) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
-    """Run as many batches at a time as the embedder allows, and yield each one when it is finished.
-
-    The caller stores a batch before the next one starts in its place. After a failure no further batch is
-    started; the running ones are yielded, and then the error is raised.
-    """
+def _plan(embedder: Embedder, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     batches = embedder.plan_batches(token_counts)
-    if not np.array_equal(np.sort(np.concatenate([*batches, np.zeros(0, np.int64)])), np.arange(len(texts))):
+    held = np.sort(np.concatenate([*batches, np.zeros(0, np.int64)]))
+    if not np.array_equal(held, np.arange(len(token_counts))):
         raise EmbeddingError(
             f"{embedder.id} planned batches that do not hold every text exactly once",
             code="incomplete_plan",
             embedder=embedder.id,
         )
-    waiting = iter(batches)
+    return batches
+
+
+def _begin_anywhere(batches: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Turn the order of all but the first batch, so that processes with the same texts begin with different ones.
+
+    The first one has the longest texts in it, and shows at once whether the memory is enough.
+    """
+    start = int(np.random.default_rng().integers(1, len(batches)))
+    return [batches[0], *batches[start:], *batches[1:start]]
+
+
+def _compute(
+    embedder: Embedder,
+    texts: list[str],
+    token_counts: NDArray[np.int64],
+    task: Task,
+    batches: Iterable[NDArray[np.int64]],
+) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
+    """Run as many batches at a time as the embedder allows, and yield each one when it is finished.
+
+    The caller stores a batch before the next one starts in its place. After a failure no further batch is
+    started; the running ones are yielded, and then the error is raised. A batch without texts is left out.
+    """
+    waiting = (batch for batch in batches if len(batch))
     running: dict[Future[Vectors], NDArray[np.int64]] = {}
     failure: BaseException | None = None
 
@@ -292,8 +266,10 @@ def _compute(
         require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
         return vectors
 
-    if len(batches) <= 1:  # a question, or only known texts, which need no other threads
-        for only in batches:
+    if (
+        isinstance(batches, list) and len(batches) <= 1
+    ):  # a question, or only known texts, which need no threads
+        for only in waiting:
             yield only, run(only)
         return
     with ThreadPoolExecutor(max_workers=embedder.workers, thread_name_prefix="embedding") as pool:

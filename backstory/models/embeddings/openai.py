@@ -11,7 +11,7 @@ from backstory.base.errors import EmbeddingError
 from backstory.base.retry import TransientError
 from backstory.models.embeddings.checks import make_unit_rows
 from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.models.embeddings.service import HARMLESS, KnownWidths, ServiceEmbedder
+from backstory.models.embeddings.service import HARMLESS, ServiceEmbedder
 from backstory.models.services.connection import EMBEDDING, ServiceAccess
 from backstory.models.services.meter import Usage
 from backstory.models.services.openai import OpenAIConnection
@@ -38,19 +38,16 @@ class OpenAIEmbedder(ServiceEmbedder):
         self,
         settings: EmbeddingSettings,
         *,
-        widths: KnownWidths,
         access: ServiceAccess,
     ) -> None:
         """Prepare calls. The first call reads the key.
 
         Args:
             settings: Model, address, width, prefixes and limits.
-            widths: Remembers the width of a model's vectors if the settings name none.
             access: Key, shared limits, meter and time.
         """
         self._settings = settings
         self._model = settings.paid_model or ""
-        self._widths = widths
         self._width = settings.dimension
         self._prefixes: dict[Task, str] = {
             "query": settings.query_prefix,
@@ -73,14 +70,11 @@ class OpenAIEmbedder(ServiceEmbedder):
 
     @property
     def dimension(self) -> int:
-        """Width of a vector. If the settings name none, one vector is requested, once per machine."""
-        if self._width is None:
-            self._width = self._widths.find(self.id)
+        """Width of a vector. If the settings name none, the first use of it requests one vector."""
         if self._width is None:
             [values] = self._ask([HARMLESS], int(self.count_tokens([HARMLESS])[0]))
             make_unit_rows([values], (1, len(values)), self.id)
             self._width = len(values)
-            self._widths.note(self.id, self._width)
         return self._width
 
     def _frame(self, texts: Sequence[str]) -> Sequence[str]:
@@ -88,16 +82,6 @@ class OpenAIEmbedder(ServiceEmbedder):
 
     def _request(self, texts: list[str], tokens: int, task: Task) -> Vectors:
         values = self._ask([self._prefixes[task] + text for text in texts], tokens)
-        if self._settings.dimension is None and values and len(values[0]) != self.dimension:
-            raise EmbeddingError(
-                f"{self.id} gave vectors of width {self.dimension} before, and gives {len(values[0])} now: the service "
-                f"runs another model under this name. Remove {self._widths.path}, and either give the model another "
-                "name or remove data/embeddings.sqlite",
-                code="other_width",
-                before=self.dimension,
-                now=len(values[0]),
-                path=self._widths.path,
-            )
         return make_unit_rows(values, (len(texts), self.dimension), self.id)
 
     def _ask(self, inputs: list[str], tokens: int) -> list[list[float]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbeddingError, EmbeddingInputError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.models.embeddings.batches import group_in_order
 from backstory.models.embeddings.checks import require_text, require_within_limit
 from backstory.models.embeddings.protocol import Task, Vectors
@@ -177,37 +174,3 @@ class ServiceEmbedder(ABC):
             if not refusal.blames_content:
                 raise
             return self._split(texts, counts, task, refusal)
-
-
-class KnownWidths:
-    """A small JSON file that all processes of a user share: the width by the name of the embedding space.
-
-    Attributes:
-        path: The file, which need not exist.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def find(self, space: str) -> int | None:
-        """Return the width of an embedding space; None if it is not known."""
-        return self._read().get(space)
-
-    def note(self, space: str, width: int) -> None:
-        """Remember the width of an embedding space."""
-        with exclusive_temporary(self.path) as file:
-            file.write(json.dumps(self._read() | {space: width}, indent=1, sort_keys=True).encode())
-            file.flush()
-            publish(temporary_path(self.path), self.path)
-
-    def _read(self) -> dict[str, int]:
-        try:
-            widths = json.loads(self.path.read_text(encoding="utf-8"))
-            return {str(space): int(width) for space, width in widths.items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, AttributeError, TypeError) as error:
-            logger.warning(
-                "%s is damaged (%s); the next calls request the widths of vectors again", self.path, error
-            )
-            return {}

@@ -50,8 +50,6 @@ def predict_pace(
     if not texts:
         return Pace(0.0, "nothing to embed")
     if settings.provider not in ON_THIS_MACHINE:
-        if settings.batch and len(texts) >= settings.batch_min_texts:
-            return Pace(0.0, "batch jobs: done within a day, by the service's promise")
         per_minute = settings.texts_per_minute or TEXTS_PER_MINUTE[settings.provider]
         tokens_per_minute = settings.tokens_per_minute or TOKENS_PER_MINUTE[settings.provider]
         minutes = max(len(texts) / per_minute, float(counts.sum()) / tokens_per_minute)

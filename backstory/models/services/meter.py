@@ -16,14 +16,12 @@ class Usage:
         texts: Texts that were embedded, or windows that were reranked.
         tokens_in: Tokens that are sent.
         tokens_out: Tokens that the model writes, its thoughts included.
-        batch: Whether the service answers in a batch job, for which it has another price.
     """
 
     calls: int = 0
     texts: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    batch: bool = False
 
     @property
     def tokens(self) -> int:

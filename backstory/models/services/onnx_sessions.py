@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from backstory.base.errors import SettingsError
-from backstory.base.extras import require_extra
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-Runtime = Literal["onnxruntime", "cuda", "openvino"]
+Runtime = Literal["onnxruntime", "cuda"]
 RunModel = Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]
 """Takes the inputs by name and gives the first output. Threads may share it; one run at a time is fastest."""
 Provider = str | tuple[str, dict[str, str]]
@@ -29,23 +28,13 @@ _CUDA = "CUDAExecutionProvider"
 _ON_GPU: Provider = (_CUDA, {"use_tf32": "0"})
 
 
-def require_runtime(runtime: Runtime) -> None:
-    """Raise if the packages of a runtime are not installed.
-
-    Raises:
-        MissingExtraError: They are not; the message names the extra.
-    """
-    if runtime == "openvino":
-        require_extra("openvino", "The setting `runtime: openvino`", "set `runtime: onnxruntime`")
-
-
 @dataclass(frozen=True)
 class OpenModel:
     """A model that is loaded.
 
     Attributes:
         run: Runs it.
-        provider: What computes: a provider of onnxruntime, or a device of OpenVINO.
+        provider: The provider of onnxruntime that computes.
     """
 
     run: RunModel
@@ -57,16 +46,12 @@ def open_model(path: Path, runtime: Runtime) -> OpenModel:
 
     Args:
         path: The ONNX file.
-        runtime: Library that runs the model; ``onnxruntime`` on the CPU, and ``cuda`` on a GPU by the same library. In
-            float32 all give the same numbers up to rounding.
+        runtime: ``onnxruntime`` for the CPU, or ``cuda`` for a GPU by the same library. In float32 both give the same
+            numbers up to rounding.
 
     Raises:
-        MissingExtraError: The runtime is not installed.
         SettingsError: The GPU cannot be used.
     """
-    require_runtime(runtime)
-    if runtime == "openvino":
-        return OpenModel(_open_openvino(path), "OpenVINO CPU")
     session = _open_cuda(path) if runtime == "cuda" else open_session(path, [_CPU])
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -140,20 +125,6 @@ def _open_cuda(path: Path) -> InferenceSession:
             providers=tuple(session.get_providers()),
         )
     return session
-
-
-def _open_openvino(path: Path) -> RunModel:
-    import openvino
-
-    precise = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": _available_cores()}
-    model = openvino.Core().compile_model(path, "CPU", precise)
-
-    def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        # Each call makes a new request, since one request cannot serve two threads.
-        output: NDArray[Any] = model.create_infer_request().infer(inputs)[0]
-        return output
-
-    return run
 
 
 def _available_cores() -> int:

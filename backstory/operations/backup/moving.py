@@ -121,7 +121,6 @@ def list_databases(workspace: Workspace) -> list[Database]:
         workspace.embeddings.database,
         workspace.drafts.database,
         workspace.judgements.database,
-        workspace.batch_job_store.database,
         workspace.runs.store,
         ConversationStore(workspace.conversations).database,
     ]

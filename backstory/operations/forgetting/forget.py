@@ -155,7 +155,6 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     left = find_holding_posts(workspace, wanted).of_people
     keys = list_keys(workspace, workspace.embeddings.count_by_embedder())
-    workspace.batch_job_store.keep_only(keys)
     workspace.judgements.keep_only(left_windows)
     keep_corrections(
         workspace.corrections, left_windows, set(read_table(workspace.tables, "documents")["document_id"])

@@ -17,7 +17,6 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
-    CacheFileError,
     ContractError,
     LedgerError,
     PrivacyError,
@@ -51,7 +50,6 @@ from backstory.pipeline.history.describe import describe_status, describe_troubl
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.sharing import open_replica, open_store, require_keys
-from backstory.pipeline.stages.batches import find_waiting
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
@@ -304,12 +302,6 @@ def _is_made(workspace: Workspace, name: str) -> bool:
     return recorded or bool(list_partitions(workspace.tables, name))
 
 
-def _describe_jobs(workspace: Workspace) -> str:
-    if damage := workspace.batch_job_store.find_damage():
-        raise CacheFileError(damage)
-    return find_waiting(workspace) or "none is open"
-
-
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
     if trouble := find_trouble(records):
@@ -379,7 +371,6 @@ _PROBES: Final = (
     Probe("calibration", _describe_calibration),
     Probe("learned", _describe_learned),
     Probe("snapshot of contexts", _describe_snapshots, is_replaced=True),
-    Probe("batch jobs", _describe_jobs),
     Probe("runs", _describe_runs),
     Probe("languages", _describe_languages),
     Probe("real names", _describe_names),

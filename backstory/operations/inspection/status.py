@@ -31,12 +31,10 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 
     Returns:
         ``root``, ``storage`` (the addresses of ``files`` and ``database``; None for the folder), ``embedder``,
-        ``embedding_jobs`` (the open batch jobs: ``name``, ``texts``, ``task`` and
-        ``submitted``), ``embedding_jobs_error`` (why they cannot be read, or None), ``database_error`` (why jobs,
-        caches and runs are not known, since the database is away, or None), ``index_version`` (None before the
-        first snapshot), ``index_error`` (why the index cannot be opened, or None), ``index_recall`` (``recall_at_5``
-        and ``sampled_rows`` of its HNSW index; None without such an index), ``tables``: per table ``rows``,
-        ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
+        ``database_error`` (why caches and runs are not known, since the database is away, or None),
+        ``index_version`` (None before the first snapshot), ``index_error`` (why the index cannot be opened, or None),
+        ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None without such an index),
+        ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
         :class:`~backstory.pipeline.run.cache_use.CacheUse`, or ``error``, and ``runs``: where running runs stand, and
         the latest ended one unless it succeeded, in a sentence each, and ``stale_copies``: copies of data that has left
         the tables, each with its remedy.
@@ -56,14 +54,11 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         hnsw = read_manifest(workspace.index / version).hnsw if version else None
     except SearchIndexError as error:
         damage = str(error)
-    jobs, jobs_damage = workspace.state_reader.read(lambda: _read_jobs(workspace), lambda: ([], None))
     caches, runs = _measure_caches(workspace), _describe_runs(workspace)
     return {
         "root": str(workspace.root),
         "storage": workspace.settings.storage.model_dump(include={"files", "database"}),
         "embedder": workspace.settings.embedding.provider,
-        "embedding_jobs": jobs,
-        "embedding_jobs_error": jobs_damage,
         "database_error": workspace.state_reader.problem or None,
         "index_version": version or None,
         "index_error": damage,
@@ -73,17 +68,6 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "runs": runs,
         "stale_copies": find_stale_copies(workspace),
     }
-
-
-def _read_jobs(workspace: Workspace) -> tuple[list[dict[str, Any]], str | None]:
-    """Describe the open batch jobs, or why they cannot be read."""
-    store = workspace.batch_job_store
-    if damage := store.find_damage():
-        return [], damage
-    jobs = store.list_jobs()
-    return [
-        {"name": job.name, "texts": job.texts, "task": job.task, "submitted": job.planned} for job in jobs
-    ], None
 
 
 def _measure_caches(workspace: Workspace) -> dict[str, Any]:

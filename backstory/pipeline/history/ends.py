@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backstory.base.errors import BatchesPendingError, StoppedError
-from backstory.pipeline.history.record import FAILED, STOPPED, SUCCEEDED, WAITING
+from backstory.base.errors import StoppedError
+from backstory.pipeline.history.record import FAILED, STOPPED, SUCCEEDED
 
 
 @dataclass(frozen=True)
@@ -15,31 +15,29 @@ class RunEnd:
     Attributes:
         changed: Whether it made anything.
         failures: Number of failures.
-        failure: Why it failed, stopped or waits, in a sentence that names no person and no file; None if it succeeded.
+        failure: Why it failed or stopped, in a sentence that names no person and no file; None if it succeeded.
         stopped: Whether it was stopped in order, by a budget, a limit or a person.
-        waiting: Whether batch jobs must be done before a later run can go on.
     """
 
     changed: bool = False
     failures: int = 0
     failure: str | None = None
     stopped: bool = False
-    waiting: bool = False
 
     @property
     def status(self) -> str:
         """The status of the run in the history."""
-        unfinished = STOPPED if self.stopped else WAITING if self.waiting else SUCCEEDED
-        return FAILED if self.failures else unfinished
+        if self.failures:
+            return FAILED
+        return STOPPED if self.stopped else SUCCEEDED
 
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in a sentence that names no person and no file, for a record that is kept.
 
-    The messages of a stop and of batch jobs hold settings, partitions and counts only. Others may hold names of files
-    or people.
+    The messages of a stop hold settings, partitions and counts only. Others may hold names of files or people.
     """
-    if isinstance(error, StoppedError | BatchesPendingError):
+    if isinstance(error, StoppedError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "a person interrupted it"
@@ -49,10 +47,4 @@ def describe_error(error: BaseException) -> str:
 def end_of(error: BaseException) -> RunEnd:
     """Return the end of a run that an error ended."""
     stopped = isinstance(error, StoppedError | KeyboardInterrupt)
-    waiting = isinstance(error, BatchesPendingError)
-    return RunEnd(
-        failures=int(not stopped and not waiting),
-        failure=describe_error(error),
-        stopped=stopped,
-        waiting=waiting,
-    )
+    return RunEnd(failures=int(not stopped), failure=describe_error(error), stopped=stopped)

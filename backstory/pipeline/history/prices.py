@@ -16,8 +16,8 @@ SHIPPED_CURRENCY: Final = "USD"
 # Paid tier, text, as of April 2026: https://ai.google.dev/gemini-api/docs/pricing
 SHIPPED_PRICES: Final[Mapping[str, ModelPrice]] = MappingProxyType(
     {
-        "gemini-embedding-001": ModelPrice(input=0.15, batch=0.5),
-        "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50, batch=0.5),
+        "gemini-embedding-001": ModelPrice(input=0.15),
+        "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50),
     }
 )
 
@@ -36,8 +36,7 @@ def estimate_cost(price: ModelPrice | None, used: Usage) -> float | None:
     """Multiply tokens by their price; None without a price."""
     if price is None:
         return None
-    share = price.batch if used.batch else 1.0
-    return share * (used.tokens_in * price.input + used.tokens_out * price.output) / _MILLION
+    return (used.tokens_in * price.input + used.tokens_out * price.output) / _MILLION
 
 
 def require_price(settings: CostSettings, model: str) -> None:

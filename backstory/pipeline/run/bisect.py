@@ -11,7 +11,6 @@ import polars as pl
 from backstory.base.errors import (
     AuthenticationError,
     BackstoryError,
-    BatchesPendingError,
     CacheFileError,
     LedgerError,
     ModelFileError,
@@ -69,7 +68,6 @@ def isolate_failures(resources: RunResources, stage: type[Stage], partitions: Se
 
     Raises:
         RemovalError: The run would remove messages that an earlier run read, so that no partition may be written.
-        BatchesPendingError: Texts of the partitions are in batch jobs that are not done.
     """
     tried = _try(resources, stage, partitions)
     return tried.made if tried.reason is None else _divide(resources, stage, partitions, tried)
@@ -114,8 +112,8 @@ def _try(resources: RunResources, stage: type[Stage], partitions: Sequence[str])
         return _Attempt(
             BisectResult([report], {}, stage.find_stale(resources.workspace, partitions), report.stopped)
         )
-    except (RemovalError, BatchesPendingError):
-        raise  # the one forbids writing any partition; for the other, all texts are ordered and wait together
+    except RemovalError:
+        raise  # it forbids writing any partition
     except StoppedError as error:
         reports, left = _keep_made(resources, stage, partitions)
         return _Attempt(BisectResult(reports, {}, left, str(error)), str(error), of_every_partition=True)

@@ -183,8 +183,7 @@ def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | Non
     embedding = settings.embedding
     if embedding.paid_model is None:
         return 0.0
-    in_jobs = embedding.batch and texts >= embedding.batch_min_texts
-    used = Usage(texts=texts, tokens_in=tokens, batch=in_jobs)
+    used = Usage(texts=texts, tokens_in=tokens)
     return estimate_cost(find_price(settings.costs, embedding.paid_model), used)
 
 

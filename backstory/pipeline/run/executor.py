@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 from backstory.base.errors import (
     BackstoryError,
-    BatchesPendingError,
     MissingExtraError,
     ModelError,
     RemovalError,
@@ -263,13 +262,14 @@ class _Executor:
             return report
 
         def should_continue() -> bool:
-            is_ended = state.waiting or state.stopped or state.stopped_at
-            return not is_ended and WHOLE not in state.broken.get(CORPUS[-1].table, {})
+            return not (state.stopped or state.stopped_at) and WHOLE not in state.broken.get(
+                CORPUS[-1].table, {}
+            )
 
         left = execute_in_turn(
             self._resources, partitions, build, should_continue, self._course.pass_partitions
         )
-        reason = state.waiting or state.stopped or f"{CORPUS[-1].table} is broken"
+        reason = state.stopped or f"{CORPUS[-1].table} is broken"
         if state.stopped and left:
             state.stopped = f"{state.stopped}; and {len(left)} later partitions"
         for stage in ANSWERS:
@@ -288,7 +288,7 @@ class _Executor:
         """Delete stored answers of models that no window uses, if the run built all that would use them."""
         state = self.state
         is_whole = bool(state.reports.get(POSTS)) or not self._workspace.has_chats
-        if is_whole and not (state.broken or state.waiting or state.stopped):
+        if is_whole and not (state.broken or state.stopped):
             drop_unused_answers(self._workspace)
 
     def _inherit_all(self, stages: Sequence[type[Stage]], reason: Reasons) -> None:
@@ -308,11 +308,6 @@ class _Executor:
         self._on_progress(position)
         try:
             built = self._build_or_raise(stage, wanted)
-        except BatchesPendingError as error:
-            if not self._isolates_failures:
-                raise
-            state.wait(stage.table, wanted, str(error))
-            return []
         except RemovalError as error:
             if not self._isolates_failures:
                 raise

@@ -16,7 +16,7 @@ Build: TypeAlias = Callable[[type[Stage], Sequence[str]], StageResult | None]
 """Builds a stage for some partitions; None if nothing was built."""
 
 ShouldContinue: TypeAlias = Callable[[], bool]
-"""Returns False to stop before the next partition: a budget is used up, or batch jobs are pending."""
+"""Returns False to stop before the next partition: a budget is used up."""
 
 _GROWTH: Final = 4
 

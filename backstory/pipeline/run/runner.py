@@ -122,23 +122,18 @@ class RunResult:
         return self.state.describe_failures()
 
     @property
-    def waiting(self) -> str:
-        """Which batch jobs the remaining stages wait for; empty if they wait for none."""
-        return self.state.waiting
-
-    @property
     def stopped(self) -> str | None:
         """Which budget or limit stopped the run, what is left, and when it can go on; None if none did."""
         return self.state.stopped
 
     @property
     def finished(self) -> bool:
-        """Whether everything was built: nothing failed, waits, or was left by a stop."""
+        """Whether everything was built: nothing failed or was left by a stop."""
         return self.state.finished
 
     @property
     def success(self) -> bool:
-        """Whether no stage failed and no blocking check found a problem; the run may be waiting or stopped."""
+        """Whether no stage failed and no blocking check found a problem; the run may be stopped."""
         return not self.failures
 
     @property

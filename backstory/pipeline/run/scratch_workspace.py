@@ -26,7 +26,6 @@ _NOT_COPIED = (
     "embeddings.sqlite*",
     "drafts.sqlite*",
     "judgements.sqlite*",
-    "embedding_jobs.sqlite*",
     "*.duckdb*",
     "*.sqlite-wal",
     "*.sqlite-shm",

@@ -28,7 +28,6 @@ class RunState:
         broken: By table and partition, why the partition could not be built or is damaged. The key is :data:`WHOLE`
             for a table without partitions.
         findings: The finding of each check that ran.
-        waiting: Which batch jobs tables wait for; empty if they wait for none.
         stopped: Which budget or limit stopped the run, and what is left; None if none did.
         stopped_at: The table at which the run stopped, since it would have removed messages or documents.
         errors: Failures outside of the stages, a sentence each.
@@ -38,7 +37,6 @@ class RunState:
     reports: dict[str, list[StageResult]] = field(default_factory=dict)
     broken: dict[str, Reasons] = field(default_factory=dict)
     findings: dict[Check, CheckResult] = field(default_factory=dict)
-    waiting: str = ""
     stopped: str | None = None
     stopped_at: str = ""
     errors: list[str] = field(default_factory=list)
@@ -47,8 +45,8 @@ class RunState:
 
     @property
     def finished(self) -> bool:
-        """Whether everything was built: nothing failed, waits, or was left by a stop."""
-        return not (self._causes or self.errors or self.waiting or self.stopped)
+        """Whether everything was built: nothing failed or was left by a stop."""
+        return not (self._causes or self.errors or self.stopped)
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
         """Return those of the partitions that are not broken."""
@@ -67,11 +65,6 @@ class RunState:
             )
         return sentences
 
-    def wait(self, table: str, partitions: Sequence[str], reason: str) -> None:
-        """Record partitions that wait for batch jobs. They are not built and have not failed."""
-        self.broken.setdefault(table, {}).update(dict.fromkeys(partitions, reason))
-        self.waiting = reason
-
     def stop(self, table: str, partitions: Sequence[str], reason: str) -> None:
         """Record partitions that a budget or a limit left. They are not built and have not failed."""
         self.inherit(table, dict.fromkeys(partitions, reason))
@@ -88,9 +81,8 @@ class RunState:
         return RunEnd(
             changed=any(report.computed for reports in self.reports.values() for report in reports),
             failures=len(self._causes),
-            failure=why or self.stopped or self.waiting or None,
+            failure=why or self.stopped,
             stopped=self.stopped is not None,
-            waiting=bool(self.waiting),
         )
 
     def fail(self, table: str, reasons: Reasons) -> None:

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from backstory.index.labels import describe_unknown_settings
-from backstory.pipeline.incremental.partitions import find_stale_partitions
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, record_searched
-from backstory.pipeline.stages.batches import require_query_vectors
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import Hits
@@ -42,17 +40,9 @@ class HitsStage(RetrievalStage):
         return split(found.frame, windows, partitions)
 
     def build(self) -> StageResult:
-        """Build the table, and record which documents each partition could find.
-
-        Raises:
-            BatchesPendingError: Query chunks are in batch jobs that are not done.
-        """
+        """Build the table, and record which documents each partition could find."""
         workspace = self.workspace
         earlier = name_earlier_documents(workspace, self.partitions) if workspace.feeds_back else None
-        if workspace.embedding_jobs is not None:
-            require_query_vectors(
-                workspace, self.partitions, find_stale_partitions(workspace, self.table, self.inputs)
-            )
         report = super().build()
         if earlier is not None:
             record_searched(workspace, earlier)

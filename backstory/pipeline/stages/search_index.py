@@ -35,12 +35,10 @@ from backstory.index.snapshot.shards import count_rows_of_shard
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import EmbeddingStats, embed_in_parts, embed_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.embeddings.vector_file import VectorFile
 from backstory.models.services.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.incremental.report import StageResult, log_report
-from backstory.pipeline.stages.batches import require_document_vectors
 from backstory.pipeline.stages.document_chunks import DocumentChunksStage
 from backstory.pipeline.stages.document_languages import REVISION_OF_LANGUAGES, list_languages
 from backstory.pipeline.stages.documents import DocumentsStage
@@ -171,14 +169,11 @@ class SearchIndexStage(Stage):
         log_report(report)
         return report
 
-    def _embed(
-        self, documents: pl.DataFrame, chunks: pl.DataFrame
-    ) -> tuple[Vectors | VectorFile, EmbeddingStats] | None:
+    def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Vectors, EmbeddingStats] | None:
         """Embed chunks, at most a shard at once; None if the service refuses a document, which is recorded."""
         workspace = self.workspace
         embedder = workspace.embedder
         texts = embedding_texts(chunks, documents)
-        require_document_vectors(workspace, texts)
         workspace.runs.advance("search_index", WHOLE, 0, 1)
         with show_progress("embedding documents") as progress:
             try:

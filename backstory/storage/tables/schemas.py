@@ -502,10 +502,9 @@ class Runs(Table):
     """One row is one run of the library or of Dagster; a run that found nothing changed has none.
 
     ``status`` is ``running``, ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order),
-    ``waiting`` (it ended in order, and a later run goes on when batch jobs are done) or ``lost`` (its process was
-    killed; the next run writes that). Costs are estimates: tokens times the prices of ``costs``. The files are
-    partitioned by the month of ``started_at``. A running run is written every half a minute;
-    ``backstory status --runs`` shows it as it is now.
+    ``waiting`` (another run has to end first) or ``lost`` (its process was killed; the next run writes that). Costs are
+    estimates: tokens times the prices of ``costs``. The files are partitioned by the month of ``started_at``. A running
+    run is written every half a minute; ``backstory status --runs`` shows it as it is now.
     """
 
     run_id: str = declare(description="Id of the run.")

@@ -96,11 +96,3 @@ def test_a_model_without_a_price_is_named(make_workspace: Callable[..., Workspac
     result = run("run", "--estimate", "--workspace", str(root))
     assert result.exit_code == 0, result.output
     assert "no price is known" in result.output
-
-
-def test_batch_jobs_cost_their_share(make_workspace: Callable[..., Workspace]) -> None:
-    batch = GEMINI.replace("provider: gemini", "provider: gemini, batch: true, batch_min_texts: 1")
-    found = estimate(make_workspace(batch).root)
-    tokens = sum(kind.tokens for kind in found.embedding)
-    assert found.cost == pytest.approx(tokens * 0.075 / 1_000_000)
-    assert found.pace.basis.startswith("batch jobs")

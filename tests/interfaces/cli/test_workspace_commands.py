@@ -43,17 +43,6 @@ def test_status_counts_the_tables_beside_a_damaged_index(made: Path) -> None:
     assert "manifest.json" in " ".join(run("status", "-w", str(made)).stdout.split())
 
 
-def test_status_and_doctor_name_a_damaged_record_of_batch_jobs_and_leave_it(made: Path) -> None:
-    record = made / "data" / "embedding_jobs.sqlite"
-    record.write_bytes(b"no database" * 500)
-    shown = json.loads(run("status", "-w", str(made), "--json").stdout)
-    assert (shown["embedding_jobs"], shown["tables"]["messages"]["rows"]) == ([], 2)
-    assert str(record) in shown["embedding_jobs_error"]
-    assert record.name in "".join(run("status", "-w", str(made)).stdout.split())
-    assert record.name in "".join(run("doctor", "-w", str(made)).stdout.split())
-    assert record.exists()
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,7 +1,6 @@
 """Embedders as the tests of this folder use them."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from backstory.models.embeddings.local.e5_pack import read_e5_pack
 from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.embeddings.service import KnownWidths
 from backstory.models.services.connection import ServiceAccess
 from backstory.models.services.gemini import GeminiAccess
 from backstory.settings.embedding import EmbeddingSettings
@@ -26,18 +24,6 @@ from tests.models.services.instant_time import InstantTime
 @pytest.fixture(scope="session")
 def granite(model_cache: Path) -> LocalEmbedder:
     return LocalEmbedder(read_granite_pack(), graphs=model_cache / "models")
-
-
-@pytest.fixture(scope="session")
-def openvino(granite: LocalEmbedder) -> Callable[[], LocalEmbedder]:
-    """Make an embedder that runs the same graph by OpenVINO, where that is installed; it is no requirement."""
-
-    @cache
-    def make() -> LocalEmbedder:
-        pytest.importorskip("openvino", reason="openvino is not installed")
-        return LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
-
-    return make
 
 
 @pytest.fixture
@@ -79,16 +65,13 @@ def openai_access(tmp_path: Path, instant_time: InstantTime) -> ServiceAccess:
 
 
 @pytest.fixture
-def connect_openai(
-    vectors: ChatServer, openai_access: ServiceAccess, tmp_path: Path
-) -> Callable[..., OpenAIEmbedder]:
+def connect_openai(vectors: ChatServer, openai_access: ServiceAccess) -> Callable[..., OpenAIEmbedder]:
     """Make embedders that call the loopback server and never wait in real time."""
 
     def make(*, access: ServiceAccess = openai_access, **settings: Any) -> OpenAIEmbedder:
         defaults = {"provider": "openai", "model": "tiny", "base_url": vectors.url, "dimension": 16}
         return OpenAIEmbedder(
             EmbeddingSettings.model_validate(defaults | settings),
-            widths=KnownWidths(tmp_path / "widths.json"),
             access=access,
         )
 

@@ -1,8 +1,6 @@
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -43,9 +41,9 @@ def test_what_names_no_language_is_refused(languages: list[str]) -> None:
         EmbeddingSettings.model_validate({"languages": languages})
 
 
-@pytest.mark.parametrize("runtime", ["onnxruntime", "cuda", "openvino"])
+@pytest.mark.parametrize("runtime", ["onnxruntime", "cuda"])
 def test_the_settings_choose_the_runtime(
-    runtime: Literal["onnxruntime", "cuda", "openvino"], monkeypatch: pytest.MonkeyPatch
+    runtime: Literal["onnxruntime", "cuda"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -54,9 +52,6 @@ def test_the_settings_choose_the_runtime(
         return OpenModel(lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32), "none")
 
     monkeypatch.setattr("backstory.models.embeddings.local.embedder.open_model", open_model)
-    installed = ModuleType("openvino")
-    installed.__spec__ = ModuleSpec("openvino", None)
-    monkeypatch.setitem(sys.modules, "openvino", installed)
     make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
     assert asked == [runtime]
 
@@ -140,8 +135,3 @@ def test_an_unknown_local_model_is_refused_with_the_known_ones() -> None:
         EmbeddingSettings(model="bge-m3")
     with refuses("two_models"):
         EmbeddingSettings(model="multilingual", model_dir="models/mine")
-
-
-def test_batch_jobs_need_a_provider_that_has_them() -> None:
-    with refuses("no_batch_jobs", provider="local"):
-        EmbeddingSettings(provider="local", batch=True)

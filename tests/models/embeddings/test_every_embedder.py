@@ -28,18 +28,16 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["local", "openvino", "gemini", "openai", "multilingual", "hashing"])
+@pytest.fixture(params=["local", "gemini", "openai", "multilingual", "hashing"])
 def embedder(
     request: pytest.FixtureRequest,
     granite: LocalEmbedder,
-    openvino: Callable[[], LocalEmbedder],
     connect: Callable[..., GeminiEmbedder],
     connect_openai: Callable[..., OpenAIEmbedder],
     tiny_e5: LocalEmbedder,
 ) -> Embedder:
     makers: dict[str, Callable[[], Embedder]] = {
         "local": lambda: granite,
-        "openvino": openvino,
         "gemini": connect,
         "openai": connect_openai,
         "multilingual": lambda: tiny_e5,

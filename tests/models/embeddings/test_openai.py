@@ -15,7 +15,6 @@ from backstory.base.errors import (
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.embeddings.service import KnownWidths
 from backstory.models.services.connection import ServiceAccess
 from backstory.models.services.meter import Settle, Usage
 from backstory.settings.embedding import EmbeddingSettings
@@ -59,16 +58,13 @@ def test_asks_for_the_set_width_and_orders_the_answer_by_index(
     assert "authorization" not in request.headers
 
 
-def test_without_a_set_width_the_service_is_asked_once_per_machine(
-    vectors: ChatServer, connect_openai: Connect
-) -> None:
-    first = connect_openai(dimension=None)
-    found = first.embed(TEXTS, task="document")
-    again = connect_openai(dimension=None)
+def test_without_a_set_width_the_service_is_asked_once(vectors: ChatServer, connect_openai: Connect) -> None:
+    embedder = connect_openai(dimension=None)
+    found = [embedder.embed(TEXTS, task="document") for _ in range(2)]
 
-    np.testing.assert_allclose(found, expected(TEXTS, OWN_WIDTH), atol=1e-6)
-    assert first.dimension == again.dimension == OWN_WIDTH
-    assert inputs(vectors) == [["ok"], TEXTS]
+    np.testing.assert_allclose(found[0], expected(TEXTS, OWN_WIDTH), atol=1e-6)
+    assert embedder.dimension == OWN_WIDTH
+    assert inputs(vectors) == [["ok"], TEXTS, TEXTS]
     assert not any("dimensions" in request.body for request in vectors.requests)
 
 
@@ -191,14 +187,13 @@ def test_unusable_vectors_are_an_error(
     assert len(vectors.requests) == 1
 
 
-def test_another_model_under_the_same_name_is_told(vectors: ChatServer, connect_openai: Connect) -> None:
+def test_vectors_of_another_width_are_refused(vectors: ChatServer, connect_openai: Connect) -> None:
     embedder = connect_openai(dimension=None)
     embedder.embed(TEXTS, task="document")
     vectors.always = change(lambda rows: [row[:20] for row in rows])
 
-    with raises(EmbeddingError, "other_width", before=24, now=20) as raised:
+    with raises(EmbeddingError, "unusable_vectors", widths=(20,)):
         embedder.embed(TEXTS, task="document")
-    assert str(raised.value.values["path"]).endswith("widths.json")
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -275,18 +270,7 @@ def test_vectors_are_cached_by_their_space(
         found = embed_texts(connect_openai(dimension=None), TEXTS, task="document", cache=cache)
 
     assert found.stats.cached == len(TEXTS)
-    assert inputs(vectors) == [["ok"], TEXTS]
-
-
-def test_a_damaged_file_of_widths_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    widths = KnownWidths(tmp_path / "widths.json")
-    widths.path.write_text("{", encoding="utf-8")
-
-    assert widths.find("a") is None
-    assert "is damaged" in caplog.text
-    widths.note("a", 5)
-    widths.note("b", 6)
-    assert (widths.find("a"), widths.find("b")) == (5, 6)
+    assert inputs(vectors) == [["ok"], TEXTS, ["ok"]]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +279,6 @@ def test_a_damaged_file_of_widths_is_made_anew(tmp_path: Path, caplog: pytest.Lo
         ({"model": None}, "absent_setting"),
         ({"base_url": "http://10.0.0.7:8000/v1"}, "unencrypted"),
         ({"base_url": "localhost:11434"}, "invalid_address"),
-        ({"batch": True}, "no_batch_jobs"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any], code: str) -> None:

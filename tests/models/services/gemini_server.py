@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.loopback import Received, listen
 from tests.models.rerankers.rerank_requests import rate_later_half
-from tests.models.services.batch_jobs import BatchJobs
 
 SENT_TOKENS, WRITTEN_TOKENS, THOUGHT_TOKENS = 1000, 40, 60
 """What the server says that every ``generateContent`` call used."""
@@ -146,21 +144,13 @@ def exceed(quota_id: str, *, delay: str | None = None) -> Behaviour:
     return fail(429, "quota exceeded", details=details)
 
 
-def missing_job() -> Answer:
-    error = {"code": 404, "message": "no such job", "status": "NOT_FOUND"}
-    return Answer(404, json.dumps({"error": error}).encode())
-
-
 class GeminiServer:
     """Plays a script of behaviours, one for each request, and behaves as always when the script is over.
 
     Attributes:
-        requests: Calls that embed or generate, in order of arrival; calls about batch jobs are in ``batch_calls``.
-        batch_calls: Method and path of each call about batch jobs.
-        script: Behaviours of the next calls that embed or generate.
+        requests: The calls, in order of arrival.
+        script: Behaviours of the next calls.
         always: Behaviour after the script.
-        batch_script: Behaviours of the next calls about batch jobs, each given the usual answer.
-        jobs: The batch jobs.
     """
 
     def __init__(self, url: str, silence: threading.Event) -> None:
@@ -168,9 +158,6 @@ class GeminiServer:
         self.requests: list[Request] = []
         self.script: deque[Behaviour] = deque()
         self.always: Behaviour = succeed
-        self.jobs = BatchJobs(embed_entry)
-        self.batch_calls: list[tuple[str, str]] = []
-        self.batch_script: deque[Callable[[Answer], Answer | None]] = deque()
         self._silence = silence
         self._lock = threading.Lock()
 
@@ -185,24 +172,6 @@ class GeminiServer:
             behaviour = self.script.popleft() if self.script else self.always
         return behaviour(request)
 
-    def answer_batch(self, method: str, path: str, body: dict[str, Any] | None) -> Answer | None:
-        """Answer a call that creates, lists or gets a batch job."""
-        with self._lock:
-            self.batch_calls.append((method, path))
-            replace_answer = self.batch_script.popleft() if self.batch_script else None
-        usual = self._answer_batch(path, body)
-        return replace_answer(usual) if replace_answer else usual
-
-    def _answer_batch(self, path: str, body: dict[str, Any] | None) -> Answer:
-        if body is not None:
-            return Answer(200, self.jobs.create(body))
-        parts = urlsplit(path)
-        *_, last = parts.path.split("/")
-        if last == "batches":
-            return Answer(200, self.jobs.list_page(parse_qs(parts.query).get("pageToken", [""])[0]))
-        found = self.jobs.get(last)
-        return Answer(200, found) if found else missing_job()
-
 
 @contextmanager
 def run_gemini_server() -> Iterator[GeminiServer]:
@@ -210,11 +179,8 @@ def run_gemini_server() -> Iterator[GeminiServer]:
     silence = threading.Event()
 
     def answer(received: Received) -> Answer | None:
-        body = json.loads(received.body) if received.body else None
-        if body is None or received.path.endswith(":asyncBatchEmbedContent"):
-            return server.answer_batch(received.method, received.path, body)
         headers = {name.lower(): value for name, value in received.headers.items()}
-        return server.answer(Request(received.path, headers, body))
+        return server.answer(Request(received.path, headers, json.loads(received.body)))
 
     with listen(answer) as url:
         server = GeminiServer(url, silence)

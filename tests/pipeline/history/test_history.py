@@ -113,8 +113,6 @@ def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> No
         run_once(history, RunEnd(failures=1, failure="hits: EmbeddingError"))
         [failed] = find_trouble(history.read())
         assert "`backstory run`" in describe_trouble(failed)
-        run_once(history, RunEnd(waiting=True, failure="batch jobs"))
-        assert find_trouble(history.read()) == [failed]
         clear()
         assert find_trouble(history.read()) == []
         clear()

@@ -92,10 +92,9 @@ class LocalEmbedder:
         self._tokenizer: TextTokenizer | None = None
 
     def find_provider(self) -> str:
-        """Load the model, and return what computes it: a provider of onnxruntime, or a device of OpenVINO.
+        """Load the model, and return the provider of onnxruntime that computes it.
 
         Raises:
-            MissingExtraError: The runtime is not installed.
             SettingsError: The GPU cannot be used.
             ModelFileError: The weights cannot be used, or the graph cannot be written.
         """
@@ -128,7 +127,6 @@ class LocalEmbedder:
 
         Raises:
             EmbeddingInputError: A text is over ``max_input_tokens``.
-            MissingExtraError: The runtime is not installed.
             SettingsError: The GPU cannot be used.
             ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
         """

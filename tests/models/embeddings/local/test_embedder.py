@@ -1,6 +1,5 @@
 import hashlib
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.base.errors import EmbeddingInputError, MissingExtraError, ModelFileError, SettingsError
+from backstory.base.errors import EmbeddingInputError, ModelFileError, SettingsError
 from backstory.models.embeddings.batches import group_by_length
 from backstory.models.embeddings.local.embedder import MAX_PADDED_TOKENS, LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
@@ -165,27 +164,6 @@ def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
     with raises(ModelFileError, "other_checksum", path=pack):
         embedder.embed(["soup"], task="query")
     assert not embedder.graph_path.exists()
-
-
-def test_openvino_gives_the_same_vectors(
-    granite: LocalEmbedder, openvino: Callable[[], LocalEmbedder]
-) -> None:
-    other = openvino()
-
-    assert other.id == granite.id
-    np.testing.assert_allclose(
-        other.embed(TEXTS, task="query"), granite.embed(TEXTS, task="query"), atol=2e-6
-    )
-
-
-def test_a_runtime_that_is_not_installed_is_named(
-    granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    granite.embed(["ok"], task="query")
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    absent = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="openvino")
-    with raises(MissingExtraError, extra="openvino"):
-        absent.embed(["ok"], task="query")
 
 
 def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:

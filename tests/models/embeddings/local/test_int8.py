@@ -58,7 +58,6 @@ def test_the_setting_chooses_it_and_is_refused_where_it_cannot_act() -> None:
     for other in (
         {"provider": "hashing"},
         {"model_dir": "m"},
-        {"runtime": "openvino"},
         {"runtime": "cuda"},
     ):
         with refuses("unusable_precision"):
