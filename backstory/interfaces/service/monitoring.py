@@ -6,10 +6,9 @@ The figures are requests by route and status, and how much waits. No name is in 
 from __future__ import annotations
 
 import time
-from ipaddress import ip_address
 from typing import Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 from pydantic import Field
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.results import Result
-from backstory.interfaces.service.authentication import Served, enter_as_anyone, get_service
+from backstory.interfaces.service.authentication import DESCRIBED, Anyone, Served
 from backstory.interfaces.service.failures import ErrorBody, log_fault
 from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import RETRY_SECONDS, Service
@@ -26,7 +25,6 @@ from backstory.interfaces.service.service import RETRY_SECONDS, Service
 _BOUNDS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Metrics:
@@ -105,27 +103,15 @@ def make_metrics_router(metrics: Metrics) -> APIRouter:
     Args:
         metrics: The figures.
     """
-    router = APIRouter(tags=["operation"])
+    router = APIRouter(tags=["operation"], dependencies=list(DESCRIBED))
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    def read_metrics(request: Request) -> Response:
-        """Give the figures to Prometheus: without a token on this machine, with any valid one elsewhere."""
-        if not _is_local(request):
-            enter_as_anyone(request)
-        metrics.read_state(get_service(request))
+    def read_metrics(service: Served, _: Anyone) -> Response:
+        """Give the figures to Prometheus, which sends the token of any user."""
+        metrics.read_state(service)
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
 
     return router
-
-
-def _is_local(request: Request) -> bool:
-    """Return whether a program of this machine asks for itself, and not a proxy for somebody else."""
-    if request.client is None or any(name in request.headers for name in _FORWARDED):
-        return False
-    try:
-        return ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
 
 
 def _name_route(scope: Scope) -> str:

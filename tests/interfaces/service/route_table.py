@@ -29,7 +29,6 @@ NEEDED: Final[Mapping[str, Role]] = {
 PUBLIC: Final = {
     "GET /healthz",
     "GET /readyz",
-    "GET /metrics",
     "GET /docs",
     "GET /openapi.json",
     "GET /static/{mark}/{name}",
@@ -39,6 +38,8 @@ PUBLIC: Final = {
     "POST /sign-out",
 }
 """The routes that answer anybody."""
+OF_NO_TENANT: Final = {*PUBLIC, "GET /", "GET /metrics"}
+"""The routes that answer whoever has signed in or sends any token, and those that answer anybody."""
 BODILESS: Final = {
     "POST /api/index",
     "POST /api/jobs/{job_id}/cancel",

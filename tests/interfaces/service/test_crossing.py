@@ -20,7 +20,7 @@ from backstory.interfaces.service.app import make_app
 from backstory.interfaces.service.pages.visits import SESSION_COOKIE
 from tests.interfaces.service.crossing_calls import MCP_HEADERS, TOOLS, Call, Caller
 from tests.interfaces.service.planted import TENANTS, Planted, list_users, planting
-from tests.interfaces.service.route_table import NEEDED, PUBLIC, list_routes
+from tests.interfaces.service.route_table import NEEDED, OF_NO_TENANT, list_routes
 from tests.long_tests import LONG_TESTS
 from tests.postgres import PostgresServer
 
@@ -189,7 +189,7 @@ def test_no_call_crosses_into_another_tenant(
         left = call.tenant if call.route == "POST /mcp" else None
         if status >= 500:
             wrong.append("a fault")
-        if status < 300 and call.route not in PUBLIC | {"GET /"}:
+        if status < 300 and call.route not in OF_NO_TENANT:
             answered.add(call.route)
             if not planted.includes(call.user, call.tenant, NEEDED.get(call.route, "reader")):
                 wrong.append("let in")
@@ -241,7 +241,7 @@ def test_an_absent_tenant_and_a_forbidden_one_take_the_same_work(
 ) -> None:
     user = next(user for user, roles in planted.roles.items() if set(roles) == {"workshop"})
     for route in list_routes(make_app(planted.served.service, hosts=[])):
-        if route in PUBLIC | {"GET /"}:
+        if route in OF_NO_TENANT:
             continue
         seen = []
         for tenant in ("garden", "garden", absent):

@@ -188,10 +188,7 @@ def test_figures_name_routes_and_no_one(served: Running) -> None:
         conversation = client.post("/api/chat/message", json={"question": QUESTION}).json()["conversation_id"]
         client.get(f"/api/conversations/{conversation}")
         client.get("/api/absent/secret-name")
-    with served.client() as client:
         figures = client.get("/metrics").text
-        behind_a_proxy = client.get("/metrics", headers={"X-Forwarded-For": "203.0.113.9"})
-    assert behind_a_proxy.status_code == 401
     assert 'route="/api/conversations/{id}",status="200"' in figures
     assert 'method="POST",route="/api/chat/message",status="200"' in figures
     assert "backstory_open_tenants 1.0" in figures
