@@ -92,7 +92,7 @@ class QueryResult(Result):
     """The chunks that answer a query."""
 
     status: QueryStatus = Field(
-        description="fallback: the nearest chunks, no evidence; no_documents: nothing is indexed."
+        description="weak: the nearest chunks, no evidence; no_documents: nothing is indexed."
     )
     message: str = Field(
         description="What was found, how many chunks are no evidence, and whether the result was cut."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -11,7 +10,6 @@ from pydantic import Field, ValidationError
 from backstory.base.errors import BackstoryError
 from backstory.interfaces.library.results import Result
 
-_HUMPS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NO_HINT: Final = "correct the call, or ask whoever runs this workspace; `backstory doctor` examines it"
 
 
@@ -19,22 +17,24 @@ class Failure(Result):
     """An error of a tool."""
 
     status: Literal["error"] = Field(default="error", description="Always error.")
-    code: str = Field(description="Kind of the error, such as input, no_index or model.")
+    code: str = Field(description="Name of the cause, such as unknown_document or no_index.")
     message: str = Field(description="What is wrong, and where.")
     hint: str = Field(description="What to do.")
 
 
 def describe_failure(error: BackstoryError) -> Failure:
-    """Describe an error of the library.
+    """Describe an error of the library."""
+    return make_failure(error.code, str(error))
 
-    Its code is the name of its class without ``Error``, in small letters with underscores. Messages of the library say
-    what is wrong, and after the last semicolon what to do.
-    """
-    message, mark, hint = str(error).rpartition("; ")
-    words = _HUMPS.sub("_", type(error).__name__.removesuffix("Error"))
-    if not mark:
-        message, hint = hint, _NO_HINT
-    return Failure(code=words.lower(), message=message, hint=hint)
+
+def make_failure(code: str, text: str) -> Failure:
+    """Make a failure of a text that says what is wrong, and after the last semicolon what to do."""
+    message, mark, hint = text.rpartition("; ")
+    return (
+        Failure(code=code, message=message, hint=hint)
+        if mark
+        else Failure(code=code, message=text, hint=_NO_HINT)
+    )
 
 
 def describe_faults(name: str, error: ValidationError, hint: str, arguments: Sequence[str] = ()) -> Failure:

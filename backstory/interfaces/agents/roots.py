@@ -10,6 +10,7 @@ from backstory.base.errors import InputError
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.names import resolve_path
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.paths import WorkspacePaths
 
 _SHOWN: Final = 200
 
@@ -28,7 +29,7 @@ def list_writable(workspace: Workspace) -> list[Path]:
     return [workspace.dumps, *list_named(workspace)]
 
 
-def list_named(workspace: Workspace) -> list[Path]:
+def list_named(workspace: WorkspacePaths) -> list[Path]:
     """List the roots of the setting ``agents.roots``."""
     return [workspace.root / Path(root).expanduser() for root in workspace.settings.agents.roots]
 

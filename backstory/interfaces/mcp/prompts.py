@@ -7,7 +7,6 @@ from typing import Any, Final
 from mcp.server.mcpserver import MCPServer
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.protocol_errors import answering
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.window_contexts import read_own_context
 from backstory.text.prompts.escaping import escape_block
@@ -26,7 +25,6 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     """Offer the prompts."""
 
     @server.prompt(title="Write the post for a window")
-    @answering
     def write_post(window: str = "latest") -> list[dict[str, str]]:
         """The prompt by which Backstory itself has a model write the post for a window of a chat, or its letter."""
         # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
@@ -47,7 +45,6 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
         return [_say(text) for text in (messages.system, messages.user) if text]
 
     @server.prompt(title="Answer with citations")
-    @answering
     def answer_with_citations(question: str) -> list[dict[str, str]]:
         """A question, with the passages that answer it, numbered to cite."""
         passages = quote_passages(library.context(question, format=FORMAT))

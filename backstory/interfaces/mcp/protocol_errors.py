@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
-
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from backstory.base.errors import BackstoryError, InputError
-from backstory.interfaces.agents.failures import Failure, describe_failure
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+from backstory.interfaces.agents.failures import Failure
 
 
-def answering(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Turn an error of the library into one of the protocol, whose data has the shape of all errors of tools."""
-
-    @wraps(function)
-    def answer(*arguments: _P.args, **options: _P.kwargs) -> _T:
-        try:
-            return function(*arguments, **options)
-        except BackstoryError as error:
-            code = INVALID_PARAMS if isinstance(error, InputError) else INTERNAL_ERROR
-            raise MCPError(code=code, message=str(error), data=describe_failure(error).to_dict()) from error
-
-    return answer
+def find_error(error: BaseException | None) -> BackstoryError | None:
+    """Find the error of the library that the SDK has wrapped; None if there is none."""
+    while error is not None and not isinstance(error, BackstoryError):
+        error = error.__cause__
+    return error
 
 
-def refuse(failure: Failure) -> MCPError:
-    """Make the error of the protocol that says why a request is refused."""
-    return MCPError(code=INVALID_PARAMS, message=f"{failure.message}; {failure.hint}", data=failure.to_dict())
+def refuse(failure: Failure, error: BackstoryError | None = None) -> MCPError:
+    """Make the error of the protocol for a failure, which may be that of an error of the library."""
+    code = INVALID_PARAMS if error is None or isinstance(error, InputError) else INTERNAL_ERROR
+    return MCPError(code=code, message=f"{failure.message}; {failure.hint}", data=failure.to_dict())

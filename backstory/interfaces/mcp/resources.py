@@ -8,7 +8,6 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.protocol_errors import answering
 from backstory.interfaces.mcp.reading_tools import address
 from backstory.interfaces.mcp.window_contexts import read_own_context
 
@@ -17,7 +16,6 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
     """Offer the resources. A text is data; a context is escaped, so that no document forges its structure."""
 
     @server.resource("backstory://documents", title="The documents", mime_type="application/json")
-    @answering
     def documents() -> str:
         """The documents that are searched, with the addresses of their texts."""
         return json.dumps(
@@ -29,7 +27,6 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
         )
 
     @server.resource("backstory://windows", title="The windows", mime_type="application/json")
-    @answering
     def windows() -> str:
         """The windows of the chats, with the addresses of their contexts."""
         # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
@@ -47,13 +44,11 @@ def add_resources(server: MCPServer[Any], library: Library) -> None:
         )
 
     @server.resource("backstory://document/{document_id}", title="A document", mime_type="text/plain")
-    @answering
     def document(document_id: str) -> str:
         """The text of a document."""
         return library.text(document_id).text
 
     @server.resource("backstory://window/{window_id}", title="A window's context", mime_type="text/markdown")
-    @answering
     def window(window_id: str) -> str:
         """The context of a window, with quoted passages and numbers to cite."""
         return str(read_own_context(library, window_id)["cited_text"])

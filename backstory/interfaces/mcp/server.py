@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType
 from typing import Any, Final
 
@@ -13,7 +12,12 @@ import anyio.to_thread
 import pydantic_core
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, UnexpectedToolError
+from mcp.server.mcpserver.exceptions import (
+    ResourceError,
+    ResourceNotFoundError,
+    ToolError,
+    UnexpectedToolError,
+)
 from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
@@ -27,7 +31,7 @@ from backstory.interfaces.mcp.answer_tools import add_answer_tools
 from backstory.interfaces.mcp.conversation_tools import add_conversation_tools
 from backstory.interfaces.mcp.document_tools import add_document_tools, add_writing_tools
 from backstory.interfaces.mcp.prompts import add_prompts
-from backstory.interfaces.mcp.protocol_errors import refuse
+from backstory.interfaces.mcp.protocol_errors import find_error, refuse
 from backstory.interfaces.mcp.reading_tools import add_reading_tools
 from backstory.interfaces.mcp.registry import DEFAULT, Registry, Tool
 from backstory.interfaces.mcp.resources import add_resources
@@ -52,11 +56,13 @@ class LibraryServer(MCPServer[Any]):
     """A server whose tools answer with one JSON text beside the structured result, errors as well.
 
     Attributes:
-        hidden_root: A folder of this machine whose place results and errors do not show; None to show all places.
+        make_hide: Makes what cuts places of this machine out of a text, for clients elsewhere; None to show them.
+        tell: Describes an error of the library to the client.
         require_room: Called before a tool that writes, and raises if there is no room for more; None without a limit.
     """
 
-    hidden_root: Path | None = None
+    make_hide: Callable[[], Callable[[str], str]] | None = None
+    tell: Callable[[BackstoryError], Failure] = staticmethod(describe_failure)
     require_room: Callable[[], None] | None = None
 
     async def call_tool(
@@ -69,12 +75,12 @@ class LibraryServer(MCPServer[Any]):
             await self._require_room(name)
             result = await super().call_tool(name, arguments, context)
         except BackstoryError as error:
-            return _fail(self._hide_root(describe_failure(error).to_dict()))
+            return _fail(self._show(self.tell(error).to_dict()))
         except ToolError as error:
-            return _fail(self._hide_root(_describe(name, error).to_dict()))
+            return _fail(self._show(self._describe(name, error).to_dict()))
         if isinstance(result, CallToolResult):
             # The SDK indents the text, which would not be within the limit of the result.
-            shown = self._hide_root(result.structured_content)
+            shown = self._show(result.structured_content)
             return result.model_copy(update={"structured_content": shown, "content": [_write(shown)]})
         return result
 
@@ -90,27 +96,53 @@ class LibraryServer(MCPServer[Any]):
         """Get a prompt; an error of the protocol says what is wrong with the name or the arguments."""
         if refusal := self._refuse_prompt(name, arguments or {}):
             raise refuse(refusal)
-        return await super().get_prompt(name, arguments, context)
+        with self._telling():
+            return await super().get_prompt(name, arguments, context)
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         """Read a resource; an error of the protocol says that there is none of this address."""
         try:
-            return await super().read_resource(uri, context)
+            with self._telling():
+                return await super().read_resource(uri, context)
         except ResourceNotFoundError as error:
             hint = "list the resources and their templates, and use an address of theirs"
             raise refuse(Failure(code="unknown_resource", message=str(error), hint=hint)) from error
 
-    def _hide_root(self, value: Any) -> Any:
-        """Make the places below the hidden folder relative to it, wherever they stand in values for JSON."""
-        if self.hidden_root is None:
-            return value
-        if isinstance(value, str):
-            return value.replace(f"{self.hidden_root}/", "").replace(str(self.hidden_root), ".")
-        if isinstance(value, dict):
-            return {name: self._hide_root(each) for name, each in value.items()}
-        return [self._hide_root(each) for each in value] if isinstance(value, list) else value
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn an error of the library into one of the protocol, whose data has the shape of all errors of tools."""
+        try:
+            yield
+        except (ResourceError, ValueError) as wrapped:
+            error = find_error(wrapped)
+            if error is None:
+                raise
+            raise refuse(Failure.model_validate(self._show(self.tell(error).to_dict())), error) from error
+
+    def _show(self, value: Any) -> Any:
+        """Return a value for JSON as the client sees it."""
+        return value if self.make_hide is None else _change_texts(value, self.make_hide())
+
+    def _describe(self, name: str, error: ToolError) -> Failure:
+        cause = error.__cause__
+        if isinstance(cause, BackstoryError):
+            return self.tell(cause)
+        if isinstance(cause, ValidationError):
+            return describe_faults(name, cause, "call it as its input schema says")
+        if not isinstance(error, UnexpectedToolError):
+            return Failure(
+                code="unknown_tool",
+                message=str(error),
+                hint="list the tools; `backstory mcp` serves others with --tools or --allow-write",
+            )
+        logger.error("tool %s failed", name, exc_info=cause)
+        return Failure(
+            code="internal",
+            message=f"{name} failed by a fault of the server",
+            hint="try again; the log on the server's standard error has the details",
+        )
 
     async def _require_room(self, name: str) -> None:
         """Refuse a tool that writes where there is no room for more."""
@@ -145,7 +177,6 @@ def make_server(
     *,
     allow_write: bool = False,
     tools: str | Sequence[str] = DEFAULT,
-    hides_root: bool = False,
 ) -> LibraryServer:
     """Make the server of a library.
 
@@ -154,7 +185,6 @@ def make_server(
             setting ``privacy.documents``.
         allow_write: Whether tools that index files or write texts are offered.
         tools: ``default``, ``original`` for the names of the original design, or names of tools.
-        hides_root: Whether results show no place of the workspace on this machine, for clients elsewhere.
 
     Returns:
         The server. Its tools are always in the same order.
@@ -183,7 +213,6 @@ def make_server(
             log_level="WARNING",
             subscriptions=False,
         )
-    server.hidden_root = library.workspace.root if hides_root else None
     add_resources(server, library)
     add_prompts(server, library)
     return server
@@ -229,24 +258,13 @@ def _refuse_others(name: str, arguments: Iterable[str], known: Iterable[str]) ->
     return Failure(code="input", message=f"{name} has no argument {unknown}", hint=hint)
 
 
-def _describe(name: str, error: ToolError) -> Failure:
-    cause = error.__cause__
-    if isinstance(cause, BackstoryError):
-        return describe_failure(cause)
-    if isinstance(cause, ValidationError):
-        return describe_faults(name, cause, "call it as its input schema says")
-    if not isinstance(error, UnexpectedToolError):
-        return Failure(
-            code="unknown_tool",
-            message=str(error),
-            hint="list the tools; `backstory mcp` serves others with --tools or --allow-write",
-        )
-    logger.error("tool %s failed", name, exc_info=cause)
-    return Failure(
-        code="internal",
-        message=f"{name} failed by a fault of the server",
-        hint="try again; the log on the server's standard error has the details",
-    )
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change every text in a value for JSON."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: _change_texts(each, change) for name, each in value.items()}
+    return [_change_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def _fail(failure: dict[str, Any]) -> CallToolResult:

@@ -4,7 +4,6 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,7 +11,6 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.added_texts import inspect_text
 from backstory.interfaces.library.exclusions import exclude_document
 from backstory.interfaces.library.file_states import FileState, State
@@ -22,7 +20,7 @@ from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
 from backstory.interfaces.library.results import DocumentEntry, Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.multipart import list_uploads, read_form
-from backstory.interfaces.service.refusals import hide_paths
+from backstory.interfaces.service.refusals import hide_paths, list_places
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads
 
@@ -258,17 +256,11 @@ def find_file(library: Library, document_id: str) -> FileState:
 def _list_states(library: Library) -> list[FileState]:
     """List all files with their states, and with the names of sources in place of where they lie on this machine."""
     workspace = library.workspace
-    sources = [(str(source.root), f"the source {source.name}") for source in list_sources(workspace)]
-    return [_hide_places(file, workspace.root, sources) for file in library.files()]
-
-
-def _hide_places(file: FileState, root: Path, sources: Sequence[tuple[str, str]]) -> FileState:
-    if file.reason is None:
-        return file
-    reason = hide_paths(file.reason, root)
-    for place, shown in sources:
-        reason = reason.replace(place, shown)
-    return file if reason == file.reason else file.model_copy(update={"reason": reason})
+    places = list_places(workspace)
+    return [
+        file.model_copy(update={"reason": file.reason and hide_paths(file.reason, workspace.root, places)})
+        for file in library.files()
+    ]
 
 
 def find_read(library: Library, document_id: str) -> DocumentEntry:

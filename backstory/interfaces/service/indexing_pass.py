@@ -17,7 +17,7 @@ from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTur
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.disk_quotas import bound_removal, forecast_growth, require_room
-from backstory.interfaces.service.refusals import RefusedError, hide_paths
+from backstory.interfaces.service.refusals import RefusedError, hide_paths, list_places
 
 logger = logging.getLogger(__name__)
 
@@ -47,16 +47,18 @@ def index_once(
     )
     report: IndexReport | None = None
     code, failure = "internal", "an unexpected error; the log of the service has its traceback"
+    places: dict[Path, str] = {}
     try:
+        places = list_places(library.workspace)
         if most is not None:
             require_room(folder, most, forecast_growth(library.workspace))
         with listening(listener, draws=True, names=listener.begin):
             report = library.index(accept_removals=turn.accepts_removals, chats=True)
-        code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder)
+        code, failure = "failed_steps", hide_paths("; ".join(report.failures), folder, places)
         if listener.refusal is not None:  # a run reports it as the failure of a table
             code, failure = listener.refusal.code, str(listener.refusal)
     except BackstoryError as error:
-        code, failure = error.code, hide_paths(str(error), folder)
+        code, failure = error.code, hide_paths(str(error), folder, places)
     finally:
         if is_there(folder):
             if listener.is_stopped and is_ending():

@@ -6,9 +6,15 @@ The processes of jobs need this, too, which load nothing of the web.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from backstory.base.errors import BackstoryError
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.roots import list_sources
+from backstory.interfaces.agents.roots import list_named
+from backstory.settings.paths import WorkspacePaths
 
 
 class RefusedError(BackstoryError):
@@ -25,12 +31,40 @@ class RefusedError(BackstoryError):
         self.retry_after = retry_after
 
 
-def hide_paths(text: str, root: Path) -> str:
-    """Cut the place of a folder on this machine out of a text.
+def hide_paths(text: str, root: Path, others: Mapping[Path, str] = MappingProxyType({})) -> str:
+    """Cut places on this machine out of a text.
 
     Args:
         text: Such as the message of an error.
         root: Folder of the tenants, or of one of them.
+        others: Further places, and what stands for each at the beginning of a path; see :func:`list_places`.
     """
+    begins = {root: "", **others}
+    for place in sorted(begins, key=lambda each: -len(str(each))):
+        text = _hide(text, place, begins[place])
+    return text
+
+
+def _hide(text: str, place: Path, begin: str) -> str:
+    alone = begin.rstrip(":/") or "the service"
     # A folder whose name only begins like that of the other stays whole.
-    return re.sub(rf"{re.escape(str(root))}(?![\w-]|\.\w)", "the service", text.replace(f"{root}/", ""))
+    pattern = rf"(?<![\w.-]){re.escape(str(place))}(?:(/)|(?![\w-]|\.\w))"
+    return re.sub(pattern, lambda found: begin if found[1] else alone, text)
+
+
+def list_places(workspace: WorkspacePaths) -> dict[Path, str]:
+    """List the places outside of a workspace that its settings name, and what clients elsewhere see of each.
+
+    Returns:
+        The beginning of paths below each, by its path as it is written and with links resolved. The workspace is among
+        them with the empty text, as its place may be a link.
+    """
+    named = {root: f"{root.name}/" for root in list_named(workspace)}
+    sources = {source.root: f"{source.name}{SOURCE_MARK}" for source in list_sources(workspace)}
+    root = workspace.root.resolve()
+    outside = {
+        place: begin
+        for place, begin in {**named, **sources}.items()
+        if not place.resolve().is_relative_to(root)
+    }
+    return {place.resolve(): begin for place, begin in outside.items()} | outside | {root: ""}

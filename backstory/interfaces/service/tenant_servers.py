@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -20,12 +22,14 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
+from backstory.interfaces.agents.failures import Failure, make_failure
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.interfaces.service.authentication import authenticate, enter, refuse_tenant
 from backstory.interfaces.service.failures import describe_error
-from backstory.interfaces.service.refusals import RefusedError
+from backstory.interfaces.service.refusals import RefusedError, hide_paths, list_places
 from backstory.interfaces.service.service import Service
+from backstory.pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -111,12 +115,25 @@ class TenantServers:
         with self._making:
             served, server = self._servers.pop((tenant, may_write), (None, None))
             if served is not library or server is None:
-                server = make_server(library, allow_write=may_write, hides_root=True)
+                server = make_server(library, allow_write=may_write)
+                server.make_hide = partial(_make_hide, library.workspace)
+                server.tell = partial(_tell, root=library.workspace.root)
                 server.require_room = partial(self._service.tenants.require_room, tenant)
             self._servers[tenant, may_write] = library, server
             if len(self._servers) > _KEPT:
                 self._servers.popitem(last=False)
             return server
+
+
+def _make_hide(workspace: Workspace) -> Callable[[str], str]:
+    """Make what hides the places of a tenant's files, which its sources may have changed."""
+    return partial(hide_paths, root=workspace.root, others=list_places(workspace))
+
+
+def _tell(error: BackstoryError, root: Path) -> Failure:
+    """Describe an error to an agent with the code and the words of every other route."""
+    told = describe_error(error, root).text
+    return make_failure(told.code, f"{told.message} {told.id or ''}".rstrip())
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -122,7 +122,7 @@ def test_improbable_chunks_are_counted_in_the_message(reader: Agent, library: Li
 def test_one_file_is_searched_by_a_whole_name_only(reader: Agent) -> None:
     assert reader.query_specific_file("later.md", "starter")["source_files"] == ["later.md"]
     for part in ("late", "train.md", "night", ".md", "sour"):
-        assert_failure(reader.query_specific_file(part, "starter"), "input", part)
+        assert_failure(reader.query_specific_file(part, "starter"), "unknown_document", part)
 
 
 def test_a_query_takes_the_filters_of_a_search_and_the_number_of_chunks(reader: Agent) -> None:
@@ -135,7 +135,7 @@ def test_a_query_takes_the_filters_of_a_search_and_the_number_of_chunks(reader: 
     early = datetime(2025, 1, 1, tzinfo=UTC)
     assert reader.query_documents(query, filters=both, as_of=early)["source_files"] == ["sourdough.md"]
     unmatched = reader.query_documents(query, filters=DocumentFilters(paths=["sour/**"]))
-    assert_failure(unmatched, "input", "sour/**")
+    assert_failure(unmatched, "unmatched_pattern", "sour/**")
     assert "sourdough.md" in unmatched["hint"]
 
 
@@ -261,10 +261,10 @@ def test_a_file_that_cannot_be_indexed_is_an_error_with_the_reason(agent: Agent)
     assert_failure(agent.index_document("posts/broken.md"), "document", "broken.md")
     assert_failure(agent.index_document("posts/empty.md"), "document", "empty.md")
     assert_failure(agent.index_document("posts/absent.md"), "input", "no file")
-    assert_failure(agent.index_document(" "), "input", "blank")
+    assert_failure(agent.index_document(" "), "blank_text", "blank")
     for path in ("~nobody-of-this-name/x", "a" * 300, "a\0b", "\ud800"):
-        assert_failure(agent.index_document(path), "input", "no path")
-        assert_failure(agent.dump_document("night-train.md", path), "input", "no path")
+        assert_failure(agent.index_document(path), "unusable_path", "no path")
+        assert_failure(agent.dump_document("night-train.md", path), "unusable_path", "no path")
 
 
 def test_a_folder_is_told_file_by_file(agent: Agent) -> None:
@@ -400,7 +400,7 @@ def test_a_summary_has_the_documented_keys_and_holds_its_limit(agent: Agent) -> 
     assert (made["status"], made["summary_type"], made["document"]) == ("success", "bullets", "added/long.md")
     assert made["sections_processed"] == len(made["section_summaries"]) > 1
     assert all(section["words"] <= 100 for section in made["section_summaries"])
-    assert_failure(agent.summarize_document("absent.md"), "input", "absent.md")
+    assert_failure(agent.summarize_document("absent.md"), "unknown_document", "absent.md")
     assert_failure(agent.summarize_document("long", "loud"), "input")  # type: ignore[arg-type]
 
 
@@ -421,7 +421,7 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
         agent.dump_document("bob.md"),
         agent.query_specific_file("Quince of bob", "quinces"),
     ):
-        assert_failure(refused, "input", "no document is called")
+        assert_failure(refused, "unknown_document", "no document is called")
         assert "bob" not in refused["hint"]
     assert_failure(agent.index_document("posts/bob.md"), "document", "tenant")
     (posts / "bob.md").write_text("---\ntenant: bob\n---\nA new text of Bob.", encoding="utf-8")

@@ -78,8 +78,8 @@ def test_a_chat_is_divided_at_messages_in_whichever_way_it_is_given(server: Libr
     first, *others = [call(server, "cover_conversation", text=text) for text in given]
     assert first["parts"]
     assert others == [first] * 4
-    for wrong in ([5], [{"author": "Ana"}], []):
-        assert fail(server, "cover_conversation", text=wrong)["code"] == "input"
+    for wrong, code in (([5], "input"), ([{"author": "Ana"}], "input"), ([], "absent_text")):
+        assert fail(server, "cover_conversation", text=wrong)["code"] == code
 
 
 def test_a_window_has_the_context_that_a_run_made(server: LibraryServer, workspace: Workspace) -> None:
@@ -110,12 +110,14 @@ def test_what_covers_is_restricted_by_number_time_and_filters(server: LibrarySer
     unmatched = fail(server, "cover_conversation", text=TEXT, filters={"paths": ["absent/*"]})
     assert "absent/*" in unmatched["message"]
     unknown = fail(server, "cover_conversation", text=TEXT, filters={"kinds": ["absent"]})
-    assert (unknown["code"], "'absent'" in unknown["message"]) == ("input", True)
+    assert (unknown["code"], "'absent'" in unknown["message"]) == ("unknown_value", True)
     unknown = fail(server, "cover_conversation", text=TEXT, filters={"metadata": {"absent": 1}})
-    assert (unknown["code"], "'absent'" in unknown["message"]) == ("input", True)
+    assert (unknown["code"], "'absent'" in unknown["message"]) == ("unknown_value", True)
     assert fail(server, "cover_conversation", text=TEXT, window_id="latest")["code"] == "input"
-    assert fail(server, "cover_conversation", text=TEXT, as_of="2024-07-15T00:00:00")["code"] == "input"
-    assert fail(server, "cover_conversation", window_id="absent")["code"] == "input"
+    assert (
+        fail(server, "cover_conversation", text=TEXT, as_of="2024-07-15T00:00:00")["code"] == "no_time_zone"
+    )
+    assert fail(server, "cover_conversation", window_id="absent")["code"] == "unknown_window"
 
 
 def test_a_decision_is_explained(server: LibraryServer, workspace: Workspace) -> None:

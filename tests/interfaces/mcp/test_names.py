@@ -110,7 +110,7 @@ def test_resources_and_methods_follow_the_rule(at: tuple[str, Library]) -> None:
         return refused.value.error.data
 
     told = use(server, refuse)
-    assert told["code"] == "input"
+    assert told["code"] == "withheld_document"
     assert "drip.md" in told["message"]
 
 

@@ -245,7 +245,7 @@ def test_a_page_that_would_be_empty_is_an_error_as_the_next_one_would_be_the_sam
 def test_an_expression_without_end_is_a_wrong_argument(library: Library, tool: str) -> None:
     library.add(["a quince"], ["fruit"])
     server = make_server(library, tools=READING)
-    assert fail(server, tool, pattern="(?=a)(?R)", regex=True)["code"] == "input"
+    assert fail(server, tool, pattern="(?=a)(?R)", regex=True)["code"] == "too_slow"
     assert call(server, tool, pattern="quin(?=ce)", regex=True)["count"] == 1
 
 
@@ -259,11 +259,11 @@ def test_an_argument_that_a_tool_does_not_have_is_an_error(server: LibraryServer
 
 def test_resources_and_prompts_tell_errors_in_the_same_shape(server: LibraryServer) -> None:
     asked: list[tuple[str, Callable[[Client], Any]]] = [
-        ("input", lambda client: client.read_resource("backstory://document/absent")),
-        ("input", lambda client: client.read_resource("backstory://window/latest")),
+        ("unknown_document", lambda client: client.read_resource("backstory://document/absent")),
+        ("no_windows", lambda client: client.read_resource("backstory://window/latest")),
         ("unknown_resource", lambda client: client.read_resource("backstory://absent")),
-        ("input", lambda client: client.get_prompt("write_post", {"window": "latest"})),
-        ("input", lambda client: client.get_prompt("answer_with_citations", {"question": " "})),
+        ("no_windows", lambda client: client.get_prompt("write_post", {"window": "latest"})),
+        ("blank_text", lambda client: client.get_prompt("answer_with_citations", {"question": " "})),
         ("input", lambda client: client.get_prompt("answer_with_citations")),
         ("input", lambda client: client.get_prompt("write_post", {"windows": "latest"})),
         ("unknown_prompt", lambda client: client.get_prompt("absent")),
@@ -296,7 +296,14 @@ def test_every_error_has_one_shape(server: LibraryServer, make_library: Callable
     ]
     assert all(set(each) == {"status", "code", "message", "hint"} for each in failures)
     assert all(each["message"] and each["hint"] for each in failures)
-    assert {each["code"] for each in failures} == {"input", "unknown_tool", "no_index"}
+    assert {each["code"] for each in failures} == {
+        "input",
+        "unknown_document",
+        "invalid_expression",
+        "unknown_tool",
+        "no_windows",
+        "no_index",
+    }
 
 
 def test_a_fault_of_the_server_tells_nothing_of_itself(
@@ -354,7 +361,7 @@ def test_no_tool_and_no_resource_reads_the_documents_of_another_tenant(
     assert len(call(server, "search", query="quinces")["results"]) == 1
     assert call(server, "grep", pattern="quinces")["count"] == 1
     assert call(server, "documents")["count"] == call(server, "status")["documents"] == 1
-    assert fail(server, "fetch", id=other)["code"] == "input"
+    assert fail(server, "fetch", id=other)["code"] == "unknown_document"
     covered = call(server, "cover_conversation", text="Quinces of Bob.")
     assert [each["uri"] for each in covered["documents"]] == ["added/one.md"]
 
@@ -376,8 +383,8 @@ def library_of_all(library: Library) -> Library:
 
 
 def test_a_part_of_a_name_picks_no_file(server: LibraryServer) -> None:
-    assert fail(server, "query_specific_file", file_path="train", query="night")["code"] == "input"
-    assert fail(server, "fetch", id="night-trai")["code"] == "input"
+    assert fail(server, "query_specific_file", file_path="train", query="night")["code"] == "unknown_document"
+    assert fail(server, "fetch", id="night-trai")["code"] == "unknown_document"
 
 
 def test_documents_are_resources(server: LibraryServer, indexed_once: Library) -> None:
