@@ -1,7 +1,8 @@
 """The environment of every test: no keys, caches and limits but its own, and the same random examples."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import certifi
@@ -9,13 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
-from pydantic import SecretStr
 from tokenizers import Tokenizer
 
 from backstory.base.mounts import mount
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.services import connection
-from backstory.models.services.gemini import GeminiAccess
+from backstory.models.services.service import Service
 from backstory.text.chunking.tokens import CountTokens
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer, run_gemini_server
@@ -75,7 +74,8 @@ def _own_environment(
 ) -> Iterator[None]:
     """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
     monkeypatch.setattr(
-        connection, "default_limits_file", lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite"
+        "backstory.models.services.service.default_limits_file",
+        lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite",
     )
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
@@ -120,10 +120,10 @@ def instant_time() -> InstantTime:
 
 
 @pytest.fixture
-def access(tmp_path: Path, instant_time: InstantTime, api_key: str) -> GeminiAccess:
-    """Reach the loopback server without waiting in real time, and with rate limits of the test's own."""
-    return GeminiAccess(
-        api_key=SecretStr(api_key),
+def open_service(tmp_path: Path, instant_time: InstantTime) -> Callable[..., Service]:
+    """Make clients of services that never wait in real time, with limits of the test's own."""
+    return partial(
+        Service,
         limits_file=tmp_path / "limits.sqlite",
         clock=instant_time.clock,
         wait=instant_time.wait,

@@ -9,7 +9,8 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.addresses import OPENAI_ADDRESS, is_openai
-from backstory.base.errors import SettingsError
+from backstory.base.environment import EMBEDDING_KEY_VARIABLE
+from backstory.base.errors import EmbeddingError, ModelError, SettingsError
 from backstory.settings.groups import ServiceSettings
 
 LOCAL_MODELS: Final = MappingProxyType(
@@ -17,10 +18,9 @@ LOCAL_MODELS: Final = MappingProxyType(
 )
 """The models that `provider: local` knows by name, and what they are."""
 
-TEXTS_PER_MINUTE: Final = MappingProxyType({"gemini": 100, "openai": 50_000})
-"""Most texts per minute if the settings name no limit; most servers with the API of OpenAI have no quota."""
-TOKENS_PER_MINUTE: Final = MappingProxyType({"gemini": 30_000, "openai": 1_000_000})
-"""Most tokens per minute if the settings name no limit."""
+# The free tier of Gemini; most servers with the API of OpenAI have no quota.
+_TEXTS_PER_MINUTE: Final = MappingProxyType({"gemini": 100, "openai": 50_000})
+_TOKENS_PER_MINUTE: Final = MappingProxyType({"gemini": 30_000, "openai": 1_000_000})
 
 _GEMINI_LARGEST: Final = 3072
 # Most models that people serve themselves read 512 tokens, and many services cut a longer text without a word.
@@ -33,6 +33,8 @@ class EmbeddingSettings(ServiceSettings):
 
     default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-embedding-001"})
     example_model: ClassVar[str] = "text-embedding-3-small"
+    key_variable: ClassVar[str] = EMBEDDING_KEY_VARIABLE
+    failure: ClassVar[type[ModelError]] = EmbeddingError
 
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
     """`local`: no key, no network; `gemini`: needs a key; `openai`, or a name of `services`; `hashing`: dry runs."""
@@ -68,6 +70,14 @@ class EmbeddingSettings(ServiceSettings):
         """Most tokens that a model behind OpenAI's API reads of a text."""
         common = _OPENAI_TOKENS if is_openai(self.base_url or OPENAI_ADDRESS) else _COMMON_TOKENS
         return self.max_input_tokens or common
+
+    @property
+    def per_minute(self) -> tuple[int, int]:
+        """Most texts, and most tokens that are sent per minute."""
+        return (
+            self.texts_per_minute or _TEXTS_PER_MINUTE[self.provider],
+            self.tokens_per_minute or _TOKENS_PER_MINUTE[self.provider],
+        )
 
     @property
     def is_shipped_model(self) -> bool:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from backstory.base.addresses import clean_address, require_protected
-from backstory.base.errors import SettingsError
+from backstory.base.errors import ModelError, SettingsError
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(clean_address)]
 """An address of http or https without a slash at its end."""
@@ -37,6 +37,10 @@ class ServiceSettings(SettingsGroup):
     """Default models if the settings name none, by provider."""
     example_model: ClassVar[str]
     """A model of `provider: openai`, for the error that asks for one."""
+    key_variable: ClassVar[str]
+    """Environment variable of the key of a service with OpenAI's API."""
+    failure: ClassVar[type[ModelError]]
+    """Type of the error if the service gives no usable answer."""
     sent: ClassVar[str] = "chats, documents and key"
     """What travels to the service."""
 
@@ -59,6 +63,11 @@ class ServiceSettings(SettingsGroup):
         if self.provider not in SERVICES:
             return None
         return self.model or self.default_models.get(self.provider)
+
+    @property
+    def per_minute(self) -> tuple[int, int]:
+        """Most texts or requests, whichever the service counts, and most tokens that are sent per minute."""
+        raise NotImplementedError
 
     @model_validator(mode="after")
     def _names_a_service(self) -> Self:
@@ -86,6 +95,11 @@ class LanguageModelSettings(ServiceSettings):
     """Most calls per minute."""
     tokens_per_minute: int = Field(default=250_000, ge=1)
     """Most tokens sent per minute."""
+
+    @property
+    def per_minute(self) -> tuple[int, int]:
+        """Most requests, and most tokens that are sent per minute."""
+        return self.requests_per_minute, self.tokens_per_minute
 
 
 class Service(SettingsGroup):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from backstory.base.addresses import require_protected
-from backstory.base.errors import SettingsError
+from backstory.base.environment import RERANK_KEY_VARIABLE
+from backstory.base.errors import ModelError, RerankError, SettingsError
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import (
     LanguageModelSettings,
@@ -189,6 +190,9 @@ class RAGSettings(SettingsGroup):
 
 class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
+
+    key_variable: ClassVar[str] = RERANK_KEY_VARIABLE
+    failure: ClassVar[type[ModelError]] = RerankError
 
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
     """`gemini`, `openai`, or a name of `services`: one call per window; `cross_encoder`: an ONNX model of yours."""

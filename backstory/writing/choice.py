@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backstory.base.credentials import Keys
+from backstory.models.chat_model import ChatModel
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
@@ -43,11 +44,10 @@ def make_writer(
     if settings.provider == "custom":
         return load_plugin(settings.plugin or "", root)
     prompt = load_prompt(root / settings.prompt if settings.prompt else None)
-    from backstory.models.chat.choice import make_chat_model
-    from backstory.models.services.connection import WRITERS
+    from backstory.models.services.service import Service
 
     return ModelWriter(
-        make_chat_model(settings, WRITERS, meter, keys),
+        ChatModel(settings, Service(settings, meter=meter, keys=keys)),
         make_post_form(settings.max_output_tokens),
         prompt,
         max_characters=settings.max_characters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from backstory.base.wording import shorten
-from backstory.models.chat.model import Answer, AnswerForm, parse_answer
+from backstory.models.chat_model import Answer, AnswerForm, parse_answer
 from backstory.writing.draft import Draft
 
 ANSWER_SCHEMA: Final[dict[str, Any]] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from backstory.base.ids import digest
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import AnswerForm, ChatModel
+from backstory.models.chat_model import AnswerForm, ChatModel, Messages
 from backstory.writing.draft import Draft, Writer
 from backstory.writing.draft_answer import read_draft
 from backstory.writing.material import ContextMaterial, WindowMaterial

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from backstory.base.errors import SettingsError
 from backstory.base.ids import digest
 from backstory.base.local_times import name_zone
-from backstory.models.chat.messages import Messages
+from backstory.models.chat_model import Messages
 from backstory.text.languages import name_language
 from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.material import ContextMaterial, WindowMaterial

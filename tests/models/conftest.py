@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
-from backstory.models.services.connection import ServiceAccess
-from backstory.models.services.gemini import GeminiAccess
 from tests.models.known_services import GeminiService, OpenAIService, Service
 from tests.models.service_uses import CHAT_USES, USES, ChatUse, Use
 from tests.models.services.chat_server import run_chat_server
 from tests.models.services.gemini_server import GeminiServer
-from tests.models.services.instant_time import InstantTime
 
 OPENAI_KEY = "sk-test-key-that-must-never-be-seen"
 
 
 @pytest.fixture
 def openai_service(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, instant_time: InstantTime
+    monkeypatch: pytest.MonkeyPatch, open_service: Callable[..., Any]
 ) -> Iterator[OpenAIService]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    access = ServiceAccess(
-        api_key=SecretStr(OPENAI_KEY),
-        limits_file=tmp_path / "openai_limits.sqlite",
-        clock=instant_time.clock,
-        wait=instant_time.wait,
-    )
     with run_chat_server() as running:
-        yield OpenAIService(running, access)
+        yield OpenAIService(running, open_service, OPENAI_KEY)
 
 
 @pytest.fixture
-def gemini_service(server: GeminiServer, access: GeminiAccess) -> GeminiService:
-    return GeminiService(server, access)
+def gemini_service(server: GeminiServer, open_service: Callable[..., Any], api_key: str) -> GeminiService:
+    return GeminiService(server, open_service, api_key)
 
 
 @pytest.fixture(params=["gemini", "openai"])

@@ -6,15 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from backstory.models.chat.gemini import GeminiModel
-from backstory.models.chat.model import ChatModel
-from backstory.models.chat.openai import OpenAIModel
-from backstory.models.embeddings.gemini import GeminiEmbedder
-from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.embeddings.service import ServiceEmbedder
-from backstory.models.services.connection import ServiceAccess, Stage
-from backstory.models.services.gemini import GeminiAccess
-from backstory.settings.embedding import EmbeddingSettings
+from pydantic import SecretStr
+
+from backstory.models.services.meter import CallMeter, Unmetered
 from tests.models.services import chat_server, embedding_answers, gemini_server
 
 Behaviour = Callable[[Any], Any]
@@ -47,22 +41,22 @@ class _Loopback:
     """A loopback server of one kind of service, and how to reach it.
 
     Attributes:
-        access: Key, rate limits of the test's own, and time that passes at once.
+        key: The key that is sent.
     """
 
-    def __init__(self, server: Any, access: Any) -> None:
+    def __init__(self, server: Any, open_service: Callable[..., Any], key: str) -> None:
         self.server = server
-        self.access = access
+        self.key = key
+        self._open_service = open_service
+
+    def open(self, settings: Any, meter: CallMeter = Unmetered()) -> Any:  # noqa: B008 - immutable
+        """Make a client that calls the server with the key."""
+        return self._open_service(settings, key=SecretStr(self.key), meter=meter)
 
     @property
     def url(self) -> str:
         """Address of the API."""
         return str(self.server.url)
-
-    @property
-    def key(self) -> str:
-        """The key that is sent."""
-        return str(self.access.api_key.get_secret_value())
 
     @property
     def requests(self) -> list[Any]:
@@ -150,14 +144,6 @@ class GeminiService(_Loopback):
         """Answer with a body."""
         return gemini_server.send(status, body)
 
-    def make_model(self, settings: Any, stage: Stage, access: ServiceAccess) -> ChatModel:
-        assert isinstance(access, GeminiAccess)
-        return GeminiModel(settings, stage, access)
-
-    def make_embedder(self, settings: EmbeddingSettings, access: ServiceAccess) -> ServiceEmbedder:
-        assert isinstance(access, GeminiAccess)
-        return GeminiEmbedder(settings, access=access)
-
 
 class OpenAIService(_Loopback):
     """A server with OpenAI's API, with the attributes of :class:`GeminiService`."""
@@ -214,12 +200,6 @@ class OpenAIService(_Loopback):
 
     def send(self, status: int, body: bytes) -> Behaviour:
         return chat_server.send(status, body)
-
-    def make_model(self, settings: Any, stage: Stage, access: ServiceAccess) -> ChatModel:
-        return OpenAIModel(settings, stage, access)
-
-    def make_embedder(self, settings: EmbeddingSettings, access: ServiceAccess) -> ServiceEmbedder:
-        return OpenAIEmbedder(settings, access=access)
 
 
 Service: TypeAlias = GeminiService | OpenAIService

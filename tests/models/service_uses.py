@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
-from backstory.models.chat.model import ChatModel
+from backstory.models.chat_model import ChatModel
+from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from backstory.models.rerankers.llm_reranker import LLMReranker
-from backstory.models.services.connection import ANSWERS, RERANKING, SUMMARIES, WRITERS, ServiceAccess, Stage
+from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import ServiceSettings
 from backstory.settings.models import RerankSettings
@@ -83,7 +84,7 @@ class Use(ABC):
 
     @abstractmethod
     def connect(
-        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+        self, service: Service, folder: Path, meter: CallMeter | None = None, **settings: Any
     ) -> Callable[[], Outcome]:
         """Give a function that makes one call."""
 
@@ -106,13 +107,12 @@ class ChatUse(Use):
     temperature: ClassVar[float | None] = None
     id_end: ClassVar[str] = ":o8192"
     attempts: ClassVar[int] = 2
-    stage: ClassVar[Stage]
 
     def answer(self, service: Service) -> Behaviour:
         return service.say(json.dumps(self.good))
 
     @abstractmethod
-    def make(self, model: ChatModel, settings: Any, access: ServiceAccess, folder: Path) -> Any:
+    def make(self, model: ChatModel, settings: Any, meter: CallMeter, folder: Path) -> Any:
         """Make what asks the model."""
 
     @abstractmethod
@@ -120,18 +120,16 @@ class ChatUse(Use):
         """Have it ask once."""
 
     def connect(
-        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
+        self, service: Service, folder: Path, meter: CallMeter | None = None, **settings: Any
     ) -> Callable[[], Outcome]:
-        maker = self.open(service, folder, access, **settings)
+        maker = self.open(service, folder, meter, **settings)
         return lambda: self.call(maker)
 
-    def open(
-        self, service: Service, folder: Path, access: ServiceAccess | None = None, **settings: Any
-    ) -> Any:
+    def open(self, service: Service, folder: Path, meter: CallMeter | None = None, **settings: Any) -> Any:
         """Make what asks the service."""
         given = self.complete(service, settings)
-        used = access or service.access
-        return self.make(service.make_model(given, self.stage, used), given, used, folder)
+        used = meter or Unmetered()
+        return self.make(ChatModel(given, service.open(given, used)), given, used, folder)
 
 
 class Writing(ChatUse):
@@ -141,13 +139,12 @@ class Writing(ChatUse):
     failure = WriterError
     key_variable = "BACKSTORY_WRITER_KEY"
     settings = WriterSettings
-    stage = WRITERS
     good: ClassVar[Mapping[str, Any]] = {"title": "Garden", "text": "It was watered [1].", "tags": ["garden"]}
     expected: ClassVar[Any] = ("Garden", "It was watered [1].", ("garden",))
     required: ClassVar[list[str]] = ["title", "text", "tags"]
     attempts = 1  # a rejected draft is shown to a person; the settings say how many there may be
 
-    def make(self, model: ChatModel, settings: Any, access: ServiceAccess, folder: Path) -> ModelWriter:  # noqa: ARG002
+    def make(self, model: ChatModel, settings: Any, meter: CallMeter, folder: Path) -> ModelWriter:  # noqa: ARG002
         form = make_post_form(settings.max_output_tokens)
         return ModelWriter(model, form, load_prompt(None), max_characters=settings.max_characters)
 
@@ -164,7 +161,6 @@ class Reranking(ChatUse):
     failure = RerankError
     key_variable = "BACKSTORY_RERANK_KEY"
     settings = RerankSettings
-    stage = RERANKING
     good: ClassVar[Mapping[str, Any]] = rerank_requests.answer_of({"soup": [2]}, [[0], [5]])
     expected: ClassVar[Any] = [[0, 5]]
     required: ClassVar[list[str]] = ["topics", "documents"]
@@ -176,10 +172,10 @@ class Reranking(ChatUse):
         self,
         model: ChatModel,
         settings: Any,
-        access: ServiceAccess,
+        meter: CallMeter,
         folder: Path,  # noqa: ARG002
     ) -> LLMReranker:
-        return LLMReranker(model, threads=settings.threads, meter=access.meter)
+        return LLMReranker(model, threads=settings.threads, meter=meter)
 
     def call(self, maker: LLMReranker) -> Outcome:
         [judged] = maker.judge([rerank_requests.request_of("a", "b")])
@@ -194,7 +190,6 @@ class Summarizing(ChatUse):
     failure = WriterError
     key_variable = "BACKSTORY_SUMMARY_KEY"
     settings = SummarySettings
-    stage = SUMMARIES
     good: ClassVar[Mapping[str, Any]] = {"summary": "Warm water."}
     expected: ClassVar[Any] = "Warm water."
     required: ClassVar[list[str]] = ["summary"]
@@ -204,7 +199,7 @@ class Summarizing(ChatUse):
         self,
         model: ChatModel,
         settings: Any,
-        access: ServiceAccess,  # noqa: ARG002
+        meter: CallMeter,  # noqa: ARG002
         folder: Path,
     ) -> ModelSummarizer:
         form, drafts = (
@@ -229,7 +224,6 @@ class Answering(ChatUse):
     failure = AnswerError
     key_variable = "BACKSTORY_ANSWER_KEY"
     settings = AnswerSettings
-    stage = ANSWERS
     good: ClassVar[Mapping[str, Any]] = {
         "claims": [
             {
@@ -246,7 +240,7 @@ class Answering(ChatUse):
         self,
         model: ChatModel,
         settings: Any,
-        access: ServiceAccess,  # noqa: ARG002
+        meter: CallMeter,  # noqa: ARG002
         folder: Path,  # noqa: ARG002
     ) -> ModelAnswerer:
         return ModelAnswerer(
@@ -291,11 +285,12 @@ class Embedding(Use):
         self,
         service: Service,
         folder: Path,  # noqa: ARG002
-        access: ServiceAccess | None = None,
+        meter: CallMeter | None = None,
         **settings: Any,
     ) -> Callable[[], Outcome]:
         given = self.complete(service, {"dimension": 16} | settings)
-        embedder = service.make_embedder(given, access or service.access)
+        kind = GeminiEmbedder if service.name == "gemini" else ServiceEmbedder
+        embedder = kind(given, service.open(given, meter or Unmetered()))
 
         def call() -> Outcome:
             vector = vector_of("soup", 16)

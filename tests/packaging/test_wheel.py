@@ -120,7 +120,11 @@ ABSENT = {
     "gemini": "from backstory.models.embeddings.choice import resolve_embedder as make; make('gemini-embedding-001')",
     "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
     "multilingual": "from backstory.models.embeddings.choice import resolve_embedder as make; make('multilingual')",
-    "openai": "import backstory.models.services.openai",
+    "openai": (
+        "from backstory.models.services.service import Service; "
+        "from backstory.settings.embedding import EmbeddingSettings as Settings; "
+        "Service(Settings(provider='openai', model='tiny'))"
+    ),
 }
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backstory.models.chat.model import Answer, Withheld
+from backstory.models.chat_model import Answer, Withheld
 from backstory.writing.draft import Draft
 from backstory.writing.draft_answer import read_draft
 

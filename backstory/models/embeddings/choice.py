@@ -11,6 +11,7 @@ from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.embedding import LOCAL_MODELS, EmbeddingSettings
+from backstory.settings.groups import SERVICES
 
 if TYPE_CHECKING:
     from google import genai
@@ -41,16 +42,12 @@ def make_embedder(
         MissingExtraError: The packages of the provider, the model or the runtime are not installed.
         ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
     """
-    if settings.provider == "gemini":
-        from backstory.models.embeddings.gemini import GeminiEmbedder
-        from backstory.models.services.gemini import GeminiAccess
+    if settings.provider in SERVICES:
+        from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
+        from backstory.models.services.service import Service
 
-        return GeminiEmbedder(settings, access=GeminiAccess(keys=keys, meter=meter))
-    if settings.provider == "openai":
-        from backstory.models.embeddings.openai import OpenAIEmbedder
-        from backstory.models.services.connection import ServiceAccess
-
-        return OpenAIEmbedder(settings, access=ServiceAccess(keys=keys, meter=meter))
+        kind = GeminiEmbedder if settings.provider == "gemini" else ServiceEmbedder
+        return kind(settings, Service(settings, meter=meter, keys=keys))
     if settings.provider == "hashing":
         from backstory.models.embeddings.hashing import HashingEmbedder
 
@@ -125,8 +122,8 @@ def _resolve_local(model: str | None) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
-    from backstory.models.embeddings.gemini import GeminiEmbedder
-    from backstory.models.services.gemini import GeminiAccess
+    from backstory.models.embeddings.service_embedder import GeminiEmbedder
+    from backstory.models.services.service import Service
 
     settings = EmbeddingSettings(provider="gemini", model=model)
-    return GeminiEmbedder(settings, access=GeminiAccess(api_key=api_key, client=client))
+    return GeminiEmbedder(settings, Service(settings, key=api_key, client=client))

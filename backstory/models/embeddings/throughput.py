@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.models.embeddings.protocol import Embedder
-from backstory.settings.embedding import TEXTS_PER_MINUTE, TOKENS_PER_MINUTE, EmbeddingSettings
+from backstory.settings.embedding import EmbeddingSettings
 
 ON_THIS_MACHINE = ("local", "hashing")
 """Providers that call no service."""
@@ -50,9 +50,8 @@ def predict_pace(
     if not texts:
         return Pace(0.0, "nothing to embed")
     if settings.provider not in ON_THIS_MACHINE:
-        per_minute = settings.texts_per_minute or TEXTS_PER_MINUTE[settings.provider]
-        tokens_per_minute = settings.tokens_per_minute or TOKENS_PER_MINUTE[settings.provider]
-        minutes = max(len(texts) / per_minute, float(counts.sum()) / tokens_per_minute)
+        most_texts, most_tokens = settings.per_minute
+        minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
         return Pace(minutes * _SECONDS_PER_MINUTE, _describe_limits(settings))
     sample = _choose_sample(counts)
     sampled = [texts[row] for row in sample]

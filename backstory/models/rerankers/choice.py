@@ -33,9 +33,9 @@ def make_reranker(
         return CrossEncoderReranker(settings)
     if settings.provider == "none":
         return None
-    from backstory.models.chat.choice import make_chat_model
+    from backstory.models.chat_model import ChatModel
     from backstory.models.rerankers.llm_reranker import LLMReranker
-    from backstory.models.services.connection import RERANKING
+    from backstory.models.services.service import Service
 
-    model = make_chat_model(settings, RERANKING, meter, keys)
+    model = ChatModel(settings, Service(settings, meter=meter, keys=keys))
     return LLMReranker(model, threads=settings.threads, meter=meter)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, ChatModel, UnusableAnswerError, ask_until_usable
+from backstory.models.chat_model import Answer, ChatModel, Messages, UnusableAnswerError, ask_until_usable
 from backstory.models.rerankers.llm_scoring import (
     INSTRUCTION,
     PROMPT_VERSION,
@@ -73,6 +72,6 @@ class LLMReranker:
             return read_judgements(answer.text, request)
 
         try:
-            return ask_until_usable(self._model, messages, RATINGS_FORM, read)
+            return ask_until_usable(self._model.ask, messages, RATINGS_FORM, read)
         except UnusableAnswerError as error:
             return Judgements.withheld(len(request.candidates), RATING, error.reason)

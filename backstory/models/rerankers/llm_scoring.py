@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import regex
 
-from backstory.models.chat.model import AnswerForm, UnusableAnswerError, parse_answer
+from backstory.models.chat_model import AnswerForm, UnusableAnswerError, parse_answer
 from backstory.models.rerankers.protocol import RATING, UNNAMED, Judgements, RerankRequest, Topic
 from backstory.text.prompts.entries import cut_snippet
 from backstory.text.prompts.escaping import escape_line

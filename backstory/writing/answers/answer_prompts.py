@@ -11,8 +11,7 @@ from typing import Any, Final, cast, get_args
 
 from backstory.base.ids import digest
 from backstory.base.wording import shorten
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, AnswerForm, UnusableAnswerError, parse_answer
+from backstory.models.chat_model import Answer, AnswerForm, Messages, UnusableAnswerError, parse_answer
 from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.answers.answer import Kind, Passage, Route, Turn
 from backstory.writing.answers.citations import StatedCitation, StatedClaim

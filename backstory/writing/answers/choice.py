@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backstory.base.credentials import Keys
-from backstory.models.chat.choice import make_chat_model
-from backstory.models.chat.counted import PriceUsage
+from backstory.models.chat_model import ChatModel, PriceUsage
 from backstory.models.rerankers.protocol import Reranker
-from backstory.models.services.connection import ANSWERS
 from backstory.models.services.meter import CallMeter
+from backstory.models.services.service import Service
 from backstory.settings.writers import AnswerSettings
 from backstory.writing.answers.model_answer import ModelAnswerer
 from backstory.writing.answers.model_questions import QuestionModel
@@ -49,7 +48,7 @@ def make_answer_models(
     Raises:
         MissingExtraError: The packages of the provider are not installed.
     """
-    model = make_chat_model(settings, ANSWERS, meter, keys)
+    model = ChatModel(settings, Service(settings, meter=meter, keys=keys))
     most = settings.max_output_tokens
     return AnswerModels(
         ModelAnswerer(

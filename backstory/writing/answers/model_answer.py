@@ -8,9 +8,15 @@ from typing import Final, Literal, TypeAlias
 from backstory.base.errors import AnswerError, BudgetExhaustedError, ModelError
 from backstory.base.progress import announce
 from backstory.base.wording import inflect
-from backstory.models.chat.counted import CountedModel, PriceUsage
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
+from backstory.models.chat_model import (
+    AnswerForm,
+    ChatModel,
+    CountedModel,
+    Messages,
+    PriceUsage,
+    UnusableAnswerError,
+    ask_until_usable,
+)
 from backstory.models.rerankers.protocol import Reranker
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import cut_line
@@ -117,7 +123,7 @@ class ModelAnswerer:
         return self._conclude(_drop_repeated(checked), parts, notes, model)
 
     def _ask(self, model: CountedModel, messages: Messages) -> list[StatedClaim]:
-        return ask_until_usable(model, messages, self._form, read_claims, write_repair_prompt)
+        return ask_until_usable(model.ask, messages, self._form, read_claims, write_repair_prompt)
 
     def _decline(self, error: UnusableAnswerError, parts: Sequence[str], model: CountedModel) -> MadeAnswer:
         """Return the refusal of a service or a model that declines; raise for an answer that cannot be read."""

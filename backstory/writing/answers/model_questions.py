@@ -6,9 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from backstory.base.errors import BudgetExhaustedError, ModelError
-from backstory.models.chat.counted import CountedModel, PriceUsage
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
+from backstory.models.chat_model import (
+    Answer,
+    AnswerForm,
+    ChatModel,
+    CountedModel,
+    Messages,
+    PriceUsage,
+    UnusableAnswerError,
+    ask_until_usable,
+)
 from backstory.text.prompts.entries import cut_line
 from backstory.writing.answers.answer import AskedQuestion, AskedRoute, Route, Turn
 from backstory.writing.answers.answer_prompts import (
@@ -77,7 +84,7 @@ class QuestionModel:
 def _ask(
     model: CountedModel, messages: Messages, form: AnswerForm, read: Callable[[Answer], Result]
 ) -> Result:
-    return ask_until_usable(model, messages, form, read, write_repair_prompt)
+    return ask_until_usable(model.ask, messages, form, read, write_repair_prompt)
 
 
 def _say(error: Exception) -> str:

@@ -29,11 +29,11 @@ def make_summarizer(
     """
     if settings.provider == "extractive":
         return ExtractiveSummarizer()
-    from backstory.models.chat.choice import make_chat_model
-    from backstory.models.services.connection import SUMMARIES
+    from backstory.models.chat_model import ChatModel
+    from backstory.models.services.service import Service
     from backstory.writing.summaries.model_summarizer import ModelSummarizer
     from backstory.writing.summaries.prompt import make_summary_form
 
-    model = make_chat_model(settings, SUMMARIES, meter, keys)
+    model = ChatModel(settings, Service(settings, meter=meter, keys=keys))
     form = make_summary_form(settings.max_output_tokens)
     return ModelSummarizer(model, form, drafts, threads=settings.threads)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backstory.base.ids import digest
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, AnswerForm, ChatModel, UnusableAnswerError, ask_until_usable
+from backstory.models.chat_model import (
+    Answer,
+    AnswerForm,
+    ChatModel,
+    Messages,
+    UnusableAnswerError,
+    ask_until_usable,
+)
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.prompt import (
@@ -69,7 +75,7 @@ class ModelSummarizer:
             return Draft("", read_summary(answer), (), answer.model, answer.tokens_in, answer.tokens_out)
 
         try:
-            draft = ask_until_usable(self._model, messages, self._form, read)
+            draft = ask_until_usable(self._model.ask, messages, self._form, read)
         except UnusableAnswerError as error:
             raise UnwrittenError(str(error)) from None
         self._drafts.put(request, revision, draft)

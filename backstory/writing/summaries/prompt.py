@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, AnswerForm, UnusableAnswerError, parse_answer
+from backstory.models.chat_model import Answer, AnswerForm, Messages, UnusableAnswerError, parse_answer
 from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.draft_checks import find_refusal
 from backstory.writing.summaries.request import SectionRequest, Source, Style

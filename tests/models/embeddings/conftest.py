@@ -5,20 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.local.e5_pack import read_e5_pack
 from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.services.connection import ServiceAccess
-from backstory.models.services.gemini import GeminiAccess
+from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
+from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.embedding import EmbeddingSettings
 from tests.models.embeddings.local.tiny_e5 import checksum_of, write_tiny_e5
 from tests.models.services.chat_server import ChatServer, run_chat_server
 from tests.models.services.embedding_answers import embed
 from tests.models.services.gemini_server import GeminiServer
-from tests.models.services.instant_time import InstantTime
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +25,16 @@ def granite(model_cache: Path) -> LocalEmbedder:
 
 
 @pytest.fixture
-def connect(server: GeminiServer, access: GeminiAccess) -> Callable[..., GeminiEmbedder]:
+def connect(
+    server: GeminiServer, open_service: Callable[..., Any], api_key: str
+) -> Callable[..., GeminiEmbedder]:
     """Make embedders that call the loopback server and never wait in real time."""
 
     def make(**settings: Any) -> GeminiEmbedder:
         defaults = {"provider": "gemini", "base_url": server.url, "dimension": 16}
         limits = {"texts_per_minute": 100_000, "tokens_per_minute": 10_000_000}
-        return GeminiEmbedder(EmbeddingSettings.model_validate(defaults | limits | settings), access=access)
+        given = EmbeddingSettings.model_validate(defaults | limits | settings)
+        return GeminiEmbedder(given, open_service(given, key=SecretStr(api_key)))
 
     return make
 
@@ -58,21 +59,12 @@ def vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def openai_access(tmp_path: Path, instant_time: InstantTime) -> ServiceAccess:
-    return ServiceAccess(
-        limits_file=tmp_path / "limits.sqlite", clock=instant_time.clock, wait=instant_time.wait
-    )
-
-
-@pytest.fixture
-def connect_openai(vectors: ChatServer, openai_access: ServiceAccess) -> Callable[..., OpenAIEmbedder]:
+def connect_openai(vectors: ChatServer, open_service: Callable[..., Any]) -> Callable[..., ServiceEmbedder]:
     """Make embedders that call the loopback server and never wait in real time."""
 
-    def make(*, access: ServiceAccess = openai_access, **settings: Any) -> OpenAIEmbedder:
+    def make(*, meter: CallMeter = Unmetered(), **settings: Any) -> ServiceEmbedder:  # noqa: B008 - immutable
         defaults = {"provider": "openai", "model": "tiny", "base_url": vectors.url, "dimension": 16}
-        return OpenAIEmbedder(
-            EmbeddingSettings.model_validate(defaults | settings),
-            access=access,
-        )
+        given = EmbeddingSettings.model_validate(defaults | settings)
+        return ServiceEmbedder(given, open_service(given, meter=meter))
 
     return make

@@ -8,9 +8,9 @@ import pytest
 
 from backstory.base.errors import AuthenticationError, InputError
 from backstory.models.embeddings.choice import make_embedder, resolve_embedder
-from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.models.services.onnx_sessions import OpenModel
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses

@@ -10,11 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import EmbeddingInputError
-from backstory.models.embeddings.gemini import GeminiEmbedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local.embedder import LocalEmbedder
-from backstory.models.embeddings.openai import OpenAIEmbedder
 from backstory.models.embeddings.protocol import Embedder
+from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from tests.errors import raises
 from tests.long_tests import some
 
@@ -33,7 +32,7 @@ def embedder(
     request: pytest.FixtureRequest,
     granite: LocalEmbedder,
     connect: Callable[..., GeminiEmbedder],
-    connect_openai: Callable[..., OpenAIEmbedder],
+    connect_openai: Callable[..., ServiceEmbedder],
     tiny_e5: LocalEmbedder,
 ) -> Embedder:
     makers: dict[str, Callable[[], Embedder]] = {

@@ -9,7 +9,7 @@ import numpy as np
 from backstory.base.errors import EmbeddingError
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from tests.errors import raises
 from tests.models.services import gemini_server
 from tests.models.services.faults import Faults

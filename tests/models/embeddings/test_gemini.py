@@ -1,6 +1,5 @@
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from backstory.base.errors import (
     EmbeddingError,
     EmbeddingInputError,
 )
-from backstory.models.embeddings.gemini import GeminiEmbedder
-from backstory.models.services.gemini import GeminiAccess
+from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises
 from tests.models.services import gemini_server
@@ -79,7 +77,10 @@ def test_requests_hold_at_most_twenty_thousand_tokens(server: GeminiServer, conn
     assert all(embedder.count_tokens(request.texts).sum() <= 20_000 for request in server.requests)
 
 
-def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, access: GeminiAccess) -> None:
+def test_a_quota_answer_holds_back_every_thread(
+    server: GeminiServer, open_service: Callable[..., Any], api_key: str
+) -> None:
+    assert api_key
     woken = threading.Event()
     paused = threading.Event()
 
@@ -96,7 +97,7 @@ def test_a_quota_answer_holds_back_every_thread(server: GeminiServer, access: Ge
     held = HeldTime()
     server.script.append(gemini_server.fail(429, headers={"Retry-After": "5"}))
     settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
-    embedder = GeminiEmbedder(settings, access=replace(access, clock=held.clock, wait=held.wait))
+    embedder = GeminiEmbedder(settings, open_service(settings, clock=held.clock, wait=held.wait))
     first = threading.Thread(target=embedder.embed, args=(["first"],), kwargs={"task": "query"})
     first.start()
     paused.wait()
@@ -147,10 +148,12 @@ def test_unusable_vectors_are_an_error(
     assert len(server.requests) == 1
 
 
-def test_a_given_client_is_used_within_the_same_time_out(server: GeminiServer, access: GeminiAccess) -> None:
+def test_a_given_client_is_used_within_the_same_time_out(
+    server: GeminiServer, open_service: Callable[..., Any]
+) -> None:
     client = genai.Client(api_key="of-the-caller", http_options=HttpOptions(base_url=server.url))
     settings = EmbeddingSettings(provider="gemini", dimension=16, timeout_seconds=0.2, max_attempts=50)
-    embedder = GeminiEmbedder(settings, access=replace(access, api_key=None, client=client))
+    embedder = GeminiEmbedder(settings, open_service(settings, client=client))
     server.script.append(server.stay_silent)
 
     vectors = embedder.embed(["soup"], task="query")

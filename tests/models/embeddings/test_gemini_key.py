@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from backstory.base.errors import AuthenticationError, EmbeddingError
-from backstory.models.embeddings.gemini import GeminiEmbedder
+from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises
 from tests.models.services import gemini_server

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from backstory.base.errors import (
 )
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.openai import OpenAIEmbedder
-from backstory.models.services.connection import ServiceAccess
+from backstory.models.embeddings.service_embedder import ServiceEmbedder
 from backstory.models.services.meter import Settle, Usage
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses
@@ -32,7 +30,7 @@ from tests.models.services.embedding_answers import (
 from tests.models.services.gemini_server import vector_of
 from tests.models.services.instant_time import InstantTime
 
-Connect = Callable[..., OpenAIEmbedder]
+Connect = Callable[..., ServiceEmbedder]
 
 TEXTS = ["a train to Lisbon", "soup", "borrow checker"]
 
@@ -220,9 +218,7 @@ def test_a_service_that_takes_fewer_texts_at_once_gets_fewer(
     np.testing.assert_allclose(found, expected(texts), atol=1e-6)
 
 
-def test_calls_are_metered_by_what_the_service_counts(
-    vectors: ChatServer, connect_openai: Connect, openai_access: ServiceAccess
-) -> None:
+def test_calls_are_metered_by_what_the_service_counts(vectors: ChatServer, connect_openai: Connect) -> None:
     used: list[Usage] = []
 
     class Meter:
@@ -234,7 +230,7 @@ def test_calls_are_metered_by_what_the_service_counts(
                 raise BudgetExhaustedError("no more")
             return used.append
 
-    embedder = connect_openai(access=replace(openai_access, meter=Meter()))
+    embedder = connect_openai(meter=Meter())
     vectors.script.append(refuse(500))
 
     embedder.embed(TEXTS, task="document")

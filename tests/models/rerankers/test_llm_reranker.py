@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from backstory.base.errors import QuotaExhaustedError
-from backstory.models.chat.gemini import GeminiModel
+from backstory.models.chat_model import ChatModel
 from backstory.models.rerankers.llm_reranker import LLMReranker
-from backstory.models.services.connection import RERANKING
-from backstory.models.services.gemini import GeminiAccess
+from backstory.models.services.meter import Unmetered
 from backstory.settings.models import RerankSettings
 from tests.errors import raises, refuses
 from tests.models.rerankers.rerank_requests import answer_of, request_of
@@ -21,17 +21,14 @@ Connect = Callable[..., LLMReranker]
 
 
 @pytest.fixture
-def connect(server: GeminiServer, access: GeminiAccess) -> Connect:
+def connect(server: GeminiServer, open_service: Callable[..., Any], api_key: str) -> Connect:
     """Make rerankers that call the loopback server and never wait in real time."""
 
     def make(**settings: Any) -> LLMReranker:
         defaults = {"provider": "gemini", "base_url": server.url, "requests_per_minute": 100_000}
         given = RerankSettings.model_validate(defaults | settings)
-        return LLMReranker(
-            GeminiModel(given, RERANKING, access),
-            threads=given.threads,
-            meter=access.meter,
-        )
+        model = ChatModel(given, open_service(given, key=SecretStr(api_key)))
+        return LLMReranker(model, threads=given.threads, meter=Unmetered())
 
     return make
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.models.chat.model import UnusableAnswerError
+from backstory.models.chat_model import UnusableAnswerError
 from backstory.models.rerankers.llm_scoring import (
     LABEL_CHARACTERS,
     MOST_TOPICS,

@@ -3,7 +3,6 @@
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +294,7 @@ class Meter:
 def test_calls_are_metered_and_stay_within_a_budget(service: Service, use: Use, tmp_path: Path) -> None:
     meter = Meter(3)
     service.play(service.fail(404), service.fail(500))
-    call = use.connect(service, tmp_path, replace(service.access, meter=meter))
+    call = use.connect(service, tmp_path, meter)
 
     with pytest.raises(use.failure):
         call()

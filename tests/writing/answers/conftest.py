@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from backstory.base.errors import BudgetExhaustedError
-from backstory.models.chat.openai import OpenAIModel
-from backstory.models.services.connection import ANSWERS, ServiceAccess
+from backstory.models.chat_model import ChatModel
 from backstory.models.services.meter import Settle, Usage
 from backstory.settings.writers import AnswerSettings
 from backstory.writing.answers.model_answer import PASSAGE_TOKENS, ModelAnswerer
 from backstory.writing.answers.model_questions import QuestionModel
 from tests.models.services.chat_server import ChatServer
-from tests.models.services.instant_time import InstantTime
 
 KEY = "sk-test-key-that-must-never-be-seen"
 
@@ -51,7 +48,7 @@ class Models:
 
 
 @pytest.fixture
-def connect(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Callable[..., Models]:
+def connect(chat: ChatServer, open_service: Callable[..., Any]) -> Callable[..., Models]:
     """Give a function that makes the models of answers, with a price of one per thousand tokens."""
 
     def make(*, calls: int = 100, passage_tokens: int = PASSAGE_TOKENS, **given: Any) -> Models:
@@ -60,14 +57,7 @@ def connect(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Call
             | given
         )
         budget = Budget(calls)
-        access = ServiceAccess(
-            api_key=SecretStr(KEY),
-            limits_file=tmp_path / "limits.sqlite",
-            meter=budget,
-            clock=instant_time.clock,
-            wait=instant_time.wait,
-        )
-        model = OpenAIModel(settings, ANSWERS, access)
+        model = ChatModel(settings, open_service(settings, key=SecretStr(KEY), meter=budget))
         most = settings.max_output_tokens
 
         def price(used: Usage) -> float:

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import Answer, UnusableAnswerError
+from backstory.models.chat_model import Answer, Messages, UnusableAnswerError
 from backstory.text.prompts.escaping import escape_block
 from backstory.writing.answers.answer import Turn
 from backstory.writing.answers.answer_prompts import (

@@ -16,8 +16,7 @@ from backstory.base.errors import (
     StoppedError,
 )
 from backstory.base.progress import listening
-from backstory.models.chat.openai import OpenAIModel
-from backstory.models.services.connection import SUMMARIES, ServiceAccess
+from backstory.models.chat_model import ChatModel
 from backstory.models.services.meter import Settle, Usage
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache
@@ -33,7 +32,6 @@ from tests.models.services.chat_server import (
     ChatRequest,
     ChatServer,
 )
-from tests.models.services.instant_time import InstantTime
 from tests.writing.summaries.texts import make_paged, make_plain
 
 KEY = "sk-test-key-that-must-never-be-seen"
@@ -81,7 +79,7 @@ def chat(chat: ChatServer) -> ChatServer:
 
 
 @pytest.fixture
-def ask(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Callable[..., DocumentSummary]:
+def ask(chat: ChatServer, tmp_path: Path, open_service: Callable[..., Any]) -> Callable[..., DocumentSummary]:
     """Give a function that summarizes a document by the chat server; all calls share one cache."""
 
     def make(
@@ -95,15 +93,8 @@ def ask(chat: ChatServer, tmp_path: Path, instant_time: InstantTime) -> Callable
             "provider": "openai", "model": "tiny", "base_url": chat.url, "requests_per_minute": 10_000,
             "threads": 1,
         } | settings  # fmt: skip
-        access = ServiceAccess(
-            api_key=SecretStr(KEY),
-            limits_file=tmp_path / "limits.sqlite",
-            meter=Budget(budget),
-            clock=instant_time.clock,
-            wait=instant_time.wait,
-        )
         checked = SummarySettings.model_validate(given)
-        model = OpenAIModel(checked, SUMMARIES, access)
+        model = ChatModel(checked, open_service(checked, key=SecretStr(KEY), meter=Budget(budget)))
         form, drafts = make_summary_form(checked.max_output_tokens), DraftCache(tmp_path / "drafts.sqlite")
         summarizer = ModelSummarizer(model, form, drafts, threads=checked.threads)
         return summarize(source or make_paged(), summarizer, style, limit)

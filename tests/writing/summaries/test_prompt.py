@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from backstory.models.chat.model import Answer, UnusableAnswerError
+from backstory.models.chat_model import Answer, UnusableAnswerError
 from backstory.text.prompts.escaping import escape_block
 from backstory.writing.summaries.prompt import (
     drop_wrong_pages,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from backstory.models.chat.messages import Messages
-from backstory.models.chat.model import AnswerForm
+from backstory.models.chat_model import AnswerForm, ChatModel, Messages
 from backstory.models.rerankers.choice import make_reranker
 from backstory.models.services.meter import Unmetered
 from backstory.writing.answers.choice import make_answer_models
@@ -68,7 +67,8 @@ def test_the_texts_are_in_the_material_and_not_in_the_instructions(
 
 
 def test_an_answer_names_the_model_and_its_tokens(service: Service, chat_use: ChatUse) -> None:
-    model = service.make_model(chat_use.complete(service, {}), chat_use.stage, service.access)
+    settings = chat_use.complete(service, {})
+    model = ChatModel(settings, service.open(settings))
     answer = model.ask(Messages("Be brief.", "Hello."), AnswerForm("word", {"type": "object"}, 100))
     assert json.loads(answer.text) == chat_use.good
     assert (answer.model, answer.tokens_in, answer.tokens_out) == (service.answered_by, *service.used)

@@ -1,1 +1,0 @@
-"""Chat models: messages in, an answer out."""

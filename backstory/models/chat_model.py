@@ -1,0 +1,343 @@
+"""Chat models, for writers, rerankers, summaries and answers: messages and a form make an answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from backstory.base.addresses import is_openai, name_service
+from backstory.base.retry import TransientError
+from backstory.models.services.meter import Usage
+from backstory.text.chunking.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from google import genai
+    from google.genai.types import GenerateContentResponse, HttpOptions
+
+    from backstory.models.services.service import Service
+    from backstory.settings.groups import LanguageModelSettings
+
+_ATTEMPTS: Final = 2
+"""Attempts until an answer is usable; a model seldom errs twice in the same way."""
+_FENCED: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
+_FINISHED: Final = ("STOP", "stop", None)
+_CUT: Final = ("MAX_TOKENS", "CONTINUATION", "length")
+_REASON_CHARACTERS: Final = 40
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What is sent to a model.
+
+    Attributes:
+        system: Instructions; may be empty.
+        user: The material.
+    """
+
+    system: str
+    user: str
+
+    def estimate_tokens(self) -> int:
+        """Estimate the tokens of both messages; the estimate errs upwards."""
+        return int(estimate_tokens([self.system, self.user]).sum())
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """The JSON that a model is to answer with.
+
+    Attributes:
+        name: What the JSON is, one word.
+        schema: JSON schema of an answer.
+        max_output_tokens: Most tokens that the model may write, its thoughts included.
+        cut_advice: What a person can do about an answer that was cut; may be empty.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    max_output_tokens: int
+    cut_advice: str = ""
+
+    def limit_usage(self, messages: Messages) -> Usage:
+        """Return the most that one call uses: the estimated tokens of its messages, and all that may be written."""
+        return Usage(1, 1, messages.estimate_tokens(), self.max_output_tokens)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Reason why a service gave no answer, or only a part of one.
+
+    Attributes:
+        reason: Short, without the model's own words: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
+        detail: The words of a refusal, or the advice of the form for an answer that was cut; may be empty.
+    """
+
+    reason: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answered.
+
+    Attributes:
+        text: Its text, which should be JSON of the form.
+        model: The model, as the service names it.
+        tokens_in: Tokens that it read.
+        tokens_out: Tokens that it wrote, its thoughts included.
+        withheld: Why there is no text, or only a part of one; None if it is whole.
+    """
+
+    text: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    withheld: Withheld | None = None
+
+
+class UnusableAnswerError(Exception):
+    """An answer was withheld, or is not of the form.
+
+    Attributes:
+        reason: Short, without the model's own words.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(str(Withheld(reason, detail)))
+        self.reason = reason
+
+
+class ChatModel:
+    """Asks one model of a service for JSON of a schema, from any number of threads.
+
+    Attributes:
+        id: Service, model and temperature; together with messages and form, everything that decides the answer.
+    """
+
+    def __init__(self, settings: LanguageModelSettings, service: Service) -> None:
+        """Set the model.
+
+        Args:
+            settings: The temperature.
+            service: Sends the messages.
+        """
+        self._service = service
+        self._temperature = settings.temperature
+        # The name of a model means something only at its service.
+        place = "gemini" if service.is_gemini else f"openai:{name_service(service.address)}"
+        self.id = f"{place}:{service.model}:t{settings.temperature}"
+
+    @property
+    def api_calls(self) -> int:
+        """Requests sent so far, retries included."""
+        return self._service.api_calls
+
+    def ask(self, messages: Messages, form: AnswerForm) -> Answer:
+        """Send messages, from any thread.
+
+        Args:
+            messages: The instructions and the material.
+            form: The JSON to answer with.
+
+        Raises:
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A quota or the credit is used up.
+            BudgetExhaustedError: The call would exceed a budget.
+            ModelError: The service gave no answer, or refused the request. The type is that of the settings.
+        """
+        most = form.limit_usage(messages)
+        return (
+            self._ask_gemini(messages, form, most)
+            if self._service.is_gemini
+            else self._post(messages, form, most)
+        )
+
+    def _post(self, messages: Messages, form: AnswerForm, most: Usage) -> Answer:
+        from backstory.models.services.service import read_usage
+
+        system = [{"role": "system", "content": messages.system}] if messages.system else []
+        body: dict[str, Any] = {
+            "model": self._service.model,
+            "messages": [*system, {"role": "user", "content": messages.user}],
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": form.name, "strict": True, "schema": form.schema},
+            },
+            # OpenAI's newer models refuse the name that all other services know.
+            "max_completion_tokens"
+            if is_openai(self._service.address)
+            else "max_tokens": form.max_output_tokens,
+        }
+        if self._temperature is not None:
+            body["temperature"] = self._temperature
+
+        def read(completion: Mapping[str, Any]) -> Answer:
+            text, withheld = _read_completion(completion, form)
+            used = read_usage(completion, most)
+            model = str(completion.get("model") or self._service.model)
+            return Answer(text, model, used.tokens_in, used.tokens_out, withheld)
+
+        return self._service.post("/chat/completions", body, read, most=most)
+
+    def _ask_gemini(self, messages: Messages, form: AnswerForm, most: Usage) -> Answer:
+        def send(client: genai.Client, options: HttpOptions) -> GenerateContentResponse:
+            from google.genai import types
+
+            return client.models.generate_content(
+                model=self._service.model,
+                contents=[types.Content(role="user", parts=[types.Part(text=messages.user)])],
+                config=types.GenerateContentConfig(
+                    system_instruction=messages.system or None,
+                    response_mime_type="application/json",
+                    response_json_schema=form.schema,
+                    temperature=self._temperature,
+                    max_output_tokens=form.max_output_tokens,
+                    http_options=options,
+                ),
+            )
+
+        find_usage = partial(_read_gemini_usage, most=most)
+
+        def read(response: GenerateContentResponse) -> Answer:
+            text, withheld = _read_candidate(response, form)
+            used = find_usage(response)
+            model = response.model_version or self._service.model
+            return Answer(text, model, used.tokens_in, used.tokens_out, withheld)
+
+        return self._service.ask_gemini(send, read, most=most, read_usage=find_usage)
+
+
+Ask: TypeAlias = Callable[[Messages, AnswerForm], Answer]
+"""Sends messages, as :meth:`ChatModel.ask` does."""
+
+PriceUsage: TypeAlias = Callable[[Usage], float | None]
+"""Returns the price of a usage of one model; None if its price is not known."""
+
+
+class CountedModel:
+    """Asks a chat model, and counts what its answers used. One thread has one.
+
+    Attributes:
+        used: What was used so far.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        """Count from nothing."""
+        self._model = model
+        self.used = Usage()
+
+    def ask(self, messages: Messages, form: AnswerForm) -> Answer:
+        """Send messages; see :meth:`ChatModel.ask`."""
+        answer = self._model.ask(messages, form)
+        self.used = Usage(
+            calls=self.used.calls + 1,
+            tokens_in=self.used.tokens_in + answer.tokens_in,
+            tokens_out=self.used.tokens_out + answer.tokens_out,
+        )
+        return answer
+
+
+Repair: TypeAlias = Callable[[Messages, Answer, str], Messages]
+"""Makes of the messages, the answer that cannot be read and the reason the messages that ask once more."""
+
+
+def ask_until_usable(
+    ask: Ask,
+    messages: Messages,
+    form: AnswerForm,
+    read: Callable[[Answer], Result],
+    repair: Repair | None = None,
+) -> Result:
+    """Ask a model, and once more if its answer cannot be read.
+
+    Args:
+        ask: Sends messages to the model.
+        messages: The instructions and the material.
+        form: The JSON to answer with.
+        read: Reads the result from a whole answer, or raises :class:`UnusableAnswerError`.
+        repair: Makes the messages that ask once more; None for the same messages.
+
+    Raises:
+        UnusableAnswerError: The service withheld the answer, which is not requested again, or no answer could be read.
+        ModelError: As in :meth:`ChatModel.ask`.
+    """
+    attempts_left = _ATTEMPTS
+    while True:
+        attempts_left -= 1
+        answer = ask(messages, form)
+        if answer.withheld is not None:
+            raise UnusableAnswerError(answer.withheld.reason, answer.withheld.detail)
+        try:
+            return read(answer)
+        except UnusableAnswerError as error:
+            if not attempts_left:
+                raise
+            if repair is not None:
+                messages = repair(messages, answer, str(error))
+
+
+def parse_answer(text: str) -> Any:
+    """Parse the JSON of an answer, also inside the fence that some models put around it.
+
+    Raises:
+        ValueError: The text is not JSON, or nested too deeply.
+    """
+    fenced = _FENCED.match(text)
+    try:
+        return json.loads(fenced[1] if fenced else text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _read_completion(completion: Mapping[str, Any], form: AnswerForm) -> tuple[str, Withheld | None]:
+    """Read the text of an answer of OpenAI's API, or why it is not whole."""
+    choices = completion.get("choices")
+    if not isinstance(choices, list):
+        raise TransientError("the answer holds no choices")
+    choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
+    message = choice.get("message")
+    message = message if isinstance(message, Mapping) else {}
+    text, refusal = message.get("content"), message.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        return "", Withheld("refused", " ".join(refusal.split()))
+    withheld = _find_withheld(choice.get("finish_reason"), form)
+    return text if withheld is None and isinstance(text, str) else "", withheld
+
+
+def _read_candidate(response: GenerateContentResponse, form: AnswerForm) -> tuple[str, Withheld | None]:
+    """Read the text of Gemini's answer, or why it is not whole."""
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason is not None:
+        return "", Withheld(f"blocked ({feedback.block_reason.value})")
+    if not response.candidates:
+        raise TransientError("the answer holds no candidates")
+    answer = response.candidates[0]
+    withheld = _find_withheld(answer.finish_reason.value if answer.finish_reason is not None else None, form)
+    parts = answer.content.parts if withheld is None and answer.content is not None else None
+    return "".join(part.text or "" for part in parts or [] if not part.thought), withheld
+
+
+def _find_withheld(reason: Any, form: AnswerForm) -> Withheld | None:
+    if reason in _FINISHED:
+        return None
+    if reason in _CUT:
+        return Withheld(f"cut ({reason})", form.cut_advice)
+    return Withheld(f"blocked ({str(reason)[:_REASON_CHARACTERS]})")
+
+
+def _read_gemini_usage(response: GenerateContentResponse, most: Usage) -> Usage:
+    """Read what a call used; without the service's own figures, the most that it may have used."""
+    reported = response.usage_metadata
+    if reported is None or reported.prompt_token_count is None:
+        return most
+    written = (reported.candidates_token_count or 0) + (reported.thoughts_token_count or 0)
+    return Usage(1, 1, reported.prompt_token_count, written)

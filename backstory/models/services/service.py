@@ -1,0 +1,327 @@
+"""The one client of the services of models: OpenAI's API, as many servers speak it, and Gemini by its own SDK.
+
+A request waits for the limits per minute, reserves what it may cost, has a time-out, and is sent again where that may
+help. No redirect is followed, and no message or error holds the key.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from backstory.base.addresses import OPENAI_ADDRESS
+from backstory.base.credentials import Keys
+from backstory.base.environment import read_api_key, read_service_key
+from backstory.base.extras import require_extra
+from backstory.base.retry import TransientError, choose_delay, failure_of
+from backstory.base.telemetry.scope import observe
+from backstory.models.services.failures import Failure, explain_failure, redact
+from backstory.models.services.meter import CallMeter, Unmetered, Usage
+from backstory.models.services.rate_limit import RateLimiter, default_limits_file
+from backstory.settings.groups import ServiceSettings
+
+if TYPE_CHECKING:
+    import tenacity
+    from google import genai
+    from google.genai.types import HttpOptions
+
+logger = logging.getLogger(__name__)
+
+_SETTLING_SECONDS: Final = 60.0
+"""Time between the end of a call and its settlement, at most; a reservation lasts that much longer than a call."""
+_HTTP_CLIENTS: Final = ("httpx2", "httpx")
+
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+
+def _wait_in_real_time(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+class Service:
+    """Sends requests to one model of a service, from any number of threads, within limits that they share.
+
+    Attributes:
+        settings: Model, address, time-out, attempts and limits.
+        model: Name of the model at the service.
+        is_gemini: Whether the service is Gemini.
+        address: Address of the API if the service is not Gemini.
+        name: The service, as the subject of a sentence.
+        meter: Counts what calls use, within budgets.
+        units_per_minute: Most texts or requests per minute, whichever the quota counts.
+        tokens_per_minute: Most tokens sent per minute.
+        api_calls: Requests sent so far, retries included.
+    """
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        *,
+        meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+        keys: Keys | None = None,
+        key: SecretStr | None = None,
+        client: genai.Client | None = None,
+        limits_file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = _wait_in_real_time,
+    ) -> None:
+        """Prepare calls. The first call reads the key and makes the client.
+
+        Args:
+            settings: Settings that name a service.
+            meter: Counts what calls use, within budgets.
+            keys: The keys of the workspace; None for those of the environment.
+            key: The key; None reads it from ``keys``.
+            client: The client of Gemini; None makes one from the key. All such clients share one limit per model.
+            limits_file: File of the limits that processes share; None for the one in the user's cache folder.
+            clock: Gives monotonic seconds, the same in all processes.
+            wait: Blocks the calling thread for a number of seconds.
+
+        Raises:
+            MissingExtraError: The packages of the service are not installed.
+        """
+        self.is_gemini = settings.provider == "gemini"
+        require_extra(
+            "gemini" if self.is_gemini else "openai",
+            f"The provider {settings.provider}",
+            "choose another provider in backstory.yaml",
+        )
+        model = settings.paid_model or ""
+        self.settings = settings
+        self.model = model.removeprefix("models/") if self.is_gemini else model
+        self.address = settings.base_url or OPENAI_ADDRESS
+        self.name = "Gemini" if self.is_gemini else urlsplit(self.address).netloc
+        self.meter = meter
+        self.units_per_minute, self.tokens_per_minute = settings.per_minute
+        self.api_calls = 0
+        self._keys = keys
+        self._key = key
+        self._given_client = client
+        self._limits_file = limits_file
+        self._clock = clock
+        self._wait = wait
+        self._connected: tuple[Any, RateLimiter] | None = None
+        self._connecting = threading.Lock()
+        self._counting = threading.Lock()
+
+    def post(
+        self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], Result], *, most: Usage
+    ) -> Result:
+        """Send a request to a service with OpenAI's API.
+
+        Args:
+            path: Path below the address, such as ``/embeddings``.
+            body: The request.
+            read: Turns the answer, a JSON object, into the result, or raises :class:`TransientError`.
+            most: What the call uses at most.
+
+        Raises:
+            BudgetExhaustedError: The next attempt would exceed a budget.
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A quota that does not refill soon, or the credit, is used up.
+            ModelError: Every attempt failed, or the request was refused. The type is that of the settings.
+        """
+        return self._call(partial(self._post, path, body), read, partial(read_usage, most=most), most)
+
+    def ask_gemini(
+        self,
+        send: Callable[[genai.Client, HttpOptions], Response],
+        read: Callable[[Response], Result],
+        *,
+        most: Usage,
+        read_usage: Callable[[Response], Usage] | None = None,
+    ) -> Result:
+        """Send a request by Gemini's SDK, which has no time-out and no retries of its own that would do.
+
+        Args:
+            send: Sends the request by a client with options for the call.
+            read: Turns the response into the result, or raises :class:`TransientError`.
+            most: What the call uses at most.
+            read_usage: Reads from the response what the call used; None takes ``most``.
+
+        Raises:
+            BudgetExhaustedError: The next attempt would exceed a budget.
+            AuthenticationError: There is no key, or it was refused.
+            QuotaExhaustedError: A quota that does not refill soon is used up.
+            ModelError: Every attempt failed, or the request was refused. The type is that of the settings.
+        """
+        return self._call(partial(self._send_by_sdk, send), read, read_usage or (lambda _: most), most)
+
+    def _call(
+        self,
+        send: Callable[[Any], Response | Failure],
+        read: Callable[[Response], Result],
+        find_usage: Callable[[Response], Usage],
+        most: Usage,
+    ) -> Result:
+        """Send a request by a client, read the answer, and retry after transient failures."""
+        import tenacity
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TransientError),
+            stop=tenacity.stop_after_attempt(self.settings.max_attempts),
+            wait=choose_delay,
+            sleep=self._wait,
+            before_sleep=self._prepare_retry,
+            reraise=True,
+        )
+        try:
+            result: Result = retrying(self._attempt, send, read, find_usage, most)
+        except TransientError as error:
+            raise self.settings.failure(
+                f"{self.name} gave no usable answer in {self.settings.max_attempts} attempts; the last error: {error}. "
+                "Finished work is kept, so run the same command again",
+                code="no_answer",
+                attempts=self.settings.max_attempts,
+                **error.values,
+            ) from error
+        return result
+
+    def _attempt(
+        self,
+        send: Callable[[Any], Response | Failure],
+        read: Callable[[Response], Result],
+        find_usage: Callable[[Response], Usage],
+        most: Usage,
+    ) -> Result:
+        client, limiter = self._connect()
+        limiter.acquire(most.texts, most.tokens_in)
+        settle = self.meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
+        used = most  # an attempt without an answer may have been billed; one that was refused was not
+        try:
+            with self._counting:
+                self.api_calls += 1
+            with observe(f"{self.settings.provider} request", units=most.texts, tokens=most.tokens_in):
+                response = send(client)
+            used = Usage(calls=1) if isinstance(response, Failure) else find_usage(response)
+        finally:
+            settle(used)
+        if isinstance(response, Failure):
+            raise explain_failure(response, self.name, self.settings, self._key_text())
+        return read(response)
+
+    def _post(self, path: str, body: Mapping[str, Any], client: Any) -> dict[str, Any] | Failure:
+        import httpx2
+
+        key = self._key_text()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        try:
+            response = client.post(f"{self.address}{path}", json=body, headers=headers)
+        except httpx2.RequestError as error:
+            raise self._describe_loss(error) from None
+        answer = _parse(response.content)
+        if response.status_code != 200:
+            return Failure(response.status_code, response.headers, answer)
+        if not isinstance(answer, dict):
+            raise TransientError("the answer is not the JSON of the API")
+        return answer
+
+    def _send_by_sdk(
+        self, send: Callable[[genai.Client, HttpOptions], Response], client: genai.Client
+    ) -> Response | Failure:
+        from google.genai.errors import APIError
+        from google.genai.types import HttpOptions, HttpRetryOptions
+
+        timeout = round(self.settings.timeout_seconds * 1000)
+        try:
+            return send(client, HttpOptions(timeout=timeout, retry_options=HttpRetryOptions(attempts=1)))
+        except APIError as error:
+            return Failure(error.code, getattr(error.response, "headers", None) or {}, error.details)
+        except _transport_errors() as error:
+            raise self._describe_loss(error) from None
+        except (ValueError, RecursionError) as error:  # the SDK parses JSON that a model wrote, however deep
+            raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
+
+    def _describe_loss(self, error: Exception) -> TransientError:
+        """Describe a lost connection; the client's error is never chained, since it may hold the request's headers."""
+        name = type(error).__name__
+        message = redact(str(error), self._key_text()) or "connection lost"
+        return TransientError(f"{name}: {message}", cause=name)
+
+    def _connect(self) -> tuple[Any, RateLimiter]:
+        with self._connecting:
+            if self._connected is None:
+                client = self._make_gemini_client() if self.is_gemini else self._make_http_client()
+                limiter = RateLimiter(
+                    self._limits_file or default_limits_file(),
+                    [self.settings.base_url or "", self.model, self._key_text() or ""],
+                    units_per_minute=self.units_per_minute,
+                    tokens_per_minute=self.tokens_per_minute,
+                    clock=self._clock,
+                    wait=self._wait,
+                )
+                self._connected = client, limiter
+            return self._connected
+
+    def _make_http_client(self) -> Any:
+        import httpx2
+
+        self._key = self._key or read_service_key(self.settings.key_variable, self.address, self._keys)
+        return httpx2.Client(timeout=self.settings.timeout_seconds, follow_redirects=False)
+
+    def _make_gemini_client(self) -> genai.Client:
+        if self._given_client is not None:
+            return self._given_client
+        from google import genai
+        from google.genai.types import HttpOptions
+
+        self._key = self._key or read_api_key(self._keys)
+        # HTTP clients keep the key's header when they follow a redirect to another host.
+        options = HttpOptions(base_url=self.settings.base_url, client_args={"follow_redirects": False})
+        return genai.Client(api_key=self._key.get_secret_value(), vertexai=False, http_options=options)
+
+    def _key_text(self) -> str | None:
+        return self._key.get_secret_value() if self._key else None
+
+    def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
+        error, delay = failure_of(state), state.upcoming_sleep
+        logger.warning(
+            "call failed service=%s attempt=%d retry_in=%.1f cause=%s",
+            self.settings.provider,
+            state.attempt_number,
+            delay,
+            error,
+        )
+        if error.delay is not None:
+            self._connect()[1].pause(delay)  # the other threads and processes would be refused as well
+
+
+def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
+    """Read what a call used of a service with OpenAI's API; without the service's own figures, the estimate."""
+    reported = answer.get("usage")
+    if not isinstance(reported, Mapping):
+        return most
+    sent = reported.get("prompt_tokens")
+    written = reported.get("completion_tokens", 0 if most.tokens_out == 0 else None)
+    # Services that count no tokens say that there were none.
+    if not isinstance(sent, int) or not isinstance(written, int) or sent < 1:
+        return most
+    return Usage(1, most.texts, sent, max(written, 0))
+
+
+def _parse(content: bytes) -> Any:
+    """Parse the JSON of an answer; None if it is none."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Return the base class of connection errors of each HTTP client that the SDK may use."""
+    modules: list[Any] = [
+        importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
+    ]
+    return tuple(module.TransportError for module in modules)
