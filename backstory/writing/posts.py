@@ -169,7 +169,12 @@ def write_post(
 
 def _scrub(draft: Draft, discretion: Discretion) -> Draft:
     """Put markers in place of contact data; a draft that is kept is as the writer wrote it."""
-    return replace(draft, title=discretion.scrub(draft.title), text=discretion.scrub(draft.text))
+    return replace(
+        draft,
+        title=discretion.scrub(draft.title),
+        text=discretion.scrub(draft.text),
+        tags=tuple(map(discretion.scrub, draft.tags)),
+    )
 
 
 def _name_people(draft: Draft, window: WindowMaterial) -> Draft:

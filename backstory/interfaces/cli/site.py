@@ -22,6 +22,12 @@ def site(
             "--output", "-o", metavar="DIR", help="Folder to write. Default: site in the workspace."
         ),
     ] = None,
+    windows: Annotated[
+        bool,
+        typer.Option(
+            "--windows", help="Also write a page for each window: all its messages, and every passage found."
+        ),
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -30,12 +36,18 @@ def site(
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
-    built = build_site(opened, output)
+    built = build_site(opened, output, windows=windows)
     library, pages = built.library, built.written
+    shows = (
+        "all messages of every window, and every passage that was found for it"
+        if windows
+        else "what the posts quote from the chat (--windows adds all messages)"
+    )
     open_console(stderr=True).print(
         plain(
             f"{count(len(library.posts), 'post')}, {count(library.links_between_posts, 'link')} to earlier posts, "
             f"{count(len(library.without_post), 'window')} without a post. "
+            f"Shown are the posts, {count(len(library.documents), 'document')} in full, and {shows}. "
             f"Pages: {pages.written} written, {pages.unchanged} unchanged, {pages.removed} removed."
             + ("" if opened.settings.site.base_url else " For feeds and a sitemap, set site.base_url.")
         )

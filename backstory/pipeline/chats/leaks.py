@@ -23,7 +23,7 @@ from backstory.pipeline.chats.exports_reading import (
     find_opted_out,
     scrub_messages,
 )
-from backstory.pipeline.chats.named_documents import list_hidden_names
+from backstory.pipeline.chats.named_documents import DocumentView, list_hidden_names
 from backstory.pipeline.chats.people import read_agreed_names, read_people, show_chunks
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
@@ -32,6 +32,7 @@ from backstory.storage.tables.ledger import Entry
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.text.leaks import Discretion, FindLeaks, find_no_leaks
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.people import ShowText
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
 
 _OPTED_OUT: Final = "opted out"
@@ -125,6 +126,17 @@ def make_contact_scrub(workspace: Workspace) -> Callable[[str], str]:
     """Make what puts markers in place of the contact data of a text that readers see, if the settings ask for it."""
     privacy = workspace.settings.privacy
     return partial(_scrub_contacts, region=privacy.phone_region) if privacy.documents == "replace" else str
+
+
+def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> ShowText:
+    """Make what shows a text of a document on a page: with the names that readers see, and without contact data.
+
+    Args:
+        workspace: An open workspace.
+        conversations: The conversation of each window in question.
+    """
+    view, scrub_text = DocumentView(workspace, conversations), make_contact_scrub(workspace)
+    return lambda window_id, document_id, text: scrub_text(view.show(window_id, document_id, text))
 
 
 def _scrub_contacts(text: str, *, region: str | None) -> str:

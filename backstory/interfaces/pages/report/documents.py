@@ -44,7 +44,7 @@ class ChunkEntry:
         number: Its number in the list, from 1.
         rank: Rank in the context, from 1; None if dropped.
         title: Title of its document.
-        about: Date, slug and headings.
+        about: Date and headings.
         similarity: Best cosine similarity, as text.
         score: Best score, as text.
         probability: Highest probability, as text.
@@ -87,7 +87,7 @@ def list_kept(report: WindowReport) -> tuple[KeptEntry, ...]:
             place=place,
             rank=", ".join(str(rank) for rank in document.ranks),
             title=document.title,
-            about=f"{_date(report, place)}similarity {document.similarity:.2f}",
+            about=f"{_date(report, place)}, similarity {document.similarity:.2f}",
             share=f"serves {document.served_messages} of {count} messages"
             + (f" ({document.served_messages / count:.0%})" if count else ""),
             paint=name_paint(place),
@@ -115,7 +115,7 @@ def list_chunks(report: WindowReport, sources: Mapping[str, str]) -> tuple[Chunk
                 number=number,
                 rank=candidate.rank,
                 title=document.title,
-                about=_date(report, candidate.document) + (candidate.heading or document.slug),
+                about=", ".join(filter(None, (_date(report, candidate.document), candidate.heading))),
                 similarity=f"{candidate.similarity:.3f}",
                 score=f"{candidate.score:.3f}",
                 probability=f"{candidate.probability:.2f}",
@@ -160,4 +160,4 @@ def link_sources(report: WindowReport, posts: Path, page_folder: Path, root: Pat
 
 def _date(report: WindowReport, place: int) -> str:
     published_at = report.documents[place].published_at
-    return f"{published_at:%Y-%m-%d}, " if published_at else "undated, "
+    return f"{published_at:%Y-%m-%d}" if published_at else "undated"

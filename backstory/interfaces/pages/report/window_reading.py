@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
 import polars as pl
@@ -14,6 +14,8 @@ from backstory.base.ids import digest_json
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.operations.inspection.windows import find_window
+from backstory.pipeline.chats.leaks import make_contact_scrub, make_page_view
+from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
@@ -21,9 +23,9 @@ from backstory.retrieval.evidence.learned import read_learned
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import Messages
-from backstory.text.people import name_people
+from backstory.text.people import ShowText, name_people
 
-DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "status")
+DOCUMENT_COLUMNS = ("document_id", "revision", "uri", "title", "published_at", "status")
 _KEPT: Final = 16
 """Partitions of tables that are kept while windows follow each other: those of a day, and some before."""
 
@@ -37,6 +39,8 @@ class ReportTables:
 
     def __init__(self, workspace: Workspace) -> None:
         self.read = lru_cache(maxsize=_KEPT)(self._read)
+        self.scrub = make_contact_scrub(workspace)
+        self._workspace = workspace
         self._tables = workspace.tables
 
     @cached_property
@@ -46,13 +50,21 @@ class ReportTables:
 
     @cached_property
     def documents(self) -> pl.DataFrame:
-        """The columns :data:`DOCUMENT_COLUMNS` of table ``documents``."""
-        return read_table(self._tables, "documents", columns=DOCUMENT_COLUMNS)
+        """The columns :data:`DOCUMENT_COLUMNS` of table ``documents``; no uri where it names members."""
+        is_linked = ~pl.col("document_id").is_in(list_unlinked(self._workspace))
+        rows = read_table(self._tables, "documents", columns=DOCUMENT_COLUMNS)
+        return rows.with_columns(uri=pl.when(is_linked).then("uri"))
 
     @cached_property
     def days(self) -> list[str]:
         """The partitions of table ``messages``."""
         return list_partitions(self._tables, "messages")
+
+    @cached_property
+    def show(self) -> ShowText:
+        """Shows a text of a document as pages do."""
+        windows = read_table(self._tables, "windows", columns=("window_id", "conversation_id"))
+        return make_page_view(self._workspace, dict(windows.iter_rows()))
 
     def _read(self, table: str, partition: str) -> pl.DataFrame:
         return read_table(self._tables, table, [partition])
@@ -92,27 +104,41 @@ def read_report(workspace: Workspace, window: Mapping[str, Any], tables: ReportT
     found = pl.col("chunk_id").is_in(decisions["chunk_id"].unique().to_list())
     named = pl.col("document_id").is_in(decisions["document_id"].unique().to_list())
     names = read_people(workspace).names_in(window["conversation_id"])
+
+    def show_message(_: str, text: str) -> str:
+        return tables.scrub(name_people(text, names))
+
+    show_document = partial(tables.show, window["window_id"])
     report = make_window_report(
         WindowTables(
             window=window,
             summary=summary.row(0, named=True),
-            messages=_name_people(_read_messages(tables, window), names),
-            window_chunks=_name_people(chunks, names),
+            messages=_show(_read_messages(tables, window), "message_id", show_message, "author", "text"),
+            window_chunks=_show(chunks, "chunk_id", show_message, "text"),
             hits=hits,
             decisions=decisions,
-            contexts=workspace.date_locally(contexts),
-            document_chunks=tables.document_chunks.filter(found),
-            documents=workspace.date_locally(tables.documents.filter(named)),
+            contexts=_show(
+                workspace.date_locally(contexts), "document_id", show_document, "title", "content"
+            ),
+            document_chunks=_show(
+                tables.document_chunks.filter(found), "document_id", show_document, "heading", "text"
+            ),
+            documents=_show(
+                workspace.date_locally(tables.documents.filter(named)), "document_id", show_document, "title"
+            ),
         )
     )
     return replace(report, learned=_describe_learned(workspace, report.summary))
 
 
-def _name_people(rows: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """Write the people in authors and texts as readers see them."""
-    columns = [column for column in ("author", "text") if column in rows.columns]
+def _show(rows: pl.DataFrame, key: str, show: Callable[[str, str], str], *columns: str) -> pl.DataFrame:
+    """Write the texts of columns as readers see them, by the id of what holds them."""
     return rows.with_columns(
-        pl.Series(column, [text and name_people(text, names) for text in rows[column]], dtype=pl.String)
+        pl.Series(
+            column,
+            [text and show(id_, text) for id_, text in rows.select(key, column).iter_rows()],
+            dtype=pl.String,
+        )
         for column in columns
     )
 

@@ -53,10 +53,8 @@ class Document:
 
     document_id: str
     title: str
-    slug: str
     uri: str | None
     published_at: datetime | None
-    tags: tuple[str, ...]
     ranks: tuple[int, ...]
     similarity: float
     score: float

@@ -39,8 +39,8 @@ class WindowTables:
         decisions: Its rows of ``decisions``.
         contexts: Its rows of ``contexts``.
         document_chunks: The chunks that were found, if still stored.
-        documents: ``document_id``, ``revision``, ``uri``, ``title``, ``slug``, ``published_at``, ``tags`` and
-            ``status`` of the documents that were found, if still stored.
+        documents: ``document_id``, ``revision``, ``uri``, ``title``, ``published_at`` and ``status`` of the documents
+            that were found, if still stored.
     """
 
     window: Mapping[str, Any]
@@ -213,7 +213,7 @@ def _count_messages(queries: tuple[Query, ...], document: int) -> int:
 def _describe_documents(
     tables: WindowTables, found: pl.DataFrame, queries: tuple[Query, ...]
 ) -> tuple[Document, ...]:
-    columns = ("document_id", "title", "slug", "published_at", "tags")
+    columns = ("document_id", "title", "published_at")
     kept = {row["document_id"]: row for row in tables.contexts.select(columns).to_dicts()}
     # Of several revisions, the searched one describes the document.
     known = {row["document_id"]: row for row in tables.documents.sort(pl.col("status") == "ok").to_dicts()}
@@ -224,11 +224,9 @@ def _describe_documents(
         rows.append(
             Document(
                 document_id=key,
-                title=facts.get("title") or facts.get("slug") or key,
-                slug=facts.get("slug") or key,
+                title=facts.get("title") or key,
                 uri=known[key]["uri"] if key in known else None,
                 published_at=facts.get("published_at"),
-                tags=tuple(facts.get("tags") or ()),
                 ranks=tuple(row["ranks"]),
                 similarity=row["similarity"],
                 score=row["score"],

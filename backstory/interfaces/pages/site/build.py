@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backstory.base.ids import digest
 from backstory.interfaces.pages.site.addresses import INDEX
 from backstory.interfaces.pages.site.folder import Written, write_folder
 from backstory.interfaces.pages.site.library import Library
@@ -39,8 +40,8 @@ class Site:
     written: Written
 
 
-def build_site(workspace: Workspace, output: Path | None = None) -> Site:
-    """Write the site of a workspace: an index, and a page for each post, document, tag, month and window.
+def build_site(workspace: Workspace, output: Path | None = None, *, windows: bool = False) -> Site:
+    """Write the site of a workspace: an index, and a page for each post, document, tag and month.
 
     A page of a site in the workspace is made only if something that it is made from has changed, or if it is not as it
     was written.
@@ -48,30 +49,33 @@ def build_site(workspace: Workspace, output: Path | None = None) -> Site:
     Args:
         workspace: A workspace with windows.
         output: Folder to write; None for ``site`` in the workspace.
+        windows: Whether it has a page for each window, too, which shows all messages and all found passages.
 
     Raises:
         InputError: There are no windows yet, or the folder holds something else.
     """
     with workspace.ledger.kept_open():
-        return _build_site(workspace, (output or workspace.root / SITE_FOLDER).absolute(), output is not None)
+        site = _build_site(workspace, (output or workspace.root / SITE_FOLDER).absolute(), windows=windows)
+    if output is not None:
+        record_copy(workspace, site.index.parent)
+    return site
 
 
-def _build_site(workspace: Workspace, folder: Path, is_copy: bool) -> Site:
+def _build_site(workspace: Workspace, folder: Path, *, windows: bool) -> Site:
     # Before they are read: what changes meanwhile is rendered by the next build.
     inputs = hash_inputs(workspace)
+    inputs = replace(inputs, common=digest([inputs.common, str(windows)]))
     library = read_library(workspace)
     if is_as_written(workspace, folder, inputs):
         written = Written(0, len(list_site_pages(folder)), 0)
     else:
         links = collect_links(library)
         settings = workspace.settings.site
-        reports = list_reports(workspace, library, links, inputs)
+        reports = list_reports(workspace, library, links, inputs) if windows else {}
         pages = list_pages(library, links, reports, Frame(settings.title, settings.base_url, inputs.common))
         stored = read_pages(workspace, folder)
         names = name_pages(workspace, folder, pages)
         known = {address: stored[name] for address, name in names.items() if name in stored}
         written, entries = write_folder(folder, pages, known)
         record_pages(workspace, folder, inputs, entries)
-    if is_copy:
-        record_copy(workspace, folder)
     return Site(folder / INDEX, library, written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import polars as pl
@@ -15,8 +16,8 @@ from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import WebAddresses
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
-from backstory.pipeline.chats.leaks import make_contact_scrub
-from backstory.pipeline.chats.named_documents import DocumentView, list_unlinked
+from backstory.pipeline.chats.leaks import make_contact_scrub, make_page_view
+from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
@@ -163,8 +164,7 @@ def _read_documents(
 ) -> dict[str, SiteDocument]:
     """Read the documents that posts use, but posts, as the readers of the first window that uses each see them."""
     wanted = shown.keys() - posts
-    scrub = make_contact_scrub(workspace)
-    view = DocumentView(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
+    show = make_page_view(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
     unlinked = list_unlinked(workspace)
     addresses = WebAddresses(workspace)
     rows = (
@@ -174,18 +174,22 @@ def _read_documents(
         .collect()
     )
     folder = workspace.settings.documents.folder
-    return {
-        row["document_id"]: SiteDocument(
-            document_id=row["document_id"],
-            title=scrub(view.show(shown[row["document_id"]], row["document_id"], row["title"])),
-            path="" if row["document_id"] in unlinked else locate(row["uri"], folder),
+
+    def describe(row: Mapping[str, Any]) -> SiteDocument:
+        key = row["document_id"]
+        tell = partial(show, shown[key], key)
+        home = None if key in unlinked else addresses.find(row["uri"])
+        return SiteDocument(
+            document_id=key,
+            title=tell(row["title"]),
+            path="" if key in unlinked else locate(row["uri"], folder),
             published_at=row["published_at"],
-            tags=tuple(view.show(shown[row["document_id"]], row["document_id"], tag) for tag in row["tags"]),
-            text=scrub(view.show(shown[row["document_id"]], row["document_id"], row["text"])),
-            home=addresses.find(row["uri"]),
+            tags=tuple(map(tell, row["tags"])),
+            text=tell(row["text"]),
+            home=home if home is None or tell(home) == home else None,
         )
-        for row in workspace.date_locally(rows).iter_rows(named=True)
-    }
+
+    return {row["document_id"]: describe(row) for row in workspace.date_locally(rows).iter_rows(named=True)}
 
 
 def _explain_absence(

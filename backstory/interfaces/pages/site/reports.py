@@ -18,6 +18,7 @@ from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.links import SiteLinks
 from backstory.interfaces.pages.site.page import Page
 from backstory.interfaces.pages.site.state import SiteInputs
+from backstory.pipeline.chats.named_documents import hash_named_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
@@ -52,7 +53,7 @@ def _list(
     stored = set(scan_table(workspace.tables, "messages").select("message_id").collect()["message_id"])
     found = _read_found(workspace)
     documents = _hash_documents(workspace)
-    people = read_people(workspace)
+    people, named = read_people(workspace), hash_named_documents(workspace)
     days = sorted(inputs.tables["messages"])
     tables = ReportTables(workspace)
     for window in read_table(workspace.tables, "windows").iter_rows(named=True):
@@ -69,6 +70,7 @@ def _list(
             *(inputs.tables[table].get(window["partition"], "") for table in _TABLES),
             *_pick_messages(window, days, inputs.tables["messages"]),
             *(documents.get(one, "") for one in found.get(key, ())),
+            named,
             # Who joins may take a name away from somebody whose messages stay the same.
             repr(sorted(people.names_in(window["conversation_id"]).items())),
         ]

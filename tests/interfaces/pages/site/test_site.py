@@ -73,7 +73,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def site(workspace: Workspace) -> Site:
-    return build_site(workspace)
+    return build_site(workspace, windows=True)
 
 
 def list_pages(site: Site) -> list[Path]:
@@ -137,14 +137,25 @@ def test_a_post_is_shown_where_later_posts_cite_it(site: Site) -> None:
 
 def test_a_second_build_writes_nothing_and_a_stale_page_goes(workspace: Workspace, site: Site) -> None:
     times = {path: path.stat().st_mtime_ns for path in list_pages(site)}
-    again = build_site(workspace).written
+    again = build_site(workspace, windows=True).written
     assert (again.written, again.unchanged, again.removed) == (0, len(times), 0)
     assert {path: path.stat().st_mtime_ns for path in list_pages(site)} == times
     stale = site.index.parent / "posts" / "gone.html"
     stale.write_text("an earlier post", encoding="utf-8")
     site.index.write_text("damaged", encoding="utf-8")
-    again = build_site(workspace).written
+    again = build_site(workspace, windows=True).written
     assert (again.written, again.removed, stale.exists()) == (1, 1, False)
+
+
+def test_windows_are_shown_only_if_asked_for(workspace: Workspace, tmp_path: Path) -> None:
+    shown = build_site(workspace, tmp_path / "site", windows=True)
+    folder = shown.index.parent
+    assert len(list((folder / "windows").iterdir())) == len(read_table(workspace.tables, "windows"))
+    built = build_site(workspace, folder)
+    assert built.written.removed == len(read_table(workspace.tables, "windows"))
+    assert not list(folder.glob("windows/*"))
+    assert not any("windows/" in path.read_text("utf-8") for path in folder.rglob("*.html"))
+    assert "--windows" in run("site", "-w", str(workspace.root), "-o", str(folder)).stderr
 
 
 def test_pages_are_rendered_again_only_if_something_changed(
@@ -157,20 +168,20 @@ def test_pages_are_rendered_again_only_if_something_changed(
         return list_site(library, *others)
 
     monkeypatch.setattr("backstory.interfaces.pages.site.build.list_pages", render)
-    assert build_site(workspace).library == site.library
+    assert build_site(workspace, windows=True).library == site.library
     assert not rendered
     post = workspace.root / site.library.posts[0].path
     before = post.read_bytes()
     post.write_bytes(before + b"\nSaid by a person.\n")
-    build_site(workspace)
+    build_site(workspace, windows=True)
     assert len(rendered) == 1
     post.write_bytes(before)
     settings = workspace.settings.model_copy(update={"rag": RAGSettings(top_k=4)})
-    build_site(replace(workspace, settings=settings))
-    build_site(workspace)
+    build_site(replace(workspace, settings=settings), windows=True)
+    build_site(workspace, windows=True)
     assert len(rendered) == 3
     list_pages(site)[-1].unlink()
-    assert build_site(workspace).written.written == 1
+    assert build_site(workspace, windows=True).written.written == 1
     assert len(rendered) == 4
 
 
@@ -184,7 +195,7 @@ def test_what_was_learned_is_an_input_of_the_pages(workspace: Workspace) -> None
 
 
 def test_two_builds_are_equal_byte_by_byte(workspace: Workspace, site: Site, tmp_path: Path) -> None:
-    other = build_site(open_workspace(workspace.root), tmp_path / "elsewhere")
+    other = build_site(open_workspace(workspace.root), tmp_path / "elsewhere", windows=True)
     names = [path.relative_to(site.index.parent) for path in list_pages(site)]
     assert names == [path.relative_to(other.index.parent) for path in list_pages(other)]
     assert all(
@@ -217,7 +228,7 @@ def test_the_search_finds_posts_by_beginnings_of_words(site: Site, tmp_path: Pat
 def test_a_folder_of_other_files_is_not_touched(workspace: Workspace) -> None:
     before = sorted(workspace.documents_dir.iterdir())
     with raises(InputError, "foreign_folder", path=workspace.documents_dir):
-        build_site(workspace, workspace.documents_dir)
+        build_site(workspace, workspace.documents_dir, windows=True)
     assert sorted(workspace.documents_dir.iterdir()) == before
 
 
@@ -226,22 +237,22 @@ def test_removing_the_pages_leaves_none(workspace: Workspace, tmp_path: Path) ->
     own.mkdir()
     (own / "index.html").write_text("a site of somebody else", encoding="utf-8")
     assert remove_pages(tmp_path) == ()
-    site = build_site(workspace)
+    site = build_site(workspace, windows=True)
     count = len(list_pages(site))
     left = site.index.with_name(".index.html.tmp")
     left.write_text("left by a killed process", encoding="utf-8")
     assert remove_pages(workspace.root) == (f"the {count + 1} pages in site/",)
     assert list_pages(site) == []
     assert not left.exists()
-    assert build_site(workspace).written.written == count
+    assert build_site(workspace, windows=True).written.written == count
 
 
 def test_without_posts_the_index_says_why(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace")
     with raises(InputError, "no_windows"):
-        build_site(workspace)
+        build_site(workspace, windows=True)
     run_pipeline(workspace)
-    site = build_site(workspace)
+    site = build_site(workspace, windows=True)
     index = site.index.read_text(encoding="utf-8")
     assert "There are no posts yet" in index
     assert index.count("no writer is chosen") == len(read_table(workspace.tables, "windows"))
@@ -255,7 +266,7 @@ def test_an_edited_post_is_shown_as_the_person_left_it(tmp_path: Path) -> None:
     path = workspace.root / row["path"]
     path.write_text(path.read_text(encoding="utf-8") + "\nA line by a person.\n", encoding="utf-8")
     run_pipeline(open_workspace(workspace.root))
-    page = build_site(workspace).index.parent / "posts" / f"{row['slug']}.html"
+    page = build_site(workspace, windows=True).index.parent / "posts" / f"{row['slug']}.html"
     html = page.read_text(encoding="utf-8")
     assert "A line by a person." in html
     assert "A person has edited this post" in html
@@ -276,7 +287,7 @@ def test_a_site_between_two_stages_of_a_run_leaves_out_windows_without_a_context
     begun = open_workspace(made.root)
     for stage in STAGES[: [stage.table for stage in STAGES].index("windows") + 1]:
         stage.make(RunResources(begun), ["2025-03-13", "2025-03-14", "2025-03-15"])
-    library = build_site(begun).library
+    library = build_site(begun, windows=True).library
     windows = read_table(begun.tables, "windows")
     assert {post.window.window_id for post in library.posts} < set(windows["window_id"])
     assert len(library.posts) + len(library.without_post) == len(windows)
@@ -290,7 +301,9 @@ def published(workspace: Workspace, tmp_path: Path) -> Path:
     """Give the folder of the site with an address."""
     named = SiteSettings(base_url=f"{BASE}/", title="The Plot")
     settings = workspace.settings.model_copy(update={"site": named})
-    return build_site(replace(workspace, settings=settings), tmp_path / "published").index.parent
+    return build_site(
+        replace(workspace, settings=settings), tmp_path / "published", windows=True
+    ).index.parent
 
 
 def test_a_site_with_an_address_has_feeds_a_sitemap_and_previews(published: Path, site: Site) -> None:
@@ -335,14 +348,14 @@ def test_a_page_is_made_again_only_if_what_it_shows_has_changed(tmp_path: Path) 
     chat = made.chats_dir / "garden.txt"
     before = chat.read_text(encoding="utf-8")
     run_pipeline(made)
-    build_site(made)
+    build_site(made, windows=True)
     chat.write_text(before + LATER, encoding="utf-8")
     run_pipeline(open_workspace(made.root))
     grown = open_workspace(made.root)
-    built = build_site(grown)
+    built = build_site(grown, windows=True)
     folder = built.index.parent
     read = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.html")}
-    scratch = build_site(grown, tmp_path / "scratch").index.parent
+    scratch = build_site(grown, tmp_path / "scratch", windows=True).index.parent
     assert read == {path.relative_to(scratch): path.read_bytes() for path in scratch.rglob("*.html")}
     [first, *_] = built.library.posts
     document = made.root / first.cited[0].path
@@ -358,11 +371,11 @@ def test_a_page_is_made_again_only_if_what_it_shows_has_changed(tmp_path: Path) 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("backstory.interfaces.pages.site.pages.render_page", count_pages)
-        changed = build_site(open_workspace(made.root)).written
+        changed = build_site(open_workspace(made.root), windows=True).written
     assert sorted(made_again) == ["document.html", "index.html", "post.html", "post.html"]
     assert changed.written < changed.unchanged
     assert f'href="{BASE}"' in (folder / "posts" / f"{first.slug}.html").read_text(encoding="utf-8")
-    scratch = build_site(open_workspace(made.root), tmp_path / "again").index.parent
+    scratch = build_site(open_workspace(made.root), tmp_path / "again", windows=True).index.parent
     assert {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.html")} == {
         path.relative_to(scratch): path.read_bytes() for path in scratch.rglob("*.html")
     }
