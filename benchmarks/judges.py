@@ -30,6 +30,8 @@ from backstory.operations.evaluation.scoring import name_group, score_runs
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.hits import plan_queries
 from backstory.settings.models import RerankSettings, Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 from benchmarks.train_pairs import sample_windows
 
 SHIPPED = "no reranker"
@@ -113,7 +115,7 @@ def judge_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
         ``documents``, the number of documents in the context.
     """
     embedder = make_embedder(settings.embedding)
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     relevant = _list_relevant(labelled)
     with tempfile.TemporaryDirectory(prefix="backstory-judges-") as scratch:
         index, document_chunks = index_documents(Path(scratch), labelled, settings, embedder, cache)

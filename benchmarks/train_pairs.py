@@ -34,6 +34,8 @@ from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairMode
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.retrieval.hits import find_hits, plan_queries
 from backstory.settings.models import Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 
 Values = NDArray[np.float64]
 
@@ -178,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     settings = Settings.model_validate({"embedding": {"provider": given.embedder, "model": given.model}})
     embedder = make_embedder(settings.embedding)
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     with tempfile.TemporaryDirectory(prefix="backstory-pairs-") as scratch, ExitStack() as stack:
         opened = []
         for folder in (*given.folders, *given.unrelated):

@@ -165,10 +165,6 @@ class ModelFileError(ModelError):
     """A model's files are absent, unusable, or differ from their checksum."""
 
 
-class CacheFileError(BackstoryError, RuntimeError):
-    """The file of a cache (vectors, drafts, judgements) is damaged, of a later release, or cannot be used."""
-
-
 class SearchIndexError(BackstoryError, RuntimeError):
     """A search index cannot be built, opened or searched."""
 

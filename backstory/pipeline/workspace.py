@@ -25,6 +25,9 @@ from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
+from backstory.storage.schema import CACHE, Part
+from backstory.storage.state import State
+from backstory.storage.state_places import open_state
 from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
 
 # What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
@@ -216,19 +219,28 @@ class Workspace(WorkspacePaths):
         meter = self.runs.meter(ANSWERING, settings.paid_model)
         return make_answer_models(settings, meter, partial(estimate_cost, price), self.keys, self.reranker)
 
+    def open_state(self, part: Part, address: str | None) -> State:
+        """Open a part of its state on a server, or in the folder where it lies without one."""
+        return open_state(self.secret.parent if part.is_private else self.tables, address, part)
+
+    @cached_property
+    def cache(self) -> State:
+        """What the vectors, judgements and drafts lie in."""
+        return self.open_state(CACHE, find_mount(self.tables))
+
     @cached_property
     def judgements(self) -> JudgementCache:
         """The judgements that rerankers have given."""
         from backstory.models.rerankers.judgement_cache import JudgementCache
 
-        return JudgementCache(self.tables / "judgements.sqlite")
+        return JudgementCache(self.cache)
 
     @cached_property
     def drafts(self) -> DraftCache:
         """The drafts that writers have made, and the summaries by models."""
         from backstory.writing.draft_cache import DraftCache
 
-        return DraftCache(self.tables / "drafts.sqlite")
+        return DraftCache(self.cache)
 
     @property
     def min_similarity(self) -> float:
@@ -275,7 +287,7 @@ class Workspace(WorkspacePaths):
     @cached_property
     def embeddings(self) -> EmbeddingCache:
         """The cache of vectors that all stages share."""
-        return EmbeddingCache(self.tables / "embeddings.sqlite")
+        return EmbeddingCache(self.cache)
 
 
 def open_workspace(

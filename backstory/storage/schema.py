@@ -102,3 +102,6 @@ CACHE: Final = Part(
     is_private=False,
     tables=(KV,),
 )
+
+WORKSPACE_PARTS: Final = (CACHE,)
+"""The parts of a workspace that are copied with it."""

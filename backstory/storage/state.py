@@ -151,9 +151,10 @@ class State(ABC):
 
     def close(self) -> None:
         """Close the connections that nothing uses; the next transaction opens one again."""
-        _close(self.place)
+        close_idle(self.place)
 
-    def _count_rows(self, session: Session) -> int:
+    def count_rows(self, session: Session) -> int:
+        """Count the rows of all tables, in a transaction of this part."""
         counts = (
             session.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]  # noqa: S608 - declared names
             for table in self.part.tables
@@ -201,8 +202,12 @@ def _take_idle(place: str) -> Any:
     return None
 
 
-def _close(place: str | None = None) -> None:
-    """Close what nothing uses, of one place or of all."""
+def close_idle(place: str | None = None) -> None:
+    """Close the connections that nothing uses, to one place or to all; transactions open others.
+
+    Args:
+        place: Path or address; None for all.
+    """
     with _keeping:
         closing = [one for one in _idle if place in (None, one[0])]
         _idle[:] = [one for one in _idle if one not in closing]
@@ -212,11 +217,11 @@ def _close(place: str | None = None) -> None:
 
 def _before_fork() -> None:
     """Close what nothing uses: neither a file of SQLite nor a connection may be used on both sides of a fork."""
-    _close()
+    close_idle()
     _keeping.acquire()
 
 
 _idle: Final[list[tuple[str, Any]]] = []
 _keeping: Final = threading.Lock()
-atexit.register(_close)
+atexit.register(close_idle)
 os.register_at_fork(before=_before_fork, after_in_parent=_keeping.release, after_in_child=_keeping.release)

@@ -32,7 +32,7 @@ def open_state(folder: Path, address: str | None, part: Part) -> State:
     return PostgresState(address, part)
 
 
-def copy_state(source: State, target: State) -> int:
+def copy_state(source: State, target: State) -> tuple[int, int]:
     """Copy all rows to a place of the same part; a row that is there already stays.
 
     Args:
@@ -40,16 +40,20 @@ def copy_state(source: State, target: State) -> int:
         target: Where they are copied to, all of them or none.
 
     Returns:
-        Number of rows that were read.
+        Number of rows that were read, and of those that were not there before.
     """
-    count = 0
+    read = 0
+    if not source.exists():
+        return 0, 0
     with source.reading() as reader, target.begin() as writer:
+        before = target.count_rows(writer)
         for table in source.part.tables:
             names = list(table.columns)
             found = reader.execute(f"SELECT {', '.join(names)} FROM {table.name}")  # noqa: S608 - declared names
             while rows := found.fetchmany(_ROWS_AT_ONCE):
-                count += len(rows)
+                read += len(rows)
                 target.upsert(
                     writer, table, (dict(zip(names, row, strict=True)) for row in rows), replace=False
                 )
-    return count
+        copied = target.count_rows(writer) - before
+    return read, copied

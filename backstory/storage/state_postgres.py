@@ -32,6 +32,8 @@ _NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
 _ABSENT: Final = re.compile(r'database "[^"]*" does not exist')
 """How a server says so: before there is a connection, it gives no code."""
 _ENDED: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_namespaces: Final[dict[str, str]] = {}
+"""The schema of the workspace, by the address of the database, as each connection notes it."""
 _LIMIT: Final = f"lock_timeout = {int(BUSY_SECONDS * 1000)}"
 
 
@@ -40,7 +42,6 @@ class PostgresState(State):
 
     def __init__(self, address: str, part: Part) -> None:
         super().__init__(address, part)
-        self._namespace: str | None = None
 
     def exists(self) -> bool:
         """Return whether the schema was made."""
@@ -130,16 +131,16 @@ class PostgresState(State):
         if not self.exists():
             return 0
         with self.begin() as session:
-            count = self._count_rows(session)
+            count = self.count_rows(session)
             session.execute(f'DROP SCHEMA "{self._schema}" CASCADE')
         return count
 
     @property
     def _schema(self) -> str:
-        if self._namespace is None:
+        if self.place not in _namespaces:
             with self._connected():
                 pass  # each connection notes it
-        return f"{self._namespace}_{self.part.name}"
+        return f"{_namespaces[self.place]}_{self.part.name}"
 
     def _number(self, name: str) -> int:
         """Give the number of a lock: 63 bits of the hash of its name."""
@@ -186,7 +187,7 @@ class PostgresState(State):
             try:
                 return self._connect_once()
             except StateError as error:
-                is_starting = error.code == "unreachable_database" and self._namespace is not None
+                is_starting = error.code == "unreachable_database" and self.place in _namespaces
                 if not is_starting or time.monotonic() > until:
                     raise
             time.sleep(_RESTART_SECONDS / 100)
@@ -212,7 +213,7 @@ class PostgresState(State):
                     "by ?options=-csearch_path%3DNAME in the address"
                 )
                 raise self._error("unusable_schema", what)
-            self._namespace = namespace
+            _namespaces[self.place] = namespace
             failed.pop_all()
         return connection
 

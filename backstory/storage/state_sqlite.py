@@ -107,7 +107,7 @@ class SqliteState(State):
         if not self.exists():
             return 0
         with self.reading() as session:
-            count = self._count_rows(session)
+            count = self.count_rows(session)
         self.close()
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
@@ -197,6 +197,8 @@ class SqliteState(State):
                 _define(self.part, connection)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
+            for suffix in ("-wal", "-shm"):  # of a file that somebody deleted
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             publish(made, self.path)
 
     def _lock_path(self, name: str) -> Path:

@@ -19,6 +19,8 @@ from backstory.operations.evaluation.library_path import embed_windows, index_do
 from backstory.operations.evaluation.scoring import name_group
 from backstory.operations.evaluation.whole_window import cut_whole_texts
 from backstory.settings.models import Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 from backstory.text.chunking.cut import cut_chunks
 from benchmarks.peers.job import UNDATED, Document, VectorTable, Window
 
@@ -41,7 +43,7 @@ class Space:
     def open(cls) -> Space:
         """Open the space of the default settings, with the user's cache folder."""
         settings = Settings()
-        cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+        cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
         return cls(settings, make_embedder(settings.embedding), cache)
 
 

@@ -21,6 +21,8 @@ from backstory.operations.evaluation.library_path import embed_windows, embed_wi
 from backstory.operations.evaluation.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.digest_writer import DigestWriter, Outlined, outline
 from backstory.writing.draft import Writer
@@ -92,7 +94,7 @@ def evaluate_posts(
     labelled = _take_windows(read_labelled_set(folder), windows, groups)
     labels = _read_labels(folder, labelled)
     embedder = make_embedder(settings.embedding)
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     with tempfile.TemporaryDirectory(prefix="backstory-eval-") as scratch:
         index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
         with index:

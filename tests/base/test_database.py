@@ -17,7 +17,7 @@ import pytest
 
 from backstory.base import postgres, sqlite
 from backstory.base.database import Database, Description
-from backstory.base.errors import CacheFileError
+from backstory.base.errors import StateError
 from backstory.base.mounts import find_mount, open_database
 from tests.errors import raises
 from tests.postgres import PostgresServer, mounted
@@ -35,7 +35,7 @@ CREATE TABLE single (number INTEGER PRIMARY KEY CHECK (number = 1), name TEXT) W
 """,
     name="the numbers",
     remedy="count again",
-    error=CacheFileError,
+    error=StateError,
     version=2,
     application_id=7,
 )
@@ -189,7 +189,7 @@ def test_tables_of_another_format_are_named_and_stay_until_they_are_mended(
     add(database, 1)
     other = reopen(**change)
     for act in (read, partial(add, number=2)):
-        with raises(CacheFileError, "damaged_file", path=database.path) as raised:
+        with raises(StateError, "damaged_file", path=database.path) as raised:
             act(other)
         assert "count again" in str(raised.value)
     assert other.find_damage() is not None
@@ -212,7 +212,7 @@ def test_tables_of_a_later_release_are_left_alone(
         earlier.set_aside_if_damaged,
     )
     for act in (*acts, lambda: earlier.mend(partial(read, earlier))):
-        with raises(CacheFileError, "later_format", path=database.path):
+        with raises(StateError, "later_format", path=database.path):
             act()
     assert read(database) == [1]
 
@@ -221,7 +221,7 @@ def test_a_table_that_is_absent_is_damage(database: Database) -> None:
     add(database, 1)
     with database.writing() as session:
         session.execute("DROP TABLE numbers")
-    with raises(CacheFileError, "damaged_file", path=database.path):
+    with raises(StateError, "damaged_file", path=database.path):
         read(database)
     database.mend(partial(add, database, 2))
     assert read(database) == [2]
@@ -243,7 +243,7 @@ def test_a_mistake_in_a_statement_is_no_damage(database: Database) -> None:
             session.execute(statement)
 
     for statement in ("SELECT nothing FROM numbers", "SELECT ("):
-        with raises(CacheFileError, "unusable_file", path=database.path):
+        with raises(StateError, "unusable_file", path=database.path):
             database.mend(partial(ask, statement))
     assert read(database) == [1]
 
@@ -311,7 +311,7 @@ def test_a_writer_in_another_process_is_waited_for_and_named_at_last(
     with monkeypatch.context() as patched:
         for module in (sqlite, postgres):
             patched.setattr(module, "BUSY_SECONDS", 0.05)
-        with raises(CacheFileError, "busy_file", path=database.path):
+        with raises(StateError, "busy_file", path=database.path):
             add(database, 2)
     assert database.mend(lambda: read(database)) == [1]
     let_go(rival)

@@ -17,7 +17,7 @@ from backstory.base.database_files import (
     make_private,
     read_stored,
 )
-from backstory.base.errors import CacheFileError
+from backstory.base.errors import StateError
 from backstory.base.sqlite import SqliteDatabase
 
 WRITE = """
@@ -33,7 +33,7 @@ except sqlite3.OperationalError as error:
 
 def open_texts(path: Path) -> Database:
     schema = "CREATE TABLE texts (text TEXT)"
-    description = Description(schema=schema, name="the texts", remedy="write again", error=CacheFileError)
+    description = Description(schema=schema, name="the texts", remedy="write again", error=StateError)
     return SqliteDatabase(path, description)
 
 

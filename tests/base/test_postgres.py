@@ -16,7 +16,7 @@ import pytest
 
 from backstory.base import postgres, postgres_server
 from backstory.base.database import Database
-from backstory.base.errors import CacheFileError
+from backstory.base.errors import StateError
 from backstory.base.mounts import mount, open_database
 from backstory.base.postgres_server import Server, find_server
 from tests.base.test_database import NUMBERS, add, read
@@ -57,7 +57,7 @@ def test_a_wrong_password_is_said_and_never_shown(
         monkeypatch.setenv("PGPASSWORD", password)
     caplog.set_level(logging.DEBUG)
     database = open_at(postgres_server.loopback_address)
-    with raises(CacheFileError, code, path=database.path) as raised:
+    with raises(StateError, code, path=database.path) as raised:
         read(database)
     assert WRONG not in "".join(traceback.format_exception(raised.value)) + caplog.text
 
@@ -83,7 +83,7 @@ def test_an_address_that_leads_nowhere_is_said_at_once(
 ) -> None:
     place = end.format(folder=postgres_server.folder, port=postgres_server.port)
     database = open_at(f"postgresql://backstory{place}")
-    with raises(CacheFileError, code, path=database.path):
+    with raises(StateError, code, path=database.path):
         add(database, 1)
 
 
@@ -94,7 +94,7 @@ def test_a_clock_that_is_an_hour_ahead_is_said(
     clock = time.time
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: clock() + 3600)
-        with raises(CacheFileError, "clock_apart", path=database.path):
+        with raises(StateError, "clock_apart", path=database.path):
             read(database)
     assert read(database) == []
 
@@ -106,7 +106,7 @@ def test_a_user_who_may_make_nothing_is_told_what_to_permit(
         connection.execute("CREATE ROLE guest LOGIN")
     database = open_at(postgres_server.socket_address.replace("backstory@", "guest@"))
     assert read(database) == []
-    with raises(CacheFileError, "unusable_file", path=database.path):
+    with raises(StateError, "unusable_file", path=database.path):
         add(database, 1)
 
 
@@ -126,7 +126,7 @@ def test_a_schema_whose_name_would_be_another_in_sql_is_refused(
         connection.execute(f'CREATE SCHEMA "{name}"')
     database = open_at(f"{postgres_server.socket_address}&options=-csearch_path%3D%22{quote(name)}%22")
     for act in (lambda: add(database, 1), lambda: read(database)):
-        with raises(CacheFileError, "unusable_schema", path=database.path):
+        with raises(StateError, "unusable_schema", path=database.path):
             act()
 
 
@@ -155,7 +155,7 @@ def test_tables_that_somebody_reads_are_not_waited_for_without_end(
     with monkeypatch.context() as patched, database.reading() as session:
         session.execute("SELECT number FROM numbers").fetchall()
         patched.setattr(postgres, "BUSY_SECONDS", 0.05)
-        with raises(CacheFileError, "busy_file", path=database.path):
+        with raises(StateError, "busy_file", path=database.path):
             database.compact()
     database.compact()
     assert read(database) == [1]
@@ -198,7 +198,7 @@ def test_a_connection_that_ends_in_a_transaction_undoes_it(
                 )
             session.execute("INSERT INTO numbers VALUES (3, '')")
 
-    with raises(CacheFileError, "unreachable_database", path=database.path):
+    with raises(StateError, "unreachable_database", path=database.path):
         lose()
     assert read(database) == [1]
 

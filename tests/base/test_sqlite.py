@@ -16,7 +16,7 @@ import pytest
 
 from backstory.base.database import Database, Description
 from backstory.base.database_files import name_aside
-from backstory.base.errors import CacheFileError
+from backstory.base.errors import StateError
 from backstory.base.sqlite import SqliteDatabase
 from tests.errors import raises
 from tests.started_python import let_go, starting_ready
@@ -25,7 +25,7 @@ SCHEMA = "CREATE TABLE numbers (number INTEGER, name TEXT);"
 
 
 def open_numbers(path: Path, **options: Any) -> Database:
-    given = {"name": "the numbers", "remedy": "count again", "error": CacheFileError, "version": 2, **options}
+    given = {"name": "the numbers", "remedy": "count again", "error": StateError, "version": 2, **options}
     return SqliteDatabase(path, Description(schema=SCHEMA, application_id=7, **given))
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_file_and_one_of_another_format_are_named_and_stay(
     left = database.path.read_bytes()
     with database.connected() if is_kept else nullcontext():
         for act in (read, lambda database: add(database, 2)):
-            with raises(CacheFileError, "damaged_file", path=database.path) as raised:
+            with raises(StateError, "damaged_file", path=database.path) as raised:
                 act(database)
             assert "count again" in str(raised.value)
         assert str(database.path) in (database.find_damage() or "")
@@ -151,7 +151,7 @@ def test_a_text_that_is_no_utf8_is_damage_unless_a_checksum_shows_it(database: D
             [(name,)] = session.execute("SELECT name FROM numbers").fetchall()
         return str(name)
 
-    with raises(CacheFileError, "damaged_file", path=database.path):
+    with raises(StateError, "damaged_file", path=database.path):
         read_name(database)
     assert read_name(open_numbers(database.path, replaces_bad_text=True)) == "f\N{REPLACEMENT CHARACTER}"
 
@@ -170,7 +170,7 @@ def read_only(database: Database) -> Iterator[Database]:
 def test_a_folder_that_cannot_be_written_is_read(read_only: Database, is_kept: bool) -> None:
     with read_only.connected() if is_kept else nullcontext():
         assert (read(read_only), read_only.find_damage()) == ([1], None)
-        with raises(CacheFileError, "unusable_file", path=read_only.path):
+        with raises(StateError, "unusable_file", path=read_only.path):
             add(read_only, 2)
         assert read(read_only) == [1]
 
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "numbers.sqlite", tmp_path / "folder"):
-        with raises(CacheFileError, "unusable_file", path=path) as raised:
+        with raises(StateError, "unusable_file", path=path) as raised:
             add(open_numbers(path, access="name another"), 1)
         assert "name another" in str(raised.value)
 

@@ -42,6 +42,7 @@ from benchmarks.peers.preparation import (
     read_sample,
 )
 from benchmarks.peers.report import score_outcomes, write_table
+from tests.caches import open_cache
 from tests.errors import raises
 
 ENVIRONMENTS = "BACKSTORY_PEER_ENVIRONMENTS"
@@ -56,7 +57,7 @@ WINDOWS = [Window("w-n1-000", 1_000_000, "bread?", "## Message 1\n\nbread?", ["b
 @pytest.fixture
 def space(tmp_path: Path) -> Space:
     settings = Settings(embedding=EmbeddingSettings(provider="hashing"))
-    return Space(settings, make_embedder(settings.embedding), EmbeddingCache(tmp_path / "cache.sqlite"))
+    return Space(settings, make_embedder(settings.embedding), EmbeddingCache(open_cache(tmp_path)))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from backstory.writing.prompt import load_prompt
 from backstory.writing.summaries.model_summarizer import ModelSummarizer
 from backstory.writing.summaries.prompt import make_summary_form
 from backstory.writing.summaries.request import UnwrittenError
+from tests.caches import open_cache
 from tests.models.known_services import Behaviour, Service
 from tests.models.rerankers import rerank_requests
 from tests.models.services.gemini_server import vector_of
@@ -204,7 +205,7 @@ class Summarizing(ChatUse):
     ) -> ModelSummarizer:
         form, drafts = (
             make_summary_form(settings.max_output_tokens),
-            DraftCache(folder / f"{next(self._numbers)}"),
+            DraftCache(open_cache(folder / f"{next(self._numbers)}")),
         )
         return ModelSummarizer(model, form, drafts, threads=settings.threads)
 

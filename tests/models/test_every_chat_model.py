@@ -13,6 +13,7 @@ from backstory.writing.answers.choice import make_answer_models
 from backstory.writing.choice import make_writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.choice import make_summarizer
+from tests.caches import open_cache
 from tests.models.known_services import GeminiService, OpenAIService, Service
 from tests.models.service_uses import CHAT_USES, ChatUse
 from tests.models.services.chat_server import complete, send
@@ -26,7 +27,7 @@ def make_by_settings(use: ChatUse, settings: Any, folder: Path) -> Any:
         return make_writer(settings, folder)
     if use.group == "answers":
         return make_answer_models(settings, Unmetered(), lambda _: None).answerer
-    return make_summarizer(settings, DraftCache(folder / "drafts.sqlite"), Unmetered())
+    return make_summarizer(settings, DraftCache(open_cache(folder)), Unmetered())
 
 
 def test_a_model_is_asked_for_json_of_the_schema(service: Service, chat_use: ChatUse, tmp_path: Path) -> None:

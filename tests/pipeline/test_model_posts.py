@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
+from backstory.base.errors import StateError
 from backstory.interfaces.cli.run import describe_cost, exit_code
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.audit import audit
@@ -20,6 +21,7 @@ from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.parquet import read_table
+from tests.errors import raises
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatRequest, ChatServer
 from tests.workspaces import SETTINGS, run_workspace, write_workspace
@@ -215,24 +217,27 @@ def test_a_killed_run_has_kept_its_drafts(
     assert len(chat.requests) == posts.height + 1
 
 
-def test_a_damaged_file_of_drafts_is_set_aside_and_a_damaged_draft_is_asked_again(
+def test_a_damaged_cache_is_named_and_drafts_are_asked_again_without_it(
     chat: ChatServer, made: Workspace
 ) -> None:
     assert all(found.passed for found in audit(made.root))
-    calls, path = len(chat.requests), made.drafts.path
+    calls, path = len(chat.requests), made.tables / "cache.sqlite"
+    made.cache.close()
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    assert [found.name for found in audit(made.root) if not found.passed] == ["drafts"]
+    assert [found.name for found in audit(made.root) if not found.passed] == ["cache"]
     for part in (made.tables / "posts").iterdir():
         part.unlink()
+    with raises(StateError, "damaged_file"):
+        run_again(made)
+    path.unlink()
     run_again(made)
     assert len(chat.requests) == 2 * calls
-    assert path.with_name(f"{path.name}.damaged").is_file()
 
 
 def holds_moths(workspace: Workspace) -> bool:
-    return any(b"moths were awake" in path.read_bytes() for path in workspace.tables.glob("drafts.sqlite*"))
+    return any(b"moths were awake" in path.read_bytes() for path in workspace.tables.glob("cache.sqlite*"))
 
 
 def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServer, made: Workspace) -> None:

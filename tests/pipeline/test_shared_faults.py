@@ -109,7 +109,7 @@ def test_two_runs_at_the_same_time_make_the_tables_of_one(make_worker: MakeWorke
         sent = Counter(text for request in vectors.requests for text in request.body["input"])
         workspaces = [open_workspace(root) for root in roots]
         assert set(sent.values()) == {1}
-        assert sum(workspaces[0].embeddings.count_by_embedder().values()) == len(sent)
+        assert sum(workspaces[0].embeddings.count_by_owner().values()) == len(sent)
 
         alone = open_workspace(make_worker("alone", settings))
         for root, name in zip(roots, ("moth-lamp.md", "bread.md"), strict=True):

@@ -57,15 +57,15 @@ def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
     for workspace in (alone, first):
         run_pipeline(workspace)
     assert hash_tables(first) == hash_tables(alone)
-    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"embeddings", "runs", "ledger"}
+    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"cache", "runs", "ledger"}
     assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == {"ledger"}
 
-    stored = first.embeddings.count_by_embedder()
-    assert stored == alone.embeddings.count_by_embedder()
+    stored = first.embeddings.count_by_owner()
+    assert stored == alone.embeddings.count_by_owner()
     second = make(tmp_path / "second", address)
     run_pipeline(second)
     assert hash_tables(second) == hash_tables(alone)
-    assert second.embeddings.count_by_embedder() == stored
+    assert second.embeddings.count_by_owner() == stored
     assert [run.status for run in first.runs.read()] == [SUCCEEDED, SUCCEEDED]
 
 

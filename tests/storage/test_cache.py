@@ -1,259 +1,155 @@
-"""What the three caches have in common: damage, formats, deleting, and several processes."""
+"""Vectors, drafts and judgements in the cache, over SQLite and Postgres."""
 
-import sqlite3
-import subprocess
-from collections.abc import Callable
-from contextlib import closing
+from __future__ import annotations
+
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from backstory.base.errors import CacheFileError
-from backstory.base.mounts import find_mount
-from backstory.models.embeddings.cache import VECTORS, EmbeddingCache, embedding_key
-from backstory.models.rerankers.judgement_cache import JUDGEMENTS, JudgementCache
-from backstory.models.rerankers.protocol import RATING, Judgements, Topic
-from backstory.storage.cache import CacheFile
+from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
+from backstory.models.rerankers.judgement_cache import JudgementCache
+from backstory.models.rerankers.protocol import RATING, Topic
+from backstory.storage.schema import CACHE
+from backstory.storage.state import State
+from backstory.storage.state_places import open_state
 from backstory.writing.draft import Draft
-from backstory.writing.draft_cache import DRAFTS, DraftCache
-from tests.errors import raises
-from tests.started_python import StartedPython
+from backstory.writing.draft_cache import DraftCache
+from tests.caches import open_cache
+from tests.models.rerankers.rerank_requests import RATED
+from tests.privileges import NOBODY
 
-SPACE = "hashing:words:4"
-HELD = b"0123456789abcdef"
-"""Bytes that are in the row of every cache as they are."""
-
-
-def put_vectors(path: Path, names: list[str]) -> None:
-    keys = [embedding_key(SPACE, "query", name) for name in names]
-    EmbeddingCache(path).put(SPACE, keys, np.frombuffer(HELD * len(names), "<f4").reshape(len(names), 4))
+ID = "hashing:words:4"
+KEYS = [embedding_key(ID, "document", text) for text in ("one", "two", "three")]
+FIRST, SECOND = Draft("A", "a text", ("x",), "tiny", 1, 2), Draft("", "", withheld="refused: no")
 
 
-def get_vectors(path: Path, names: list[str]) -> list[str]:
-    known, vectors = EmbeddingCache(path).get([embedding_key(SPACE, "query", name) for name in names], 4)
-    assert all(bytes(vector) == HELD for vector in vectors[known])
-    return [name for name, is_known in zip(names, known, strict=True) if is_known]
-
-
-def put_drafts(path: Path, names: list[str]) -> None:
-    for name in names:
-        DraftCache(path).put(name, name, Draft("title", HELD.decode()))
-
-
-def get_drafts(path: Path, names: list[str]) -> list[str]:
-    found = {name: DraftCache(path).get(name) for name in names}
-    assert all(draft.text == HELD.decode() for draft in found.values() if draft is not None)
-    return [name for name, draft in found.items() if draft is not None]
-
-
-def put_judgements(path: Path, names: list[str]) -> None:
-    judged = Judgements((Topic(HELD.decode(), ()),), np.array([[5.0]]), RATING, separate=True)
-    JudgementCache(path).put(dict.fromkeys(names, ("asked", judged)))
-
-
-def get_judgements(path: Path, names: list[str]) -> list[str]:
-    found = JudgementCache(path).get(dict.fromkeys(names, "asked"))
-    assert all(judged.topics[0].label == HELD.decode() for judged in found.values())
-    return list(found)
-
-
-CACHES = {
-    "vectors": (VECTORS, put_vectors, get_vectors),
-    "drafts": (DRAFTS, put_drafts, get_drafts),
-    "judgements": (JUDGEMENTS, put_judgements, get_judgements),
-}
-
-Put = Callable[[list[str]], None]
-Get = Callable[[list[str]], list[str]]
-
-
-class Cache:
-    """One of the caches, filled and asked by names."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        kind, put, get = CACHES[name]
-        self.name = name
-        self.path = path
-        self.file = CacheFile(path, kind)
-        self.put: Put = lambda names: put(path, names)
-        self.get: Get = lambda names: get(path, names)
-
-
-@pytest.fixture(params=CACHES)
-def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Cache:
-    return Cache(request.param, tmp_path / "data" / "cache.sqlite")
+def rows(count: int, seed: int = 0) -> NDArray[np.float32]:
+    values = np.random.default_rng(seed).normal(size=(count, 4))
+    unit: NDArray[np.float32] = (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 @pytest.fixture
-def kept(cache: Cache, either_storage: str | None) -> Cache:
-    """The cache in a file, and once more on a server."""
-    return cache if either_storage is None else Cache(cache.name, cache.path)
+def state(tmp_path: Path, storage_address: str | None) -> State:
+    return open_state(tmp_path, storage_address, CACHE)
 
 
-def change_one(cache: Cache) -> None:
-    """Change one bit of the first row that the file holds, or one character of that of the server."""
-    if find_mount(cache.path) is None:
-        content = cache.path.read_bytes()
-        at = content.index(HELD)
-        cache.path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        return
-    table, column, key = cache.file.kind.table, cache.file.kind.hashed[-1], cache.file.kind.key
-    with cache.file.database.writing() as session:
-        name, value = session.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()
-        changed = value.replace(HELD[:1], b"?") if isinstance(value, bytes) else value.replace("0", "?")
-        session.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (changed, name))
+def test_vectors_are_given_back_exactly(state: State) -> None:
+    cache = EmbeddingCache(state)
+    assert not cache.get(KEYS, 4)[0].any()
+    assert not state.exists()
+    cache.put(ID, KEYS[1:], rows(2, seed=1))
+    cache.put(ID, KEYS, rows(3, seed=2))  # the first vector of a key stays
+    known, vectors = cache.get(KEYS[::-1], 4)
+    assert known.all()
+    assert vectors[:2].tobytes() == rows(2, seed=1)[::-1].tobytes()
+    assert cache.find_known([b"other", *KEYS]).tolist() == [False, True, True, True]
+    assert not cache.get(KEYS, 8)[0].any()  # of another width
 
 
-def test_without_a_file_nothing_is_held_and_none_is_made(kept: Cache) -> None:
-    assert (kept.get(["a"]), kept.file.count(), kept.file.find_damage()) == ([], 0, None)
-    assert kept.file.keep_only([]) == 0
-    assert not kept.path.exists()
+def test_many_keys_are_looked_up_at_once(state: State) -> None:
+    cache = EmbeddingCache(state)
+    keys = [embedding_key(ID, "query", str(number)) for number in range(2_000)]
+    stored = rows(1_000)
+    cache.put(ID, keys[::2], stored)
+    known, vectors = cache.get(keys, 4)
+    assert known.tolist() == [True, False] * 1_000
+    assert vectors[::2].tobytes() == stored.tobytes()
 
 
-def test_what_was_put_is_given_back(kept: Cache) -> None:
-    kept.put(["a", "b"])
-    assert kept.get(["b", "c", "a"]) == ["b", "a"]
-    assert (kept.file.count(), kept.file.find_damage()) == (2, None)
+def test_vectors_are_counted_by_embedder_and_pruned_by_key(state: State) -> None:
+    cache = EmbeddingCache(state)
+    cache.put("local:old:4", [bytes([number]) for number in range(5)], rows(5))
+    cache.put(ID, KEYS, rows(3))
+    assert cache.count_by_owner() == {ID: 3, "local:old:4": 5}
+    assert cache.keep_only(KEYS, "key") == 5
+    assert cache.count_by_owner() == {ID: 3}
+    assert cache.measure() > 3 * 4 * 4
 
 
-def test_what_is_deleted_leaves_nothing_on_the_disk(cache: Cache) -> None:
-    cache.put([str(number) for number in range(200)])
-    before = cache.path.stat().st_size
-    cache.path.with_name("cache.sqlite.damaged").write_bytes(HELD)
-    assert cache.file.keep_only([]) == 200
-    assert cache.path.stat().st_size < before
-    assert not any(HELD in path.read_bytes() for path in cache.path.parent.iterdir())
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a:b", "a", "b"]), st.sampled_from(["query", "document"]), st.text(max_size=5)
+        ),
+        unique=True,
+    )
+)
+def test_keys_are_different_for_every_embedder_task_and_text(parts: list[tuple[str, str, str]]) -> None:
+    keys = [embedding_key(*part) for part in parts]  # type: ignore[arg-type]
+    assert len(set(keys)) == len(parts)
+    assert all(len(key) == 16 for key in keys)
 
 
-def test_a_row_with_one_changed_bit_is_deleted_and_that_is_said(
-    kept: Cache, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept.put(["a", "b"])
-    change_one(kept)
-    assert f": 1 {kept.name} differ from their checksums" in (kept.file.find_damage() or "")
-    [left] = kept.get(["a", "b"])
-    assert f"{kept.name} that differ from their checksums and are {kept.file.kind.again}: 1" in caplog.text
-    assert (kept.file.count(), kept.file.find_damage()) == (1, None)
-    kept.put([({"a", "b"} - {left}).pop()])
-    assert kept.get(["a", "b"]) == ["a", "b"]
+def test_the_last_draft_of_a_request_is_given(state: State) -> None:
+    cache = DraftCache(state)
+    assert (cache.get("r"), cache.count(), cache.keep_only([], "owner")) == (None, 0, 0)
+    cache.put("r", "c", FIRST)
+    cache.put("s", "d", SECOND)
+    cache.put("r", "c", SECOND)
+    assert (cache.get("r"), cache.get("s"), cache.count()) == (SECOND, SECOND, 2)
+    assert cache.keep_only({b"d"}, "owner") == 1
+    assert (cache.get("r"), cache.get("s")) == (None, SECOND)
 
 
-def test_a_file_that_is_no_database_is_moved_aside(cache: Cache, caplog: pytest.LogCaptureFixture) -> None:
-    cache.path.parent.mkdir()
-    cache.path.write_bytes(b"<html>not found</html>" * 500)
-    assert str(cache.path) in (cache.file.find_damage() or "")
-    with raises(CacheFileError, "damaged_file", path=cache.path) as raised:
-        cache.file.count()
-    assert cache.file.kind.name in str(raised.value)
-    assert cache.path.exists()
-    assert cache.get(["a"]) == []
-    assert f"its {cache.name} are {cache.file.kind.again}" in caplog.text
-    assert "cache.sqlite.damaged" in caplog.text
-    cache.put(["a"])
-    assert cache.get(["a"]) == ["a"]
+def test_judgements_are_given_back_for_the_same_request_only(state: State) -> None:
+    cache = JudgementCache(state)
+    cache.put({"w": ("asked", RATED), "v": ("asked", RATED)})
+    found = cache.get({"w": "asked", "v": "asked otherwise", "u": "asked"})
+    assert list(found) == ["w"]
+    assert found["w"].topics == RATED.topics
+    assert np.array_equal(found["w"].values, RATED.values, equal_nan=True)
+    assert (found["w"].scale, found["w"].separate, found["w"].note) == (RATING, True, None)
+    cache.put({"w": ("asked again", RATED)})
+    assert cache.get({"w": "asked"}) == {}
+    assert list(cache.get({"w": "asked again"})) == ["w"]
 
 
-def test_a_cut_file_is_moved_aside(cache: Cache) -> None:
-    names = [str(number) for number in range(200)]
-    cache.put(names)
-    content = cache.path.read_bytes()[: cache.path.stat().st_size // 2]
-    cache.path.write_bytes(content)
-    assert cache.file.find_damage() is not None
-    assert cache.get(names) == []
-    assert cache.path.with_name("cache.sqlite.damaged").read_bytes() == content
+def test_what_is_pruned_leaves_the_disk(tmp_path: Path) -> None:
+    state = open_cache(tmp_path)
+    drafts, judgements = DraftCache(state), JudgementCache(state)
+    drafts.put("r", "c", FIRST)
+    judgements.put({"gone": ("asked", replace(RATED, topics=(Topic("the moths", ()), Topic("soup", ()))))})
+    drafts.keep_only([], "owner")
+    judgements.keep_only([], "owner")
+    state.compact()
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"a text" not in left
+    assert b"the moths" not in left
 
 
-@pytest.mark.parametrize("table", ["notes", "own"])
-def test_a_foreign_database_is_moved_aside_unchanged(cache: Cache, table: str) -> None:
-    cache.path.parent.mkdir()
-    with closing(sqlite3.connect(cache.path)) as connection, connection:
-        connection.execute(f"CREATE TABLE {cache.name if table == 'own' else table} (text TEXT)")
-        connection.execute("PRAGMA application_id = 7")
-    before = cache.path.read_bytes()
-    cache.put(["a"])
-    assert cache.path.with_name("cache.sqlite.damaged").read_bytes() == before
-    assert cache.get(["a"]) == ["a"]
+def test_a_damaged_value_is_had_again(tmp_path: Path) -> None:
+    state = open_cache(tmp_path)
+    cache = EmbeddingCache(state)
+    cache.put(ID, KEYS, rows(3))
+    state.compact()
+    state.close()
+    path, value = tmp_path / "cache.sqlite", rows(3)[1].tobytes()
+    assert value in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(value, value[:-1] + bytes([value[-1] ^ 1])))
+    assert cache.get(KEYS, 4)[0].tolist() == [True, False, True]
+    assert cache.count() == 2
+    cache.put(ID, KEYS, rows(3))
+    assert cache.get(KEYS, 4)[1].tobytes() == rows(3).tobytes()
 
 
-def test_the_file_of_a_later_release_is_left_alone(cache: Cache) -> None:
-    cache.put(["a"])
-    with closing(sqlite3.connect(cache.path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    for act in (lambda: cache.get(["a"]), lambda: cache.put(["b"]), cache.file.find_damage, cache.file.count):
-        with raises(CacheFileError, "later_format", path=cache.path):
-            act()
-    assert not cache.path.with_name("cache.sqlite.damaged").exists()
-
-
-def test_a_folder_in_the_place_of_the_file_is_named(cache: Cache) -> None:
-    cache.path.mkdir(parents=True)
-    with raises(CacheFileError, "unusable_file", path=cache.path):
-        cache.get(["a"])
-
-
-def test_a_file_of_an_earlier_format_is_moved_aside_by_a_run_alone(
-    cache: Cache, caplog: pytest.LogCaptureFixture
-) -> None:
-    cache.put(["a", "b"])
-    make_earlier(cache.path)
-    before = cache.path.read_bytes()
-    assert "another format" in (cache.file.find_damage() or "")
-    assert cache.path.read_bytes() == before
-    assert cache.get(["a", "b"]) == []
-    assert cache.path.with_name("cache.sqlite.damaged").read_bytes() == before
-    assert str(cache.path) in caplog.text
-
-
-def make_earlier(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 0")
-
-
-_FILL = """
-import sys
-from pathlib import Path
-from tests.storage.test_cache import Cache
-
-name, mine, *paths = sys.argv[1:]
-for path in paths:
-    cache = Cache(name, Path(path))
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(20):
-        cache.put([f"{mine} {number}"])
-        cache.get([f"{mine} {number}", f"first {number}"])
-"""
-
-
-def test_processes_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
-    """The same processes begin with one cache after another, since starting them takes longest."""
-    absent, damaged, earlier = caches = [
-        Cache("judgements", tmp_path / f"{start}.sqlite") for start in ("absent", "damaged", "earlier")
-    ]
-    assert not absent.path.exists()
-    damaged.path.write_bytes(b"no database " * 500)
-    earlier.put(["a"])
-    make_earlier(earlier.path)
-    writers = ("first", "second", "third")
-    processes = [
-        StartedPython(
-            ["-c", _FILL, absent.name, writer, *(str(cache.path) for cache in caches)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for writer in writers
-    ]
-    for _ in caches:
-        for process in processes:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            assert process.stdin
-            process.stdin.write("go\n")
-            process.stdin.flush()
-    for process in processes:
-        process.communicate()
-        assert process.returncode == 0
-    names = [f"{writer} {number}" for writer in writers for number in range(20)]
-    assert [cache.get(names) for cache in caches] == [names] * len(caches)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("is_made", [True, False])
+def test_whoever_may_only_read_stores_nothing(tmp_path: Path, is_made: bool) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    if is_made:
+        EmbeddingCache(open_cache(tmp_path)).put(ID, KEYS[:1], rows(1))
+    child = os.fork()
+    if not child:
+        os.setuid(NOBODY)
+        cache = EmbeddingCache(open_cache(tmp_path))
+        cache.put(ID, KEYS, rows(3))
+        os._exit(cache.get(KEYS, 4)[0].tolist() != [is_made, False, False])
+    assert os.waitpid(child, 0)[1] == 0

@@ -190,9 +190,9 @@ def test_state_moves_both_ways(tmp_path: Path, postgres_server: PostgresServer) 
     rows = [note(f"{number:05}", number, number / 3, bytes([number % 256])) for number in range(2500)]
     fill(here, *rows)
     fill(server, note("00007", -7))
-    assert copy_state(here, server) == 2500
+    assert copy_state(here, server) == (2500, 2499)
     (tmp_path / "there").mkdir()
-    assert copy_state(server, there) == 2500
+    assert copy_state(server, there) == (2500, 2500)
     assert [row for row in read_all(there) if row[0] == "00007"] == [("00007", -7, None, None)]
     assert [row for row in read_all(there) if row[0] != "00007"] == [
         row for row in read_all(here) if row[0] != "00007"
@@ -220,7 +220,8 @@ def test_a_removed_or_replaced_file_is_made_or_opened_again(tmp_path: Path) -> N
         log.unlink()
     (tmp_path / "other" / "notes.sqlite").replace(tmp_path / "notes.sqlite")
     assert [row[0] for row in read_all(state)] == ["b"]
-    (tmp_path / "notes.sqlite").unlink()
+    fill(state, note("d", 4))
+    (tmp_path / "notes.sqlite").unlink()  # its log stays
     fill(state, note("c", 3))
     assert [row[0] for row in read_all(state)] == ["c"]
 
@@ -336,3 +337,12 @@ def test_what_is_wrong_with_a_server_is_said(tmp_path: Path, postgres_server: Po
         with pytest.raises(StateError) as found:
             read_all(open_state(tmp_path, address, PART))
         assert found.value.code == code
+
+
+def test_parts_of_a_server_share_its_schema(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    address = postgres_server.make_address()
+    fill(open_state(tmp_path, address, PART), note("a", 1))
+    assert [row[0] for row in read_all(open_state(tmp_path, address, PART))] == ["a"]
+    with postgres_server.connect() as connection:
+        schema = f"{address.rpartition('%3D')[2]}_notes"
+        assert connection.execute(f"SELECT name FROM {schema}.notes").fetchall() == [("a",)]

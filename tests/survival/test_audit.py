@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from backstory.operations.inspection.audit import audit
-from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
-from backstory.writing.draft import Draft
-from tests.forms import BOTH_FORMS, ONE_MACHINE, is_shared
+from tests.forms import BOTH_FORMS, is_shared
 from tests.interfaces.cli.invocation import exit_code, run
-from tests.models.rerankers.rerank_requests import RATED
 from tests.survival.conftest import flip
 
 
@@ -147,18 +144,3 @@ def test_changed_and_lost_posts_are_named_and_edited_ones_counted(root: Path) ->
     assert found.passed
     assert changed.name in found.detail
     assert lost.name not in found.detail
-
-
-@ONE_MACHINE
-def test_drafts_and_judgements_are_compared_with_their_checksums(root: Path) -> None:
-    workspace = open_workspace(root)
-    workspace.drafts.put("request", "context", Draft("A title", "A text"))
-    workspace.judgements.put({"window": ("request", RATED)})
-    told = {found.name: found.detail for found in audit(root)}
-    assert told["drafts"] == "1 drafts, each with its checksum"
-    assert told["judgements"] == "1 windows with judgements, each with its checksum"
-    for path, part in ((workspace.drafts.path, b"A text"), (workspace.judgements.path, b"the frost")):
-        path.write_bytes(path.read_bytes().replace(part, part.swapcase()))
-    wrong = failed(root)
-    assert set(wrong) == {"drafts", "judgements"}
-    assert all("differ from their checksums" in detail for detail in wrong.values())

@@ -15,6 +15,7 @@ from backstory.base.errors import DiskFullError
 from backstory.index.snapshot.opening import open_index
 from backstory.pipeline.sharing import Follower
 from backstory.pipeline.workspace import open_workspace
+from backstory.storage.state import close_idle
 from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.forms import Share
@@ -50,6 +51,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no disk can be mounted here, which needs root: {error}")
     yield Disk(folder)
+    close_idle()
     subprocess.run(["umount", folder], check=True)
 
 

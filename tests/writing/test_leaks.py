@@ -14,6 +14,7 @@ from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage
 from backstory.writing.posts import write_post
 from backstory.writing.writer_calls import WriterCalls
+from tests.caches import open_cache
 
 NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
 NAME = "Ada Lind"
@@ -43,7 +44,7 @@ class Repeater:
 def test_a_draft_with_a_real_name_is_not_kept(draft: Draft, status: str, tmp_path: Path) -> None:
     message = WindowMessage("m1", NOON, "Person-1", "The elbow broke.")
     window = WindowMaterial("w1", "garden", "2025-03-13", NOON, NOON, "en", (message,))
-    drafts = DraftCache(tmp_path / "drafts.sqlite")
+    drafts = DraftCache(open_cache(tmp_path))
     row = write_post(
         window,
         ContextMaterial("no_hits"),

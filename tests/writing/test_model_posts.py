@@ -16,6 +16,7 @@ from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts
 from backstory.writing.writer_calls import WriterCalls
+from tests.caches import open_cache
 from tests.errors import raises
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
@@ -36,7 +37,7 @@ def rows_of(ask_chat: Callable[..., ModelWriter], tmp_path: Path) -> Rows:
 
     def make(**settings: Any) -> list[dict[str, Any]]:
         given = WriterSettings.model_validate(settings)
-        drafts = DraftCache(tmp_path / "drafts.sqlite")
+        drafts = DraftCache(open_cache(tmp_path))
         writer = ask_chat(max_attempts=1)
         rows = write_posts(
             WINDOWS,

@@ -99,7 +99,7 @@ def _remedy(path: Path, tables: Path, is_shared: bool) -> str:
         return f"{former} Copy {path.name} from another worker, and change nothing else"
     return (
         f"{former} Restore {path.name} from a backup. To give everyone "
-        f"another pseudonym instead, remove everything in {tables} except embeddings.sqlite, and run "
+        f"another pseudonym instead, remove everything in {tables} except cache.sqlite, and run "
         "`backstory run`: it then rebuilds every table"
     )
 

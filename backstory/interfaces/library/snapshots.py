@@ -65,7 +65,6 @@ class OpenSnapshot:
         served = open_for_queries(workspace)
         held = ExitStack()
         held.callback(served.index.close)
-        held.enter_context(served.workspace.embeddings.connected())
         return cls(served, published, held)
 
     @property

@@ -1,47 +1,18 @@
-"""The cache of computed vectors: one database that partitions, runs and processes share.
-
-The format is SQLite and not Parquet, since many processes append one batch at a time, and a killed process may
-lose only the batch that it was computing.
-"""
+"""The cache of computed vectors, which partitions, runs and processes share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.database import Session
 from backstory.base.ids import digest
 from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.storage.cache import CacheFile, CacheKind
+from backstory.storage.cache import Cache
+from backstory.storage.state import State
 
-VECTORS: Final = CacheKind(
-    name="embedding cache",
-    table="vectors",
-    key="key",
-    owner="key",
-    hashed=("key", "vector"),
-    separator=b"",
-    again="computed again",
-    paid=False,
-    application_id=0x42535456,  # "BSTV" in the file's header
-    format=2,
-    schema="""
-CREATE TABLE embedders (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
-CREATE TABLE vectors (
-    key BLOB PRIMARY KEY,
-    embedder INTEGER NOT NULL REFERENCES embedders,
-    vector BLOB NOT NULL,
-    checksum BLOB
-);
-""",
-)
-
-_KEYS_AT_ONCE: Final = 256
-"""Keys that one statement asks for. A table of all keys would take longer to make than a question to answer."""
 _NUMBER: Final = np.dtype("<f4")
 
 
@@ -50,20 +21,12 @@ def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
     return bytes.fromhex(digest([embedder_id, task, text], length=32))
 
 
-class EmbeddingCache(CacheFile):
-    """Stores vectors by key.
+class EmbeddingCache(Cache):
+    """Stores vectors by key. If two processes store the same key, the first vector stays."""
 
-    If two processes store the same key, the first vector stays. What is damaged is computed again. A vector belongs to
-    its key, from :func:`embedding_key`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Set the path. The first :meth:`put` creates the file.
-
-        Args:
-            path: The SQLite file, which need not exist.
-        """
-        super().__init__(path, VECTORS)
+    def __init__(self, state: State) -> None:
+        """Use the cache of a workspace or of a machine; the first :meth:`put` makes it."""
+        super().__init__(state, "vector")
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
         """Look up many keys at once.
@@ -77,28 +40,19 @@ class EmbeddingCache(CacheFile):
             The rows of unknown keys are undefined.
 
         Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
+            StateError: The cache is damaged or cannot be used.
         """
         known = np.zeros(len(keys), np.bool_)
         vectors = np.empty((len(keys), dimension), np.float32)
-        size = dimension * _NUMBER.itemsize
-
-        def look_up(session: Session) -> list[tuple[bytes, bytes | None]]:
-            damaged: list[tuple[bytes, bytes | None]] = []
-            known[:] = False
-            for position, key, blob, checksum in _ask_for(session, keys, "key, vector, checksum"):
-                known[position] = len(blob) == size and checksum == VECTORS.checksum(key, blob)
-                if known[position]:
-                    vectors[position] = np.frombuffer(blob, _NUMBER)
-                else:
-                    damaged.append((key, checksum))
-            return damaged
-
-        self.drop_damaged(self.read(look_up))
+        positions = {key: position for position, key in enumerate(keys)}
+        for key, value in self.find(keys):
+            if len(value) == dimension * _NUMBER.itemsize:
+                known[positions[key]] = True
+                vectors[positions[key]] = np.frombuffer(value, _NUMBER)
         return known, vectors
 
     def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Look up which vectors are stored, without reading them and without writing.
+        """Look up which vectors are stored.
 
         Args:
             keys: Distinct keys, from :func:`embedding_key`.
@@ -107,72 +61,22 @@ class EmbeddingCache(CacheFile):
             A mask of the stored keys, shape ``(len(keys),)``.
 
         Raises:
-            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
+            StateError: The cache is damaged or cannot be used.
         """
-
-        def look_up(session: Session) -> NDArray[np.bool_]:
-            known = np.zeros(len(keys), np.bool_)
-            known[[position for position, _ in _ask_for(session, keys, "key")]] = True
-            return known
-
-        return self.look(look_up)
+        found = {key for key, _ in self.find(keys)}
+        return np.array([key in found for key in keys], np.bool_)
 
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
         """Store vectors, all of them or none.
 
         Args:
-            embedder_id: Embedding space of the vectors, for statistics and pruning.
+            embedder_id: Embedding space of the vectors, for statistics.
             keys: Key of each vector, from :func:`embedding_key`.
             vectors: Shape ``(len(keys), dimension)``.
 
         Raises:
-            CacheFileError: The file cannot be used, or was made by a later release.
+            StateError: The cache is damaged or busy.
         """
-        blobs = list(map(bytes, np.ascontiguousarray(vectors, _NUMBER)))
-
-        def store(session: Session) -> None:
-            session.execute("INSERT INTO embedders (id) VALUES (?) ON CONFLICT DO NOTHING", (embedder_id,))
-            (number,) = session.execute(
-                "SELECT number FROM embedders WHERE id = ?", (embedder_id,)
-            ).fetchone()
-            session.executemany(
-                "INSERT INTO vectors VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (
-                    (key, number, blob, VECTORS.checksum(key, blob))
-                    for key, blob in zip(keys, blobs, strict=True)
-                ),
-            )
-
-        self.write(store)
-
-    def count_by_embedder(self) -> dict[str, int]:
-        """Count the stored vectors.
-
-        Returns:
-            Number of vectors by embedder id, sorted by id.
-
-        Raises:
-            CacheFileError: The file is damaged, cannot be used, or was made by a later release.
-        """
-
-        def count(session: Session) -> dict[str, int]:
-            return dict(
-                session.execute(
-                    "SELECT id, count(*) FROM embedders JOIN vectors ON embedder = number GROUP BY number ORDER BY id"
-                ).fetchall()
-            )
-
-        return self.look(count)
-
-
-def _ask_for(session: Session, keys: Sequence[bytes], columns: str) -> Iterator[tuple[Any, ...]]:
-    """Select the position and some columns of the keys that are stored."""
-    for start in range(0, len(keys), _KEYS_AT_ONCE):
-        block = keys[start : start + _KEYS_AT_ONCE]
-        wanted = ", ".join(f"({place}, ?)" for place in range(len(block)))
-        found = session.execute(
-            f"WITH wanted (place, wanted_key) AS (VALUES {wanted}) "  # noqa: S608 - numbers, and names of this module
-            f"SELECT place, {columns} FROM wanted CROSS JOIN vectors WHERE key = wanted_key",
-            block,
-        )
-        yield from ((start + place, *values) for place, *values in found)
+        blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))
+        owner = embedder_id.encode()
+        self.put_rows(((key, owner, blob) for key, blob in zip(keys, blobs, strict=True)), replace=False)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import CacheFileError, EmbeddingError
+from backstory.base.errors import EmbeddingError, StateError
 from backstory.base.telemetry.scope import bind, observe
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
 from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
@@ -91,7 +91,7 @@ def embed_texts(
 
     Raises:
         EmbeddingInputError: A text is over the model's limit; nothing was computed.
-        CacheFileError: The cache cannot be used.
+        StateError: The cache cannot be used.
         EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
     """
     started, calls_before = time.perf_counter(), embedder.api_calls
@@ -176,7 +176,7 @@ def embed_in_parts(
 
     Raises:
         EmbeddingInputError: A text is over the model's limit; parts before it are stored.
-        CacheFileError: The cache cannot be used.
+        StateError: The cache cannot be used.
         EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
         OSError: The file cannot be written.
     """
@@ -212,12 +212,11 @@ def _look_up(
     known, vectors = cache.get(keys, embedder.dimension)
     try:
         found = vectors if known.all() else vectors[known]
-        require_unit_rows(found, len(found), embedder.dimension, "the embedding cache")
+        require_unit_rows(found, len(found), embedder.dimension, "the cache")
     except EmbeddingError as error:
-        raise CacheFileError(
-            f"{error}; move {cache.path} away, and the next run makes a new one",
+        raise StateError(
+            f"{error}; delete {cache.state.place}, and the next run makes a new one",
             code=error.code,
-            path=cache.path,
         ) from error
     return known, vectors
 

@@ -18,6 +18,8 @@ from backstory.pipeline.sharing import open_replica, open_store
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.storage import DATABASE_SCHEMES, clean_store_address, require_database_address
 from backstory.storage.conversations import ConversationStore
+from backstory.storage.schema import WORKSPACE_PARTS
+from backstory.storage.state_places import copy_state
 from backstory.storage.tables.locks import running
 
 # The client of a store takes long to load.
@@ -42,7 +44,7 @@ class Copied:
         copied: Number of contents that were not there before, or not whole.
         rows: Number of rows of its databases that are in the target now.
         copied_rows: Number of rows that were not there before.
-        kept_rows: Number of rows in whose place the target has another answer to the same, which stays.
+        kept_rows: Number of rows in whose place the target has another one, which stays.
     """
 
     files: int = 0
@@ -102,14 +104,19 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         if is_database or (target == LOCAL and storage.database is not None):
             # As for files, a copy to where the settings say that they are is one from the folder.
             source = None if storage.database == target else storage.database
+            to = target if is_database else None
             copies = [
-                copy_rows(_reopen(each, source), _reopen(each, target if is_database else None))
+                copy_rows(_reopen(each, source), _reopen(each, to))
                 for each in (*list_databases(workspace), *further)
+            ]
+            moved = [
+                copy_state(workspace.open_state(part, source), workspace.open_state(part, to))
+                for part in WORKSPACE_PARTS
             ]
             done = replace(
                 done,
-                rows=sum(each.rows for each in copies),
-                copied_rows=sum(each.copied for each in copies),
+                rows=sum(each.rows for each in copies) + sum(read for read, _ in moved),
+                copied_rows=sum(each.copied for each in copies) + sum(copied for _, copied in moved),
                 kept_rows=sum(each.kept for each in copies),
             )
     return done
@@ -118,9 +125,6 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
 def list_databases(workspace: Workspace) -> list[Database]:
     """List what runs, searches and answers keep in databases, but for the ledger, which belongs to the files."""
     return [
-        workspace.embeddings.database,
-        workspace.drafts.database,
-        workspace.judgements.database,
         workspace.runs.store,
         ConversationStore(workspace.conversations).database,
     ]

@@ -20,6 +20,8 @@ from backstory.operations.backup.members import Members
 from backstory.operations.backup.moving import list_databases
 from backstory.pipeline.history.liveness import LOCKS_FOLDER
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.schema import WORKSPACE_PARTS, Part
+from backstory.storage.state_places import copy_state, open_state
 from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
 from backstory.storage.tables.parquet import WHOLE, open_if_written
 from backstory.storage.tables.schemas import TABLES
@@ -52,6 +54,9 @@ def add_state(
         for database in (*list_databases(workspace), *further):
             if find_mount(database.path) is not None:
                 _add_from_server(members, database, Path(folder))
+        if find_mount(workspace.tables) is not None:
+            for part in WORKSPACE_PARTS:
+                _add_part_of_server(members, workspace, part, Path(folder))
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
             # The locks of runs tell of processes of this machine, and vanish with them.
             is_kept = path.parent.name != LOCKS_FOLDER and not path.is_relative_to(workspace.mirrors)
@@ -140,6 +145,16 @@ def _add_from_server(members: Members, database: Database, scratch: Path) -> Non
     copy_rows(database, copy)
     if copy.exists():
         members.add_database(copy.path, members.name_of(database.path))
+
+
+def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scratch: Path) -> None:
+    source = workspace.open_state(part, find_mount(workspace.tables))
+    here = workspace.open_state(part, None)
+    copy = open_state(scratch, None, part)
+    copy_state(source, copy)
+    if copy.exists():
+        members.add_database(Path(copy.place), members.name_of(Path(here.place)))
+    copy.close()
 
 
 def _add_settled(members: Members, path: Path, scratch: Path) -> None:

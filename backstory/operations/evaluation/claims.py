@@ -42,6 +42,8 @@ from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.evidence.pair_model import is_served_by_chosen
 from backstory.settings.models import Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 
 ALL_DOCUMENTS: Final = "all documents"
 HALF_OF_TOPICS: Final = "without the documents of half of the topics"
@@ -114,7 +116,7 @@ def measure_claims(
     labelled = read_labelled_set(folder)
     talk = read_lines(small_talk) if small_talk is not None else []
     embedder = make_embedder(settings.embedding)
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     chunks, vectors = embed_windows(labelled, settings, embedder, cache)
     windows = _Windows(labelled, chunks, vectors, label_parts(labelled, chunks), settings, embedder)
     with tempfile.TemporaryDirectory(prefix="backstory-claims-") as scratch:

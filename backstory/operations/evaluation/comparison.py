@@ -28,6 +28,8 @@ from backstory.operations.evaluation.scoring import compare_methods, score_runs
 from backstory.operations.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 
 METHODS = (OWN, *WHOLE_WINDOW_METHODS)
 
@@ -90,7 +92,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
 def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
     """Score the library on a labelled set that has been read; see :func:`evaluate_folder`."""
     embedder = make_embedder(settings.embedding)
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="backstory-eval-") as scratch:
         index, document_chunks = index_documents(Path(scratch), labelled, settings, embedder, cache)

@@ -117,7 +117,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     target = _find(workspace, kind, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
-    windows = list_windows(workspace)
+    windows = set(read_table(workspace.tables, "windows")["window_id"])
     posts = find_holding_posts(workspace, wanted)
     forgotten = _add_texts(
         workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
@@ -150,20 +150,22 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     def name_of(path: Path) -> str:
         return path.relative_to(workspace.root).as_posix()
 
-    left_windows = list_windows(workspace)
+    left_windows = set(read_table(workspace.tables, "windows")["window_id"])
     gone = windows - left_windows
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     left = find_holding_posts(workspace, wanted).of_people
-    keys = list_keys(workspace, workspace.embeddings.count_by_embedder())
-    workspace.judgements.keep_only(left_windows)
+    keys = list_keys(workspace, workspace.embeddings.count_by_owner())
+    workspace.judgements.keep_only(list_windows(workspace), "owner")
     keep_corrections(
         workspace.corrections, left_windows, set(read_table(workspace.tables, "documents")["document_id"])
     )
     # No later prompt contains the forgotten thing, so no run can use these drafts.
-    workspace.drafts.keep_only(list_drafted(workspace))
+    workspace.drafts.keep_only(list_drafted(workspace), "owner")
+    vectors = workspace.embeddings.keep_only(keys, "key")
+    workspace.cache.compact()
     return Forgetting(
         rows=len(rows),
-        vectors=workspace.embeddings.keep_only(keys),
+        vectors=vectors,
         reports=reports,
         wanted=len(wanted.parts) + len(wanted.conversations),
         search=search_workspace(workspace, wanted, left),

@@ -8,7 +8,6 @@ from typing import Final
 
 from backstory.base.errors import (
     BackstoryError,
-    CacheFileError,
     DamagedTableError,
     SearchIndexError,
     WorkspaceError,
@@ -25,7 +24,6 @@ from backstory.index.snapshot.publication import (
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
-from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.operations.inspection.files import Examination
 from backstory.operations.inspection.probes import SHARED, Probe, examine_database, leave_out_explained
 from backstory.pipeline.stages.post_folder import FILES
@@ -34,7 +32,6 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.tables.parquet import find_damaged_partitions, list_partitions
 from backstory.storage.tables.schemas import TABLES
-from backstory.writing.draft_cache import DraftCache
 from backstory.writing.post_files import hash_file, inspect_file
 
 _NAMED = 5
@@ -58,7 +55,10 @@ def audit(given: Path | None) -> list[Examination]:
         *examine_database(workspace.settings.storage.database),
         *(probe.examine(workspace) for probe in (*stores, *SHARED, *_PROBES)),
     ]
-    return [Examination("settings", True, str(workspace.root)), *leave_out_explained(found)]
+    return [
+        Examination("settings", True, str(workspace.root)),
+        *leave_out_explained(found, workspace.settings.storage.database),
+    ]
 
 
 def _follow_store(workspace: Workspace) -> str:
@@ -126,14 +126,6 @@ def _describe_posts(workspace: Workspace) -> str:
     return f"{len(files):,} as the last run left them{people}" if files else "none"
 
 
-def _describe_paid(cache: DraftCache | JudgementCache, entries: str) -> str:
-    """Check that every entry of a cache of what may have been paid for has its checksum."""
-    if damage := cache.find_damage():
-        raise CacheFileError(damage)
-    held = cache.count()
-    return f"{held:,} {entries}, each with its checksum" if held else "none"
-
-
 def _describe_archive(workspace: Workspace) -> str:
     messages = len(read_archive(workspace.archive))
     return f"{messages:,} messages can be read" if messages else "holds nothing"
@@ -157,12 +149,6 @@ _PROBES: Final = (
     *(Probe(f"table {name}", partial(_describe_files, table=name), is_replaced=True) for name in TABLES),
     Probe("document files", _describe_documents, is_replaced=True),
     Probe("search index", _describe_snapshots, is_replaced=True),
-    Probe("drafts", lambda workspace: _describe_paid(workspace.drafts, "drafts"), is_replaced=True),
-    Probe(
-        "judgements",
-        lambda workspace: _describe_paid(workspace.judgements, "windows with judgements"),
-        is_replaced=True,
-    ),
     Probe("archive", _describe_archive, is_replaced=True),
     Probe("forgotten list", _describe_forgotten, is_replaced=True),
     Probe("written posts", _describe_posts, is_replaced=True),

@@ -99,7 +99,11 @@ def examine(given: Path | None) -> list[Examination]:
         *_examine_files(workspace),
         *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
     ]
-    return [*installation, Examination("settings", True, str(workspace.root)), *leave_out_explained(found)]
+    return [
+        *installation,
+        Examination("settings", True, str(workspace.root)),
+        *leave_out_explained(found, workspace.settings.storage.database),
+    ]
 
 
 def _list_table_probes(workspace: Workspace) -> list[Probe]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backstory.base.errors import BackstoryError, CacheFileError, LeaseError, LedgerError, RunHistoryError
+from backstory.base.errors import BackstoryError, LeaseError, LedgerError, RunHistoryError, StateError
 from backstory.base.mounts import measure_server
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
@@ -72,16 +72,16 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, False, str(error))
 
 
-def leave_out_explained(found: Sequence[Examination]) -> list[Examination]:
+def leave_out_explained(found: Sequence[Examination], address: str | None) -> list[Examination]:
     """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
     named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
-    away = [one.detail for one in found if not one.passed and one.name == _DATABASE]
+    is_away = any(not one.passed and one.name == _DATABASE for one in found)
     return [
         one
         for one in found
         if one.name == _DATABASE
         or one.name.startswith(TABLE)
-        or not (one.detail in named or (not one.passed and any(cause in one.detail for cause in away)))
+        or not (one.detail in named or (is_away and not one.passed and str(address) in one.detail))
     ]
 
 
@@ -129,14 +129,20 @@ def _describe_ledger(workspace: Workspace) -> str:
 
 
 def _describe_cache(workspace: Workspace) -> str:
-    """Check that every cached vector has its checksum.
+    """Check that the cache can be read.
 
     Raises:
-        CacheFileError: A vector differs, or the file cannot be read.
+        StateError: It is damaged, or cannot be read.
     """
-    if damage := workspace.embeddings.find_damage():
-        raise CacheFileError(damage)
-    return "every vector has its checksum"
+    if damage := workspace.cache.find_damage():
+        raise StateError(damage)
+    caches = (
+        (workspace.embeddings, "vectors"),
+        (workspace.drafts, "drafts"),
+        (workspace.judgements, "judgements"),
+    )
+    held = ", ".join(f"{cache.count():,} {name}" for cache, name in caches)
+    return f"{held} can be read"
 
 
 def _describe_views(workspace: Workspace) -> str:
@@ -198,7 +204,7 @@ def _describe_secret(workspace: Workspace) -> str:
 
 SHARED: Final = (
     Probe("ledger", _describe_ledger, is_replaced=True),
-    Probe("embedding cache", _describe_cache, is_replaced=True),
+    Probe("cache", _describe_cache),
     Probe("views", _describe_views, is_replaced=True),
     Probe("copies", _describe_copies, is_replaced=True),
     Probe("history of runs", _describe_history, is_replaced=True),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from backstory.base.errors import CacheFileError, SearchIndexError
+from backstory.base.errors import SearchIndexError, StateError
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -74,7 +74,7 @@ def _measure_caches(workspace: Workspace) -> dict[str, Any]:
     reader = workspace.state_reader
     try:
         return reader.read(lambda: asdict(measure_caches(workspace)), lambda: {"error": reader.problem})
-    except CacheFileError as error:
+    except StateError as error:
         return {"error": str(error)}
 
 

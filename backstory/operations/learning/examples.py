@@ -31,6 +31,8 @@ from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.evidence.document_fit import DocumentFit, compare_documents
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS
 from backstory.retrieval.hits import Queries, plan_queries
+from backstory.storage.schema import CACHE
+from backstory.storage.state_places import open_state
 from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.parquet import read_table
 
@@ -192,7 +194,7 @@ def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> I
         EmbeddingError: The embedder failed.
     """
     settings, embedder = workspace.located_settings, workspace.embedder
-    cache = EmbeddingCache(cache_folder() / "evaluation.sqlite")
+    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     with tempfile.TemporaryDirectory(prefix="backstory-learn-") as scratch:
         index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
         with index:

@@ -147,8 +147,9 @@ def drop_unused_answers(workspace: Workspace) -> None:
     Called when every table is made: what a model was shown of a dropped row is shown to it no more.
     """
     if _ANSWERS in workspace.ledger.read(_COPIES):
-        workspace.drafts.keep_only(list_drafted(workspace))
-        workspace.judgements.keep_only(list_windows(workspace))
+        workspace.drafts.keep_only(list_drafted(workspace), "owner")
+        workspace.judgements.keep_only(list_windows(workspace), "owner")
+        workspace.cache.compact()
         workspace.ledger.forget(_COPIES, [_ANSWERS])
 
 

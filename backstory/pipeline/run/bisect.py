@@ -11,11 +11,11 @@ import polars as pl
 from backstory.base.errors import (
     AuthenticationError,
     BackstoryError,
-    CacheFileError,
     LedgerError,
     ModelFileError,
     QuotaExhaustedError,
     RemovalError,
+    StateError,
     StoppedError,
 )
 from backstory.pipeline.checks.checks import Check, CheckResult, make_check
@@ -30,7 +30,7 @@ Reasons: TypeAlias = dict[str, str]
 _WINDOW: Final = "window_id"
 _OF_EVERY_PARTITION: Final = (
     *(AuthenticationError, QuotaExhaustedError),
-    *(ModelFileError, CacheFileError, LedgerError),
+    *(ModelFileError, LedgerError, StateError),
 )
 """Errors independent of the partition; bisecting would only repeat them."""
 

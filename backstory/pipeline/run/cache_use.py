@@ -23,9 +23,9 @@ class CacheUse:
         vectors: Number of vectors by embedding space.
         drafts: Number of drafts of posts, and of summaries by a model.
         judgements: Number of windows with judgements of a reranker.
-        vector_bytes: Bytes of the vectors on disk.
-        draft_bytes: Bytes of the drafts on disk.
-        judgement_bytes: Bytes of the judgements on disk.
+        vector_bytes: Bytes of the vectors.
+        draft_bytes: Bytes of the drafts.
+        judgement_bytes: Bytes of the judgements.
     """
 
     vectors: dict[str, int]
@@ -37,7 +37,7 @@ class CacheUse:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all caches on disk."""
+        """Bytes of all of them."""
         return self.vector_bytes + self.draft_bytes + self.judgement_bytes
 
 
@@ -49,7 +49,7 @@ class Pruning:
         vectors: Vectors that were deleted.
         drafts: Drafts that were deleted.
         judgements: Windows whose judgements were deleted.
-        freed_bytes: Bytes that were freed on disk.
+        freed_bytes: Bytes that were freed.
     """
 
     vectors: int
@@ -62,10 +62,10 @@ def measure_caches(workspace: Workspace) -> CacheUse:
     """Count vectors, drafts and judgements, and their bytes.
 
     Raises:
-        CacheFileError: The file of a cache is damaged, or cannot be used.
+        StateError: The cache is damaged, or cannot be used.
     """
     return CacheUse(
-        vectors=workspace.embeddings.count_by_embedder(),
+        vectors=workspace.embeddings.count_by_owner(),
         drafts=workspace.drafts.count(),
         judgements=workspace.judgements.count(),
         vector_bytes=workspace.embeddings.measure(),
@@ -84,7 +84,7 @@ def prune_caches(workspace: Workspace) -> Pruning:
 
     Raises:
         WorkspaceError: There are no tables, so that everything would be deleted.
-        CacheFileError: The file of a cache is damaged, or cannot be used.
+        StateError: The cache is damaged, or cannot be used.
     """
     if not any(list_partitions(workspace.tables, table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
@@ -94,23 +94,25 @@ def prune_caches(workspace: Workspace) -> Pruning:
         )
     with running(workspace.tables, "the pruning of caches"):
         before = measure_caches(workspace)
-        vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]))
-        drafts = workspace.drafts.keep_only(list_drafted(workspace))
-        judgements = workspace.judgements.keep_only(list_windows(workspace))
+        vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]), "key")
+        drafts = workspace.drafts.keep_only(list_drafted(workspace), "owner")
+        judgements = workspace.judgements.keep_only(list_windows(workspace), "owner")
+        workspace.cache.compact()
         after = measure_caches(workspace)
     return Pruning(vectors, drafts, judgements, max(0, before.total_bytes - after.total_bytes))
 
 
-def list_windows(workspace: Workspace) -> set[str]:
-    """List the ids of all windows."""
-    return set(read_table(workspace.tables, "windows")["window_id"])
+def list_windows(workspace: Workspace) -> set[bytes]:
+    """List the ids of all windows, as owners of judgements."""
+    return {window_id.encode() for window_id in read_table(workspace.tables, "windows")["window_id"]}
 
 
-def list_drafted(workspace: Workspace) -> set[str]:
+def list_drafted(workspace: Workspace) -> set[bytes]:
     """List what the drafts that are of use were made from: contexts of posts, and revisions of documents."""
     documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
     # Each window keeps the drafts of the context that its post was written from.
-    return {*read_table(workspace.tables, "posts")["context_hash"], *documents["revision"]}
+    kept = (*read_table(workspace.tables, "posts")["context_hash"], *documents["revision"])
+    return {one.encode() for one in kept}
 
 
 def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:

@@ -330,7 +330,6 @@ def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Making | N
             if span != EVERYTHING:
                 making = partial(_making_part, workspace, request.by, publishing_part)
         held.enter_context(workspace.ledger.connected())
-        held.enter_context(workspace.embeddings.connected())
         yield making
 
 

@@ -23,9 +23,7 @@ from backstory.storage.tables.locks import running
 from backstory.writing.draft import Writer
 
 _NOT_COPIED = (
-    "embeddings.sqlite*",
-    "drafts.sqlite*",
-    "judgements.sqlite*",
+    "cache.sqlite*",
     "*.duckdb*",
     "*.sqlite-wal",
     "*.sqlite-shm",

@@ -84,7 +84,7 @@ def summarize(source: Source, summarizer: Summarizer, style: Style, max_words: i
         AuthenticationError: There is no key, or it was refused, and no section was summarized.
         QuotaExhaustedError: A quota is used up, and no section was summarized.
         BudgetExhaustedError: A budget is used up, and no section was summarized.
-        CacheFileError: The file of the drafts cannot be used.
+        StateError: The cache cannot be used.
         StoppedError: Whoever listens to the progress has stopped it; what was written is kept.
     """
     sections = divide_sections(source.text, source.pages, max_words)

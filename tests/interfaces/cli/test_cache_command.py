@@ -56,11 +56,13 @@ def test_status_and_the_command_tell_the_size(made_workspace: Workspace) -> None
 
 
 def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -> None:
-    made_workspace.drafts.path.write_bytes(b"no database " * 500)
+    path = made_workspace.tables / "cache.sqlite"
+    made_workspace.cache.close()
+    path.write_bytes(b"no database " * 500)
     told = run("status", "--workspace", str(made_workspace.root))
     assert told.exit_code == 0
-    assert f"Caches: the cache of drafts {made_workspace.drafts.path} is damaged" in told.output
-    assert made_workspace.drafts.path.exists()
+    assert f"Caches: the cache {path} is damaged" in told.output
+    assert path.exists()
 
 
 def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:

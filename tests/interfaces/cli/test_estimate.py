@@ -22,7 +22,8 @@ def estimate(root: Path) -> Estimate:
 
 def stamp(root: Path) -> dict[Path, int]:
     # Of folders, the names alone: whoever reads a database with a log makes, and removes, files beside it.
-    paths = [path for path in root.rglob("*") if path.name != ".run.lock"]  # says who holds it
+    # The lock says who holds it, and the memory beside a log who reads.
+    paths = [path for path in root.rglob("*") if not path.name.endswith((".run.lock", "-shm"))]
     return {path: path.stat().st_mtime_ns if path.is_file() else 0 for path in paths}
 
 

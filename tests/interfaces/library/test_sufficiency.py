@@ -81,9 +81,9 @@ def test_words_of_any_script_count(indexed_once: Library) -> None:
 
 def test_judging_keeps_no_vector_of_the_text(library: Library) -> None:
     library.evaluate("moths", "warm")
-    before = sum(library.workspace.embeddings.count_by_embedder().values())
+    before = sum(library.workspace.embeddings.count_by_owner().values())
     library.evaluate("moths", "Text that lies in no document.")
-    assert sum(library.workspace.embeddings.count_by_embedder().values()) == before
+    assert sum(library.workspace.embeddings.count_by_owner().values()) == before
 
 
 def test_the_library_is_public() -> None:

@@ -10,6 +10,7 @@ from backstory.base.errors import EmbeddingError
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
+from tests.caches import open_cache
 from tests.errors import raises
 from tests.models.services import gemini_server
 from tests.models.services.faults import Faults
@@ -30,7 +31,9 @@ def test_a_faulty_service_gives_the_vectors_of_a_clean_one(
     server.always = faults
     embedder = connect(texts_per_minute=REQUEST_TEXTS, timeout_seconds=2, max_attempts=8)
 
-    found = embed_texts(embedder, TEXTS, task="document", cache=EmbeddingCache(tmp_path / "faulty"))
+    found = embed_texts(
+        embedder, TEXTS, task="document", cache=EmbeddingCache(open_cache(tmp_path / "faulty"))
+    )
 
     np.testing.assert_array_equal(found.vectors, clean)
     assert faults.counts["answered"] + faults.counts["slow"] >= len(TEXTS) / REQUEST_TEXTS
@@ -43,13 +46,13 @@ def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
 ) -> None:
     server.always = Faults(server, 3, failed=0.6)
     embedder = connect(texts_per_minute=REQUEST_TEXTS, max_attempts=3)
-    cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
+    cache = EmbeddingCache(open_cache(tmp_path))
 
     with raises(EmbeddingError, "no_answer", attempts=3, status=500) as raised:
         embed_texts(embedder, TEXTS, task="document", cache=cache)
     assert "something broke" in str(raised.value.values["said"])
 
-    stored = sum(cache.count_by_embedder().values())
+    stored = sum(cache.count_by_owner().values())
     assert 0 < stored < len(TEXTS)
     assert stored % REQUEST_TEXTS == 0
     server.requests.clear()

@@ -16,6 +16,7 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.service_embedder import ServiceEmbedder
 from backstory.models.services.meter import Settle, Usage
 from backstory.settings.embedding import EmbeddingSettings
+from tests.caches import open_cache
 from tests.errors import raises, refuses
 from tests.models.services.chat_server import ChatBehaviour, ChatServer, refuse, send
 from tests.models.services.embedding_answers import (
@@ -261,7 +262,7 @@ def test_every_minute_stays_within_the_limits(
 def test_vectors_are_cached_by_their_space(
     vectors: ChatServer, connect_openai: Connect, tmp_path: Path
 ) -> None:
-    cache = EmbeddingCache(tmp_path / "embeddings.sqlite")
+    cache = EmbeddingCache(open_cache(tmp_path))
     for _ in range(2):
         found = embed_texts(connect_openai(dimension=None), TEXTS, task="document", cache=cache)
 

@@ -23,6 +23,7 @@ from backstory.storage.tables.schemas import Decisions
 from backstory.text.people import SendText, send_as_written
 from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.builders.windows import make_window_chunks
+from tests.caches import open_cache
 
 QUERY_TEXTS = {"q1": "the night train", "q2": "the bean soup", "q3": "the border"}
 Hit = tuple[str, str, str, float]  # window, query chunk, chunk, similarity
@@ -255,7 +256,7 @@ def test_a_label_with_a_real_name_is_not_kept() -> None:
 
 
 def test_a_failure_loses_no_answer_that_was_given(tmp_path: Path) -> None:
-    cache = JudgementCache(tmp_path / "judgements.sqlite")
+    cache = JudgementCache(open_cache(tmp_path))
     rows = [*HITS, ("v", "q4", "b", 0.8)]
     with pytest.raises(RerankError):
         judge(FailingRater(SOUP_BEST), BEST_TWO, rows=rows, cache=cache, threads=1)
@@ -265,7 +266,7 @@ def test_a_failure_loses_no_answer_that_was_given(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_known_later_is_hidden_in_kept_judgements(tmp_path: Path) -> None:
-    cache = JudgementCache(tmp_path / "judgements.sqlite")
+    cache = JudgementCache(open_cache(tmp_path))
     rater = FixedRater({**SOUP_BEST, "the frost of Brunhilde Meyer": {}})
     before = judge(rater, BEST_TWO, names=["Ada"], cache=cache)["uncovered_topics"][0].to_list()
     assert before == ["the frost of Brunhilde Meyer (message 1)"]

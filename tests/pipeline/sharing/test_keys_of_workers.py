@@ -83,7 +83,7 @@ def test_a_wrong_key_is_told_before_it_is_taken(
     second.secret.write_text("5e" * 32, encoding="ascii")
     told = [each.detail for each in examine(second.root) if not each.passed]
     assert any("from another worker" in detail for detail in told)
-    assert not any("embeddings.sqlite" in detail for detail in told)
+    assert not any("cache.sqlite" in detail for detail in told)
 
 
 def test_the_settings_say_which_inputs_are_secrets(first: Workspace, make_worker: MakeWorker) -> None:

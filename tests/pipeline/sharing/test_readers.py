@@ -209,6 +209,6 @@ def test_the_doctor_goes_on_without_store_and_database(made_workspace: Workspace
             audited = [each.name for each in audit(root) if not each.passed]
         assert audited == [failed]
         assert [each.name for each in found if not each.passed] == [failed]
-        unknown = {"embedding cache", "history of runs", "runs"} if failed == "database" else set()
+        unknown = {"cache", "history of runs", "runs"} if failed == "database" else set()
         assert healthy - {each.name for each in found} == unknown
     assert not bucket.count("PUT", "objects/")

@@ -24,6 +24,7 @@ from backstory.writing.summaries.model_summarizer import ModelSummarizer
 from backstory.writing.summaries.prompt import make_summary_form
 from backstory.writing.summaries.request import Source, Style
 from backstory.writing.summaries.summarizing import DocumentSummary, summarize
+from tests.caches import open_cache
 from tests.errors import raises
 from tests.models.services import chat_server
 from tests.models.services.chat_server import (
@@ -95,7 +96,7 @@ def ask(chat: ChatServer, tmp_path: Path, open_service: Callable[..., Any]) -> C
         } | settings  # fmt: skip
         checked = SummarySettings.model_validate(given)
         model = ChatModel(checked, open_service(checked, key=SecretStr(KEY), meter=Budget(budget)))
-        form, drafts = make_summary_form(checked.max_output_tokens), DraftCache(tmp_path / "drafts.sqlite")
+        form, drafts = make_summary_form(checked.max_output_tokens), DraftCache(open_cache(tmp_path))
         summarizer = ModelSummarizer(model, form, drafts, threads=checked.threads)
         return summarize(source or make_paged(), summarizer, style, limit)
 
