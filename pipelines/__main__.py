@@ -89,9 +89,7 @@ def ui_command(
     if find_spec("dagster_webserver") is None:  # an environment may hold dagster alone, for specs
         raise MissingExtraError(
             "The Dagster UI needs the Python package dagster_webserver, which is not installed; run `pip install "
-            "'backstory[dagster]'` in the environment that runs Backstory",
-            extra="dagster",
-            absent=("dagster_webserver",),
+            "'backstory[dagster]'` in the environment that runs Backstory"
         )
     from backstory.pipeline.workspace import open_workspace
     from pipelines.dagster_internals.ui import start_ui

@@ -69,7 +69,5 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     raise SettingsError(
         f"partitions.start is {start}, after {day}, the first day of this run; set it "
         f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}",
-        code="late_start",
         setting="partitions.start",
-        day=day,
     )

@@ -80,9 +80,7 @@ def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
     if absent:
         raise MissingExtraError(
             f"{feature} needs the Python package {' and '.join(absent)}, which is not installed; "
-            f"run `pip install 'backstory[{extra}]'` in the environment that runs Backstory, or {otherwise}",
-            extra=extra,
-            absent=tuple(absent),
+            f"run `pip install 'backstory[{extra}]'` in the environment that runs Backstory, or {otherwise}"
         )
 
 

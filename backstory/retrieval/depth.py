@@ -58,11 +58,7 @@ class Depth:
                 f"every number of a depth must be at least 1; got {self}", code="out_of_range", name="depth"
             )
         if any(first >= second for (first, _), (second, _) in zip(self.steps, self.steps[1:], strict=False)):
-            raise InputError(
-                f"the steps of a depth must ascend; got {self.steps}",
-                code="unordered_steps",
-                steps=self.steps,
-            )
+            raise InputError(f"the steps of a depth must ascend; got {self.steps}", code="unordered_steps")
 
     def count_hits(self, chunks: int) -> int:
         """Return the number of hits for a corpus.

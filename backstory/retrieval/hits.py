@@ -52,7 +52,6 @@ class Queries:
                 f"query chunk {error} is no query under these settings, so the hits were found with other "
                 "settings; materialize `hits` first",
                 code="unknown_query",
-                query_chunk_id=error.args[0],
             ) from error
 
     def of(self, rows: pl.Series) -> Queries:

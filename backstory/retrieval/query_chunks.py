@@ -202,10 +202,7 @@ def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """Return window (its row), position (in the window) and text of every message that can be part of a query."""
     if messages["message_id"].n_unique() != len(messages):
         raise ContractError(
-            "messages: message_id is not unique; materialize messages again",
-            code="duplicate",
-            table="messages",
-            column="message_id",
+            "messages: message_id is not unique; materialize messages again", code="duplicate"
         )
     named = (
         windows.select(
@@ -226,9 +223,6 @@ def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
             f"window {window_id} names message {message_id}, which is not among the messages "
             f"({len(unknown)} such messages); materialize windows again",
             code="unknown_message",
-            window_id=window_id,
-            message_id=message_id,
-            count=len(unknown),
         )
     visible = (pl.col("kind") != "system") & pl.col("text").str.contains(_VISIBLE)
     return joined.filter(visible).select("window", "position", "text")

@@ -181,9 +181,6 @@ def _check_partitions(messages: pl.DataFrame, grain: Grain) -> None:
             f"messages: {message_id} of {moment.isoformat()} is not in partition {key!r} of one {grain} "
             f"({len(misplaced)} such messages); pass the grain of the partitions",
             code="other_partition",
-            message_id=message_id,
-            partition=key,
-            count=len(misplaced),
         )
 
 

@@ -95,7 +95,6 @@ class EmbeddingSettings(ServiceSettings):
                 f"{', '.join(map(repr, unknown)) or 'an empty list'} names no language; write two-letter codes "
                 "such as [en, de] (ISO 639-1), or null for a model that is not limited",
                 code="unknown_language",
-                names=tuple(unknown),
             )
         return value
 
@@ -114,7 +113,6 @@ class EmbeddingSettings(ServiceSettings):
                 "your own; models of a service need provider: gemini or openai",
                 code="unknown_model",
                 name=self.model,
-                known=tuple(LOCAL_MODELS),
             )
         return self
 

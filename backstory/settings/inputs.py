@@ -174,7 +174,6 @@ class ChunkSettings(SettingsGroup):
                     f"{overlap} {getattr(self, overlap)} must be below {size} {getattr(self, size)}",
                     code="out_of_range",
                     name=overlap,
-                    limit=size,
                 )
         return self
 

@@ -63,9 +63,7 @@ class WriterSettings(LanguageModelSettings):
     def _inside_the_workspace(cls, value: str) -> str:
         path = PurePosixPath(value)
         if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise SettingsError(
-                f"{value!r} must be a folder inside the workspace, such as written", code="outside_folder"
-            )
+            raise SettingsError(f"{value!r} must be a folder inside the workspace, such as written")
         return value
 
     @field_validator("plugin")

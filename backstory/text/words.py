@@ -128,7 +128,6 @@ class Words:
             raise SettingsError(
                 f"index.language {language!r} is not known; use one of {', '.join(known)}, or {NO_LANGUAGE}",
                 code="unknown_language",
-                language=language,
             )
         self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._stop_words = list_stop_words(language)

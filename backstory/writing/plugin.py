@@ -57,8 +57,6 @@ class CustomWriter:
             raise WriterError(
                 f"the writer {self.writer.id} returned {type(draft).__name__}; return a backstory.writing.draft.Draft",
                 code="no_draft",
-                writer=self.writer.id,
-                returned=type(draft).__name__,
             )
         return draft
 
@@ -96,7 +94,6 @@ def load_plugin(name: str, root: Path) -> CustomWriter:
             f"writers.plugin: {place} holds no class {class_name}",
             code="unusable_plugin",
             setting="writers.plugin",
-            place=place,
             name=class_name,
         )
     writer = made()
@@ -108,7 +105,6 @@ def load_plugin(name: str, root: Path) -> CustomWriter:
             code="unusable_plugin",
             setting="writers.plugin",
             name=class_name,
-            absent=tuple(absent),
         )
     return CustomWriter(writer, source_hash)
 

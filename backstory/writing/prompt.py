@@ -60,7 +60,6 @@ class Prompt:
                 "{% endblock %}, and the instructions in a block `system`",
                 code="no_block",
                 name=self.name,
-                block="user",
             )
 
     def fill_in(self, window: WindowMaterial, context: ContextMaterial, *, max_characters: int) -> Messages:

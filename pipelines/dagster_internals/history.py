@@ -61,9 +61,7 @@ def delete_history(instance: dg.DagsterInstance, before: datetime) -> Pruned:
     if not isinstance(storage, SqlEventLogStorage):
         raise InputError(
             f"the history is in {type(storage).__name__}, which only Dagster itself can prune; set "
-            f"{PUBLIC_VARIABLE}=1 to delete whole runs by Dagster's public API",
-            code="foreign_history",
-            storage=type(storage).__name__,
+            f"{PUBLIC_VARIABLE}=1 to delete whole runs by Dagster's public API"
         )
     runs = instance.get_runs(dg.RunsFilter(statuses=FINISHED_STATUSES, created_before=before))
     latest, attempts = _find_last_attempts(storage)

@@ -104,7 +104,6 @@ def _require_known_modules(file: Path) -> None:
                 f"take the names of the modules from {INSTANCE_SETTINGS}",
                 code="absent_module",
                 path=file,
-                module=module,
             )
 
 

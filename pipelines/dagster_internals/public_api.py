@@ -34,6 +34,4 @@ def require_tested_release() -> None:
             f"`pip install dagster=={TESTED_RELEASE} dagster-webserver=={TESTED_RELEASE}`, or set "
             f"{PUBLIC_VARIABLE}=1 to use only Dagster's public API, which is slower",
             code="untested_dagster",
-            installed=installed,
-            tested=TESTED_RELEASE,
         )

@@ -103,7 +103,6 @@ def _require_free(host: str, port: int) -> None:
                 f"port {port} cannot be used ({error.strerror}); stop the program that uses it, perhaps another "
                 "`make ui`, or give another port with --port (`make ui PORT=...`)",
                 code="unusable_port",
-                port=port,
             ) from error
 
 

@@ -221,7 +221,7 @@ def test_contents_that_are_removed_during_a_backup_are_told(
             bucket.fault = remove
 
     bucket.fault = remove if moment[0] == "PUT" else begin
-    with raises(StoreError, "missing_object", address=address):
+    with raises(StoreError, "missing_object"):
         back_up(made_workspace, address)
     assert list_backups(store) == [name]
 
@@ -236,7 +236,7 @@ def test_workspaces_of_one_name_keep_their_backups_apart(
     assert second.removed == 0
     names = tuple(list_backups(ObjectStore(address)))
     assert {f"{address}/{name}" for name in names} == {first.address, second.address}
-    with raises(InputError, "several_workspaces", backups=names):
+    with raises(InputError, "several_workspaces"):
         restore_from_store(address, tmp_path / "again")
     third = back_up(made_workspace, address, keep=1)
     assert (third.removed, len(list_backups(ObjectStore(address)))) == (1, 2)

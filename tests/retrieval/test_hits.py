@@ -75,5 +75,5 @@ def test_a_query_of_other_settings_is_named() -> None:
     frame = pl.DataFrame({"query_chunk_id": ["a"], "window_id": ["w"], "text": ["t"], "as_of": [None]})
     queries = Queries(frame, np.ones((1, 4), np.float32))
     assert queries.vectors_of(["a", "a"]).shape == (2, 4)
-    with raises(InputError, "unknown_query", query_chunk_id="w#whole"):
+    with raises(InputError, "unknown_query"):
         queries.vectors_of(["w#whole"])

@@ -167,9 +167,9 @@ def test_windows_without_text_have_no_chunks() -> None:
 
 def test_a_message_that_is_not_there_is_named() -> None:
     windows, messages = make_tables([say("a", "b")])
-    with raises(ContractError, "unknown_message", window_id="window-0", message_id="0/1"):
+    with raises(ContractError, "unknown_message"):
         cut_window_chunks(windows, messages.head(1), QuerySettings(), max_tokens=10, count_tokens=count_words)
-    with raises(ContractError, "duplicate", table="messages", column="message_id"):
+    with raises(ContractError, "duplicate"):
         cut_window_chunks(
             windows,
             pl.concat([messages, messages]),

@@ -224,9 +224,9 @@ def test_every_text_is_counted_once_in_one_batch() -> None:
 
 def test_partitions_of_another_grain_are_refused() -> None:
     messages = converse([(0, 1), (60, 1)], grain="week")
-    with raises(InputError, "other_partition", message_id="c0", partition="2025-03-03", count=2):
+    with raises(InputError, "other_partition"):
         cut(messages, settings_of("messages"))
-    with raises(InputError, "invalid_partition", partition="soon", grain="day"):
+    with raises(InputError, "invalid_partition"):
         cut(messages, settings_of("messages"), ["soon"])
 
 

@@ -56,5 +56,5 @@ def test_what_is_no_writer_is_said(
 def test_what_is_no_draft_is_said(tmp_path: Path) -> None:
     source = "class Mine:\n    id = prompt_hash = 'a'\n    def write(self, window, context):\n        return 'text'\n"
     (tmp_path / "mine.py").write_text(source, encoding="utf-8")
-    with raises(WriterError, "no_draft", writer="a", returned="str"):
+    with raises(WriterError, "no_draft"):
         load_plugin("mine.py:Mine", tmp_path).write(make_window(), make_context())

@@ -54,15 +54,12 @@ def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]
         return regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
     except RecursionError as error:
         raise InputError(
-            f"{shorten(pattern)} is nested too deeply; write it with fewer groups",
-            code="nested_too_deeply",
-            pattern=pattern,
+            f"{shorten(pattern)} is nested too deeply; write it with fewer groups", code="nested_too_deeply"
         ) from error
     except regex.error as error:
         raise InputError(
             f"{shorten(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
             code="invalid_expression",
-            pattern=pattern,
         ) from error
 
 
@@ -134,7 +131,7 @@ def find_limited(
         limits = ReadingLimits(math.ceil(left) + 1, MEGABYTES)
         answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
         if "error" in answer:
-            raise InputError(answer["error"], code=answer["code"], pattern=pattern)
+            raise InputError(answer["error"], code=answer["code"])
         left -= answer["seconds"]
         if answer["is_late"] or left <= 0:
             raise TimeoutError

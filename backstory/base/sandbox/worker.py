@@ -92,7 +92,6 @@ class _Worker:
                 f"{limits.seconds}); split the file, or raise the setting if you trust it",
                 code="too_slow",
                 setting="read_seconds",
-                limit=limits.seconds,
             )
         if code == OUT_OF_MEMORY or code == -signal.SIGABRT:
             return ReadingLimitError(
@@ -100,13 +99,11 @@ class _Worker:
                 "reader; split the file, or raise the setting if you trust it",
                 code="too_large",
                 setting="read_megabytes",
-                limit=limits.megabytes,
             )
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return ReadingLimitError(
             f"the file breaks its reader ({how}): it is damaged, or made to do harm; write or export it again",
             code="broken_reader",
-            ending=how,
         )
 
 

@@ -206,9 +206,7 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
         path = Path(error.filename)
         if path == folder:
             raise WorkspaceError(
-                f"{folder} cannot be opened ({error.strerror}); make it readable",
-                code="unreadable_folder",
-                path=folder,
+                f"{folder} cannot be opened ({error.strerror}); make it readable", path=folder
             ) from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
         yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)

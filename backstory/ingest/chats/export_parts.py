@@ -111,7 +111,6 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
                     f"the archive unpacks to more than {MAX_UNPACKED_BYTES:,} bytes; unpack it yourself "
                     "if it is a chat",
                     code="too_large",
-                    limit=MAX_UNPACKED_BYTES,
                 )
             return archive.open(members[part])
 

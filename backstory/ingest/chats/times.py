@@ -172,36 +172,21 @@ def decide_date_order(
     foreign = scale.foreign_readings() if chosen is None or not scale.fits(best) else []
     nearest = min(foreign, key=lambda reading: reading.cost, default=None)
     if nearest is not None and nearest.cost < best.cost:
-        raise ExportSettingError(
-            f"{source}: {scale.describe_foreign(nearest)}",
-            code="other_calendar",
-            source=source,
-            calendar=nearest.calendar.name,
-            year=scale.find_gregorian_year(nearest),
-        )
+        raise ExportSettingError(f"{source}: {scale.describe_foreign(nearest)}", code="other_calendar")
     if not scale.fits(best):
         if chosen and any(scale.fits(scale.reading(order)) for order in get_args(DateOrder)):
             raise ExportSettingError(
                 f"{source}: {best.impossible} of {scale.lines} dates are impossible with "
                 f"`conversations.date_order` {chosen}; set it to auto, or to the order of this file",
                 code="impossible_dates",
-                source=source,
                 setting="conversations.date_order",
-                count=best.impossible,
             )
-        raise ExportSettingError(
-            f"{source}: {scale.describe_misfit()}",
-            code="unlikely_dates",
-            source=source,
-            first_year=FIRST_YEAR,
-            latest_year=latest_year,
-        )
+        raise ExportSettingError(f"{source}: {scale.describe_misfit()}", code="unlikely_dates")
     for rival in [*ranked[1:], *foreign]:
         if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
             raise ExportSettingError(
                 f"{source}: {scale.describe_question(best, rival)}",
                 code="ambiguous_dates",
-                source=source,
                 setting="conversations.date_order",
             )
     return best.order

@@ -71,9 +71,7 @@ class Archive:
                 self._zip = zipfile.ZipFile(content)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
                 raise DocumentError(
-                    f"{uri}: the ZIP archive is not complete ({error}); copy it again",
-                    code="damaged_archive",
-                    uri=uri,
+                    f"{uri}: the ZIP archive is not complete ({error}); copy it again", uri=uri
                 ) from error
             _require_limits(self._zip.infolist(), size, uri)
             self._closing = weakref.finalize(self, stack.pop_all().close)
@@ -121,7 +119,6 @@ class Archive:
                 "(`documents.read_megabytes`); split it, or raise the setting",
                 code="too_large",
                 uri=uri,
-                limit=most_bytes,
             )
         try:
             with self._zip.open(info) as member:
@@ -129,21 +126,15 @@ class Archive:
                 content = member.read(size if size >= 0 else info.file_size)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
             raise DocumentError(
-                f"{uri}: the member of the archive is damaged ({error}); copy the archive again",
-                code="damaged_archive",
-                uri=uri,
+                f"{uri}: the member of the archive is damaged ({error}); copy the archive again", uri=uri
             ) from error
         except (NotImplementedError, RuntimeError) as error:
             raise DocumentError(
-                f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive",
-                code="unread_packing",
-                uri=uri,
+                f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive", uri=uri
             ) from error
         if size < 0 and len(content) < info.file_size:
             raise DocumentError(
-                f"{uri}: the member of the archive is cut off; copy the archive again",
-                code="damaged_archive",
-                uri=uri,
+                f"{uri}: the member of the archive is cut off; copy the archive again", uri=uri
             )
         return content
 
@@ -166,9 +157,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
         place = tail.rfind(_END_MARK)
     if place < 0 or len(tail) - place < _END.size:
         raise DocumentError(
-            f"{uri}: the ZIP archive is not complete (its end is missing); copy it again",
-            code="damaged_archive",
-            uri=uri,
+            f"{uri}: the ZIP archive is not complete (its end is missing); copy it again", uri=uri
         )
     members, directory = (_END.unpack_from(tail, place)[index] for index in (4, 5))
     is_above = tail[max(place - _ABOVE_4_GB_BYTES, 0) :].startswith(_ABOVE_4_GB_MARK)
@@ -177,12 +166,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
 
 
 def _too_many(uri: str) -> DocumentError:
-    return DocumentError(
-        f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it",
-        code="too_many_members",
-        uri=uri,
-        limit=MOST_MEMBERS,
-    )
+    return DocumentError(f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it", uri=uri)
 
 
 def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None:
@@ -193,12 +177,10 @@ def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None
             f"{uri}: the members of the archive have more than {MOST_BYTES >> 20:,} MiB; unpack it",
             code="too_large",
             uri=uri,
-            limit=MOST_BYTES,
         )
     if sum(member.compress_size for member in members) > size:
         raise DocumentError(
             f"{uri}: the members of the archive overlap; the archive may be harmful, so do not use it",
-            code="overlapping_members",
             uri=uri,
         )
 

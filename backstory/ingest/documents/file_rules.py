@@ -109,7 +109,6 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
             f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it",
             code="too_large",
             uri=name,
-            limit=MOST_PATTERN_BYTES,
         )
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
@@ -119,7 +118,7 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
             f"{name} is not UTF-8 text; save it as such", code="not_utf8", uri=name
         ) from error
     except ValueError as error:
-        raise DocumentError(f"{name}: {error}", code="invalid_pattern", uri=name) from error
+        raise DocumentError(f"{name}: {error}", uri=name) from error
     return patterns
 
 

@@ -39,7 +39,6 @@ def open_inside(
                     "memory (`documents.read_megabytes`); split it, or raise the setting",
                     code="too_large",
                     uri=uri,
-                    limit=most_bytes,
                 )
             yield file
     except FileNotFoundError:

@@ -62,10 +62,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     if covering is not None:
         what = f"of the source {covering}" if covering else "of the folder of documents"
         raise InputError(
-            f"{path} is already part {what}, and needs no entry of its own",
-            code="read_already",
-            path=path,
-            source=covering,
+            f"{path} is already part {what}, and needs no entry of its own", code="read_already", path=path
         )
     stated = [source.label for source in workspace.settings.documents.sources]
     found: list[SourceSettings] = []

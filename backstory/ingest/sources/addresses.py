@@ -100,8 +100,7 @@ class AddressRemote:
         if absent is not None:
             raise SourceError(
                 f"this tenant has no credentials for {absent}:// addresses; store them by "
-                f"`backstory serve key set TENANT {BUCKET_VARIABLE}`",
-                code="missing_credentials",
+                f"`backstory serve key set TENANT {BUCKET_VARIABLE}`"
             )
         # Not kept by fsspec for whoever names the same place with other credentials.
         return {kind: {**self._credentials[kind], "skip_instance_cache": True} for kind in needed}

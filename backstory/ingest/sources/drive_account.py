@@ -35,8 +35,7 @@ def open_session(keys: Keys | None) -> requests.Session:
     elif keys is not None:
         raise SourceError(
             "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
-            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`",
-            code="missing_credentials",
+            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
         )
     else:
         credentials = _find_credentials()
@@ -68,8 +67,7 @@ def _make_credentials(stored: dict[str, Any]) -> Any:
         return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
     except (ValueError, google.auth.exceptions.GoogleAuthError) as error:
         raise SourceError(
-            f"the stored credentials of Google are damaged ({type(error).__name__}); store them again",
-            code="unusable_credentials",
+            f"the stored credentials of Google are damaged ({type(error).__name__}); store them again"
         ) from None  # whose message may quote the key
 
 
@@ -82,7 +80,6 @@ def _find_credentials() -> Any:
     except google.auth.exceptions.GoogleAuthError as error:
         raise SourceError(
             "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
-            "service account with which the files are shared",
-            code="missing_credentials",
+            "service account with which the files are shared"
         ) from error
     return found

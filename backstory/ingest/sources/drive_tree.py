@@ -80,8 +80,7 @@ class DriveTree:
             raise SourceError("`folder` names a file; name it in `files`", code="source_no_folder")
         if root.get("trashed"):
             raise SourceError(
-                "the folder is in the trash of Drive; restore it, or remove the source if that is intended",
-                code="source_trashed",
+                "the folder is in the trash of Drive; restore it, or remove the source if that is intended"
             )
         memory = self._learn(str(root["id"]), str(root.get("driveId", "")))
         walk.know(memory)

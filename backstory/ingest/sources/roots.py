@@ -117,7 +117,6 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
                 f"{root} lies in {folder}, which this workspace uses for other files; name another path",
                 code="other_use",
                 path=root,
-                folder=folder,
             )
 
 

@@ -74,7 +74,6 @@ class RemoteTool:
             raise RemoteSearchError(
                 f"{store.server} could not be called ({cause}); check mcp_server and api_key",
                 code="unreachable",
-                server=store.server,
             )
         return [_read_result(entry, store) for entry in _list_entries(answer, store)[:top_k]]
 
@@ -137,11 +136,7 @@ async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int)
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     if store.mcp_tool is None or store.mcp_tool not in tools:
         raise RemoteSearchError(
-            f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}",
-            code="unknown_tool",
-            server=store.server,
-            tool=store.mcp_tool,
-            tools=tuple(tools),
+            f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}", code="unknown_tool"
         )
     known = tools[store.mcp_tool].input_schema.get("properties", {})
     named = {store.name_field("question"): query, store.name_field("limit"): top_k}
@@ -152,16 +147,12 @@ async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int)
             f"the tool {store.mcp_tool} of {store.server} takes no {', '.join(unknown)}; it takes "
             f"{', '.join(known) or 'nothing'}: name its arguments in vector_store.mcp_fields (question, limit)",
             code="unknown_argument",
-            tool=store.mcp_tool,
-            parameters=tuple(known),
         )
     answer = await client.call_tool(store.mcp_tool, arguments)
     texts = [block.text for block in answer.content if block.type == "text"]
     if answer.is_error:
         raise RemoteSearchError(
-            f"the tool {store.mcp_tool} of {store.server} failed: {' '.join(texts)}",
-            code="failed_tool",
-            tool=store.mcp_tool,
+            f"the tool {store.mcp_tool} of {store.server} failed: {' '.join(texts)}", code="failed_tool"
         )
     return (
         answer.structured_content
@@ -205,14 +196,11 @@ def _list_entries(answer: Any, store: VectorStoreConfig) -> list[Mapping[str, An
             f"the tool {store.mcp_tool} of {store.server} gave no list of results called {results!r}; name it in "
             "vector_store.mcp_fields (results)",
             code="no_results",
-            tool=store.mcp_tool,
         )
     if not all(isinstance(entry.get(text), str) for entry in found):
         raise RemoteSearchError(
             f"the tool {store.mcp_tool} of {store.server} gave results without a text called {text!r}; name it in "
-            "vector_store.mcp_fields (text)",
-            code="no_texts",
-            tool=store.mcp_tool,
+            "vector_store.mcp_fields (text)"
         )
     entries: list[Mapping[str, Any]] = found
     return entries

@@ -48,10 +48,7 @@ def make_filters(
     """
     wanted = DocumentFilters.model_validate(filters or {})
     if documents and (wanted.documents or wanted.paths):
-        raise InputError(
-            "the call names its document already; leave the filters documents and paths out",
-            code="unused_filter",
-        )
+        raise InputError("the call names its document already; leave the filters documents and paths out")
     first_and_last = None if wanted.pages is None else (wanted.pages[0], wanted.pages[1])
     return SearchFilters(
         documents=(*documents, *wanted.documents),

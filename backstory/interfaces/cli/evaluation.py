@@ -87,11 +87,7 @@ def evaluate(
         given = {"--runs": runs, "--html": html, "--claims": claims, "--unrelated": unrelated}
         unused = [name for name, value in (given | {"--small-talk": small_talk}).items() if value]
         if unused:
-            raise InputError(
-                f"--answers measures answers alone; leave {' and '.join(unused)} out",
-                code="unused_option",
-                options=tuple(unused),
-            )
+            raise InputError(f"--answers measures answers alone; leave {' and '.join(unused)} out")
         _print_answers(labelled, workspace, as_json=as_json)
         return
     from backstory.interfaces.pages.report.comparison import write_comparison_page
@@ -101,12 +97,12 @@ def evaluate(
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
     if unrelated is not None and not claims:
-        raise InputError("--unrelated gives documents for --claims; add --claims", code="unused_option")
+        raise InputError("--unrelated gives documents for --claims; add --claims")
     if small_talk is not None and not claims:
-        raise InputError("--small-talk gives messages for --claims; add --claims", code="unused_option")
+        raise InputError("--small-talk gives messages for --claims; add --claims")
     if claims:
         if runs is not None or html is not None:
-            raise InputError("--claims ranks nothing; leave --runs and --html out", code="unused_option")
+            raise InputError("--claims ranks nothing; leave --runs and --html out")
         _print_claims(labelled, settings, unrelated, small_talk, as_json=as_json)
         return
     for file in (runs, html):

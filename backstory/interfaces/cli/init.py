@@ -144,7 +144,6 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
             reasons = "; ".join(str(row["reason"]) for row in preview.files if row["reason"])
             raise InputError(
                 f"{path} is not read as a chat{f': {reasons}' if reasons else ''}; nothing was made",
-                code="no_chat",
                 path=path,
             )
         assumed = assumed or any(row["timezone"] for row in read)

@@ -48,7 +48,7 @@ def learn(
     console = open_console()
     if undo:
         if labelled_set is not None:
-            raise InputError("--undo fits nothing; leave --set out", code="unused_option")
+            raise InputError("--undo fits nothing; leave --set out")
         removed = unlearn(opened)
         if as_json:
             print_json({"removed": removed})

@@ -90,16 +90,12 @@ def check_texts(
         raise InputError(
             f"{len(texts)} texts, {len(names)} ids and {len(facts)} metadata; pass one id and one metadata per text",
             code="wrong_count",
-            texts=len(texts),
-            ids=len(names),
-            metadata=len(facts),
         )
     blank = next((place for place, text in enumerate(texts) if not text.strip()), None)
     if blank is not None:
         raise InputError(
             f"text {blank + 1} ({names[blank]!r}) is blank; leave it out, or give it a text",
             code="blank_text",
-            id=names[blank],
         )
     unwritable = next(
         (name for name, text in zip(names, texts, strict=True) if not is_unicode(name + text)), None
@@ -108,15 +104,12 @@ def check_texts(
         raise InputError(
             f"the text {unwritable!r} holds half of a character (a lone surrogate); decode it as it was written",
             code="no_unicode",
-            id=unwritable,
         )
     if any(not name.strip() for name in names):
         raise InputError("an id is blank; give each text an id, or leave out the ids", code="blank_id")
     if ids is not None and len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        raise InputError(
-            f"the id {repeated!r} is given twice; an id names one text", code="duplicate", id=repeated
-        )
+        raise InputError(f"the id {repeated!r} is given twice; an id names one text", code="duplicate")
     return [
         AddedText(name, text, _check_metadata(name, fact, tenant))
         for name, text, fact in zip(names, texts, facts, strict=True)
@@ -158,7 +151,6 @@ def write_text(folder: Path, added: AddedText) -> Path:
             "add it under another id, or move the file away",
             code="edited_file",
             path=path,
-            id=added.text_id,
         )
     content = _render(added)
     if path.is_file() and path.read_bytes() == content:
@@ -217,7 +209,6 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
             raise InputError(
                 f"text {text_id!r}: its {name} must be a text that is not blank; found {stated[name]!r}",
                 code="invalid_metadata",
-                id=text_id,
                 name=name,
             )
     if "tags" in stated:
@@ -228,7 +219,6 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
             raise InputError(
                 f"text {text_id!r}: its tags must be a list of texts; found {tags!r}",
                 code="invalid_metadata",
-                id=text_id,
                 name="tags",
             )
         stated["tags"] = list(tags)
@@ -239,9 +229,7 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
         json.dumps(others, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"text {text_id!r}: its metadata cannot be written as JSON ({error})",
-            code="invalid_metadata",
-            id=text_id,
+            f"text {text_id!r}: its metadata cannot be written as JSON ({error})", code="invalid_metadata"
         ) from error
     return {**stated, **({"metadata": others} if others else {})}
 
@@ -252,7 +240,6 @@ def _check_date(text_id: str, value: Any) -> str:
             raise InputError(
                 f"text {text_id!r}: its date {value} has no time zone; pass an aware time, such as UTC",
                 code="invalid_metadata",
-                id=text_id,
                 name="date",
             )
         return value.isoformat()
@@ -262,7 +249,6 @@ def _check_date(text_id: str, value: Any) -> str:
         raise InputError(
             f"text {text_id!r}: {value!r} is not a date; write it as YYYY-MM-DD",
             code="invalid_metadata",
-            id=text_id,
             name="date",
         ) from error
     return str(value)

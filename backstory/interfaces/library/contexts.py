@@ -91,10 +91,7 @@ class ContextPlan:
                 name="as_of",
             )
         if self.filters.pages is not None or self.filters.as_of is not None:
-            raise InputError(
-                "the filters of a context hold neither pages nor a time; pass the time as as_of",
-                code="unused_filter",
-            )
+            raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
 
 
 def make_context(
@@ -155,11 +152,7 @@ def make_window_context(
         window_id=window["window_id"]
     )
     if chunks.is_empty():
-        raise InputError(
-            f"window {window['window_id']} has no query chunks yet; run `backstory run`",
-            code="no_query_chunks",
-            window_id=window["window_id"],
-        )
+        raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
     windows = read_table(workspace.tables, "windows", [window["partition"]]).filter(
         window_id=window["window_id"]
     )

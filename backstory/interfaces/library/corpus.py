@@ -112,7 +112,6 @@ class Corpus:
             "run `backstory run`, or `backstory add` without chats",
             code="unread_document",
             name=name,
-            source=source,
             status=status,
             reason=reason,
         )
@@ -203,7 +202,6 @@ class Corpus:
                 f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
                 code="unknown_chunk",
                 name=name,
-                chunks=len(spans),
             )
         return _cut_chunk(row, index, spans[index])
 

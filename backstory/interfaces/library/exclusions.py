@@ -61,20 +61,14 @@ def require_excludable(workspace: Workspace, uri: str) -> None:
         )
     if "\n" in uri or "\r" in uri:
         raise InputError(
-            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file",
-            code="unusable_name",
-            uri=uri,
+            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file", uri=uri
         )
     if SOURCE_MARK not in uri:
         return
     name, _, below = uri.partition(SOURCE_MARK)
     source = next((each for each in list_sources(workspace) if each.name == name), None)
     if source is None:
-        raise InputError(
-            f"{uri} is of a source that no longer exists; index again to drop it",
-            code="absent_source",
-            uri=uri,
-        )
+        raise InputError(f"{uri} is of a source that no longer exists; index again to drop it", uri=uri)
     if not source.is_added:
         raise InputError(
             f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "

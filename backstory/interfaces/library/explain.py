@@ -118,9 +118,7 @@ def _record(
         record_correction(workspace.corrections, window["window_id"], entry.document_id, should_be)
         return
     raise InputError(
-        f"{entry.uri} is no label of this window, wherever it should be: {reason}",
-        code="no_label",
-        document=entry.document_id,
+        f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
     )
 
 

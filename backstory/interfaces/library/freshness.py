@@ -179,8 +179,7 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
     if _find_holder(workspace) == "killed":
         return NoIndexError(
             f"the first indexing of {workspace.root} was killed, and nothing can be searched yet; run it again, which "
-            "resumes",
-            code="cut_short",
+            "resumes"
         )
     return NoIndexError(
         f"nothing is indexed in {workspace.root} yet; put files into {workspace.documents_dir} and run "

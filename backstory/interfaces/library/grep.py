@@ -67,19 +67,12 @@ def grep(
     if not pattern:
         raise InputError("the pattern is empty; give a text to look for", code="blank_text", name="pattern")
     if limit < 0 or offset < 0:
-        raise InputError(
-            f"limit {limit} and offset {offset} must not be negative",
-            code="out_of_range",
-            limit=limit,
-            offset=offset,
-        )
+        raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
     if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
         raise InputError(
             f"{shorten(pattern)} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, "
             "or +",
             code="too_many_repeats",
-            pattern=pattern,
-            limit=_MOST_REPEATS,
         )
     documents = corpus.documents
     found = _find(
@@ -135,8 +128,6 @@ def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **w
             f"{shorten(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
             f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters",
             code="too_slow",
-            pattern=pattern,
-            seconds=seconds,
         ) from error
 
 

@@ -211,10 +211,7 @@ class JobStore:
             job = _find(session, job_id)
             if job.state not in ("PENDING", "PROCESSING"):
                 raise InputError(
-                    f"the job {job_id} has ended ({job.state}), so it cannot be cancelled",
-                    code="job_ended",
-                    job_id=job_id,
-                    state=job.state,
+                    f"the job {job_id} has ended ({job.state}), so it cannot be cancelled", code="job_ended"
                 )
             _end(session, job_id, "CANCELLED")
             return _find(session, job_id)
@@ -359,7 +356,7 @@ def _find_active(session: Session) -> Job | None:
 def _find(session: Session, job_id: str) -> Job:
     row = session.execute(f"{_SELECT} WHERE job_id = ?", (job_id,)).fetchone()
     if row is None:
-        raise InputError(f"there is no job {job_id!r}", code="unknown_job", job_id=job_id)
+        raise InputError(f"there is no job {job_id!r}", code="unknown_job")
     return _read(row)
 
 

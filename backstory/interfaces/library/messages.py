@@ -148,7 +148,6 @@ def _read_list(given: object) -> list[_Row]:
             f"a {type(given).__name__} is no conversation; give a text, or a list of messages",
             code="wrong_type",
             name="query",
-            type=type(given).__name__,
         )
     if not given:
         raise InputError("the list holds no message", code="blank_text", name="query")
@@ -166,8 +165,6 @@ def _read_message(message: object, number: int) -> tuple[str, str | None]:
             "and time",
             code="absent_text",
             name="query",
-            number=number,
-            type=type(message).__name__,
         )
     text, author = values[key], values.get("author")
     if not isinstance(text, str | None):
@@ -175,8 +172,6 @@ def _read_message(message: object, number: int) -> tuple[str, str | None]:
             f"{key} of message {number} is a {type(text).__name__}; it must be a text",
             code="wrong_type",
             name=key,
-            number=number,
-            type=type(text).__name__,
         )
     is_text = values.get("kind") != "system"
     return author if isinstance(author, str) else _ANYBODY, text if is_text else None

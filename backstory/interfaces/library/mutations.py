@@ -90,8 +90,6 @@ class Change:
                 raise InputError(
                     f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id",
                     code="other_tenant",
-                    id=added.text_id,
-                    tenant=tenant,
                 )
         return self._make(Named([write_text(folder, added).resolve() for added in checked]))
 
@@ -154,7 +152,7 @@ class Change:
         before = self._list_searched()
         embedded, failures = self.make(self.workspace, accept_removals=accept_removals, chats=chats)
         if not is_made(self.workspace):
-            raise InputError("; ".join(failures), code="failed_steps", failures=tuple(failures))
+            raise InputError("; ".join(failures), code="failed_steps")
         return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
 
     def _list_searched(self) -> dict[str, str]:

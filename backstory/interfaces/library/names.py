@@ -106,7 +106,6 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
                 f"{name!r} names {len(found)} documents: {_list(found)}; give the path of one of them",
                 code="ambiguous_document",
                 name=name,
-                uris=sorted(document.uri for document in found),
             )
     raise InputError(
         f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document", name=name
@@ -146,7 +145,6 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
         raise InputError(
             f"no document matches the glob {pattern!r}{_suggest_paths(documents, pattern)}",
             code="unmatched_pattern",
-            pattern=pattern,
         )
     return found
 

@@ -20,8 +20,6 @@ def draw_document_page(corpus: Corpus, name: str, page: int) -> bytes:
             f"{uri} has no picture of a page {page}; only pages of PDF files are drawn, and it has {pages}",
             code="unknown_page",
             uri=uri,
-            page=page,
-            pages=pages,
         )
     settings = corpus.workspace.settings.documents
     file = next((each for each in list_all_files(corpus.workspace).files if each.uri == uri), None)

@@ -65,7 +65,6 @@ class PlacedText:
                 code="out_of_range",
                 name="pages",
                 value=(first, last),
-                pages=len(self.page_starts),
             )
         end = self.page_starts[last] if last < len(self.page_starts) else len(self.text)
         return self.page_starts[first - 1], end

@@ -91,7 +91,6 @@ def open_socket(port: int, host: str = HOST) -> socket.socket:
         raise InputError(
             f"port {port} of {host} cannot be opened ({error.strerror}); name another with --port",
             code="unusable_port",
-            port=port,
         ) from error
 
 

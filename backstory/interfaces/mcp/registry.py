@@ -89,14 +89,11 @@ class Registry(dict[str, Tool]):
                 f"there is no tool {', '.join(map(repr, unknown))}; name a selection, {' or '.join(SELECTIONS)}, or "
                 f"some of the tools {', '.join(self)}",
                 code="unknown_tool",
-                names=tuple(unknown),
-                tools=tuple(self),
             )
         refused = [name for name in wanted if not (allow_write or self[name].annotations.read_only_hint)]
         if refused and selected is None:
             raise InputError(
                 f"{', '.join(refused)} would write; add --allow-write, or allow_write=True in Python",
                 code="writing_tool",
-                names=tuple(refused),
             )
         return [tool for name, tool in self.items() if name in wanted and name not in refused]

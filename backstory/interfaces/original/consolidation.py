@@ -62,7 +62,6 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
         raise InputError(
             f"the messages have no column {', '.join(absent)}; found {', '.join(frame.columns) or 'none'}",
             code="absent_column",
-            columns=tuple(absent),
         )
     date, time = _format_timestamps(frame["timestamp"])
     columns = pl.DataFrame(
@@ -97,7 +96,6 @@ def _to_polars(table: Messages) -> pl.DataFrame:
             f"a pandas {type(table).__name__} is not accepted; pass pyarrow.Table.from_pandas(df), "
             "polars.from_pandas(df) or df.to_dict('records')",
             code="pandas",
-            type=type(table).__name__,
         )
     if isinstance(table, pl.LazyFrame):
         return table.collect()
@@ -108,8 +106,7 @@ def _to_polars(table: Messages) -> pl.DataFrame:
     if isinstance(table, (str, bytes, Mapping, pl.Series)) or not isinstance(table, Iterable):
         raise UnsupportedTableError(
             f"a {type(table).__name__} is not a table of messages; pass a pyarrow.Table, a Polars frame, "
-            "an Ibis table or an iterable of mappings",
-            type=type(table).__name__,
+            "an Ibis table or an iterable of mappings"
         )
     return _from_mappings(table)
 
@@ -122,8 +119,6 @@ def _from_mappings(rows: Iterable[Any]) -> pl.DataFrame:
                 f"row {position} is a {type(row).__name__}; an iterable of messages must hold mappings, "
                 "such as {'timestamp': ..., 'author': ..., 'message': ...}",
                 code="no_mapping",
-                row=position,
-                type=type(row).__name__,
             )
     wanted = ("author", "timestamp", *_TEXT_COLUMNS)
     present = [name for name in wanted if any(name in row for row in listed)]

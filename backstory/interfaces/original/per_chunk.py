@@ -53,9 +53,7 @@ def query_rag_per_chunk(
     embedder = resolve_embedder(embedding_model)
     if store.embedder_id not in (None, embedder.id):
         raise EmbedderMismatchError(
-            f"{store.path} was built with {store.embedder_id}, but the query uses {embedder.id}; pass the same model",
-            embedder=store.embedder_id,
-            wanted=embedder.id,
+            f"{store.path} was built with {store.embedder_id}, but the query uses {embedder.id}; pass the same model"
         )
     vectors = embed_texts(embedder, list(chunks), task="query", cache=None).vectors
     found = store.search_batch(

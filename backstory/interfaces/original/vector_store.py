@@ -143,7 +143,6 @@ class VectorStore:
             raise EmbedderMismatchError(
                 f"the query is {queries.shape[1]} wide and {self.path} is {self.dimension} wide; "
                 "use the model that built the store",
-                width=queries.shape[1],
                 path=self.path,
             )
         request = SearchRequest(
@@ -208,13 +207,10 @@ def _read_chunks(path: Path) -> tuple[pl.DataFrame, Vectors]:
             f"{path}: column {', '.join(absent)} is absent; a chunks.parquet holds {', '.join(_REQUIRED)}",
             code="absent_column",
             path=path,
-            columns=tuple(absent),
         )
     widths = frame["embedding"].list.len().unique()
     if len(widths) > 1:
-        raise SearchIndexError(
-            f"{path}: embeddings of {len(widths)} widths; all must be equal", code="unequal_widths", path=path
-        )
+        raise SearchIndexError(f"{path}: embeddings of {len(widths)} widths; all must be equal", path=path)
     width = int(widths[0]) if len(widths) else 0
     flat = frame["embedding"].explode().cast(pl.Float32).to_numpy()
     vectors = flat.reshape(len(frame), width).astype(np.float32)

@@ -203,7 +203,6 @@ class Accounts:
                 f"{user} has no role in {tenant!r}; `backstory serve user list` shows all roles",
                 code="no_role",
                 name=user,
-                tenant=tenant,
             )
 
     def forget_tenant(self, tenant: str) -> None:
@@ -390,7 +389,7 @@ def _add_days(time: datetime, days: int) -> datetime:
             return time + timedelta(days=days)
     except OverflowError:
         pass
-    raise InputError(f"{days} is no number of days; use a whole number from 1", code="bad_days", days=days)
+    raise InputError(f"{days} is no number of days; use a whole number from 1", code="bad_days")
 
 
 def _write_time(time: datetime | None) -> str:

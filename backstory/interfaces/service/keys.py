@@ -106,7 +106,6 @@ class KeyRing:
             raise InputError(
                 f"the tenant {tenant!r} has no key {name!r}; `backstory serve key list` shows all",
                 code="unknown_key",
-                tenant=tenant,
                 name=name,
             )
         self.database.compact()
@@ -132,7 +131,6 @@ class KeyRing:
                 f"{name} of the tenant {tenant} cannot be opened by the key file {self._key_file}: it was sealed "
                 "with another one, or was altered; restore the file, or store the key again",
                 code="unopened_key",
-                tenant=tenant,
                 name=name,
             ) from error
 

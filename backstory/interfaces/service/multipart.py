@@ -33,9 +33,7 @@ async def read_form(request: Request) -> FormData:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _MULTIPART:
-        raise InputError(
-            f"send the files as a form ({_MULTIPART}), each in a field `files`", code="no_form", kind=kind
-        )
+        raise InputError(f"send the files as a form ({_MULTIPART}), each in a field `files`", code="no_form")
     parser = MultiPartParser(
         request.headers,
         request.stream(),

@@ -80,7 +80,6 @@ class ServiceFolder:
                 "command when these can be used, or with `--without ADDRESS` for each that is gone for good",
                 code="unfinished_removal",
                 name=name,
-                places=tuple(left),
             )
         self.tenants.places.forget_cleared(user_id)
         self.accounts.remove_user(name)
@@ -145,7 +144,6 @@ def open_service_folder(
     elif not any((root / name).exists() for name in (ACCOUNTS_FILE, TENANTS_FOLDER, SERVICE_SETTINGS)):
         raise InputError(
             f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`",
-            code="no_service",
             path=root,
         )
     path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()

@@ -153,5 +153,4 @@ def name_shared(kind: Kind, address: str) -> SettingsError:
         f"{address} is where another tenant, a former one of this name, or a service keeps what it has, or lies in "
         f"that or around it; name {what}",
         code="shared_place",
-        address=address,
     )

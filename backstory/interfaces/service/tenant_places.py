@@ -276,7 +276,6 @@ class TenantPlaces:
                     f"{tenant} has no place {address}; its places are: {', '.join(sorted({*places})) or 'none'}",
                     code="unknown_place",
                     name=tenant,
-                    address=address,
                 )
 
     @contextmanager
@@ -311,7 +310,6 @@ class TenantPlaces:
                         f"used, or with `--without '{address}'` if it is gone for good",
                         code="unfinished_removal",
                         name=tenant,
-                        address=address,
                     ) from error
                 emptied.left += left
                 if not left:

@@ -507,7 +507,6 @@ def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
             f"deleted{gone}",
             code="unfinished_removal",
             name=name,
-            address=address,
         ) from error
 
 

@@ -152,7 +152,6 @@ def _check(workspace: Workspace, upload: Upload) -> str:
             f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it",
             code="too_large",
             name=name,
-            limit=most,
         )
     if find_reader(name, READERS) is None and not is_archive(name):
         known = list_formats(reader.format for reader in READERS)

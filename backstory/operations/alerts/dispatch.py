@@ -120,8 +120,7 @@ def send_test(workspace: Workspace) -> list[str]:
     hooks = list_hooks(workspace)
     if not hooks:
         raise InputError(
-            f"no alert is set up; set alerts.command or alerts.webhook in the settings, or {WEBHOOK_VARIABLE}",
-            code="no_hook",
+            f"no alert is set up; set alerts.command or alerts.webhook in the settings, or {WEBHOOK_VARIABLE}"
         )
     time = datetime.now(UTC).isoformat(timespec="seconds")
     payload = write_payload("test", workspace.root.name, time, {}, (), None)

@@ -60,7 +60,6 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
         raise AlertError(
             f"{command[0]} cannot be started ({error.strerror}); correct alerts.command",
             code="unstartable_command",
-            command=command[0],
         ) from error
     with process:
         try:
@@ -70,15 +69,11 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
             raise AlertError(
                 f"{command[0]} took over {timeout:g} s and was killed; make it faster, or raise alerts.timeout_seconds",
                 code="too_slow",
-                command=command[0],
-                seconds=timeout,
             ) from None
     if process.returncode:
         raise AlertError(
             f"{command[0]} ended with exit code {process.returncode}; run it by hand to see why",
             code="failed_command",
-            command=command[0],
-            exit_code=process.returncode,
         )
 
 
@@ -156,26 +151,21 @@ def _post_once(url: str, body: bytes, timeout: float) -> None:
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             cause = getattr(error, "reason", error)
             raise _TransientError(
-                f"{host} cannot be reached ({type(cause).__name__})", code="unreachable", host=host
+                f"{host} cannot be reached ({type(cause).__name__})", code="unreachable"
             ) from None
         if status not in _REDIRECTS:
             _refuse(host, status)
         url = _follow(url, location)
     raise AlertError(
-        f"{host} redirects more than {_MOST_REDIRECTS} times; correct alerts.webhook",
-        code="redirected",
-        host=host,
+        f"{host} redirects more than {_MOST_REDIRECTS} times; correct alerts.webhook", code="redirected"
     )
 
 
 def _refuse(host: str | None, status: int) -> NoReturn:
     if status in _TRANSIENT or status >= 500:
-        raise _TransientError(f"{host} answered HTTP {status}", code="refused", host=host, status=status)
+        raise _TransientError(f"{host} answered HTTP {status}", code="refused", status=status)
     raise AlertError(
-        f"{host} refused the alert (HTTP {status}); correct alerts.webhook",
-        code="refused",
-        host=host,
-        status=status,
+        f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused", status=status
     )
 
 
@@ -187,7 +177,5 @@ def _follow(url: str, location: str) -> str:
             f"{before.hostname} redirects to another host, {after.scheme}://{after.hostname}; if you trust that host, "
             "name it in alerts.webhook",
             code="redirected",
-            host=before.hostname,
-            target=after.hostname,
         )
     return target

@@ -141,10 +141,7 @@ def _check_references(
         absent = found.join(wanted, on=column, how="anti")[column].unique().sort()
         if len(absent):
             raise InputError(
-                f"{len(absent)} {what} {path}: {', '.join(absent.head(5))}",
-                code="unknown_ids",
-                path=path,
-                ids=absent.to_list(),
+                f"{len(absent)} {what} {path}: {', '.join(absent.head(5))}", code="unknown_ids", path=path
             )
 
 
@@ -175,7 +172,6 @@ def _select(
             f"{path}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}",
             code="absent_column",
             path=path,
-            columns=tuple(absent),
         )
     return frame.select(pl.col(column).cast(dtype) for column, dtype in wanted.items())
 

@@ -127,6 +127,4 @@ def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
         known = ", ".join(LabelledQuestion.model_fields)
         fault = f"{field + ': ' if field else ''}{first['msg']}; the fields are {known}"
         cause = error
-    raise InputError(
-        f"{file}, line {line}: {fault}", code="invalid_line", path=file, line=line, field=field
-    ) from cause
+    raise InputError(f"{file}, line {line}: {fault}", code="invalid_line", path=file, line=line) from cause

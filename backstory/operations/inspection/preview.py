@@ -161,7 +161,6 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
             f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or name with "
             "--workspace the one whose settings apply",
             code="several_workspaces",
-            paths=tuple(paths),
         )
     root = roots.pop()
     return None if root is None else open_workspace(root)

@@ -78,8 +78,6 @@ def list_windows(
             f"no window began {_describe_range(first, last)}; the first began on {began[0]} and the last on "
             f"{began[-1]}",
             code="no_window",
-            first=first,
-            last=last,
         )
     listed = chosen if limit is None else chosen.tail(limit)
     return [localize_window(row) for row in listed.iter_rows(named=True)]
@@ -109,8 +107,6 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
             f"{len(found)} windows {_describe_choice(reference)}; name one of them by its id:\n"
             f"{_list_choices(found)}",
             code="ambiguous_reference",
-            reference=reference,
-            ids=found["short_id"].to_list(),
         )
     return localize_window(found.drop("short_id").row(0, named=True))
 
@@ -128,7 +124,6 @@ def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
             f"no window has an id that begins with {reference!r}; `backstory windows` lists them; you can also give a "
             f"date (YYYY-MM-DD) or '{LATEST}'",
             code="unknown_window",
-            reference=reference,
         )
     return found
 
@@ -137,9 +132,7 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
     try:
         day = date.fromisoformat(reference)
     except ValueError as error:
-        raise InputError(
-            f"{reference} is not a date: {error}", code="invalid_date", reference=reference
-        ) from error
+        raise InputError(f"{reference} is not a date: {error}", code="invalid_date") from error
     began = read_clocks(windows, "started_at").dt.date()
     found = windows.filter(began == day)
     if found.is_empty():
@@ -147,7 +140,6 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
         raise InputError(
             f"no window began on {day}; the nearest began on {' and '.join(map(str, nearest))}",
             code="no_window",
-            day=day,
             nearest=nearest,
         )
     return found
@@ -215,9 +207,7 @@ def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
     )
     if summary.is_empty():
         raise InputError(
-            f"window {window['window_id']} has no context yet; run `backstory run`",
-            code="no_context",
-            window_id=window["window_id"],
+            f"window {window['window_id']} has no context yet; run `backstory run`", code="no_context"
         )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
     probabilities = dict(decisions.group_by("document_id").agg(pl.col("probability").max()).iter_rows())

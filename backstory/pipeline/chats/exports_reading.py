@@ -241,9 +241,7 @@ def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame,
         columns = ", ".join(sorted(breaches["column"].unique()))
         raise PrivacyError(
             f"{len(breaches)} cells still hold a real name (column {columns}); nothing was written. Set "
-            "`privacy: {pseudonyms: false}` only if the chat is public",
-            columns=breaches["column"].unique().sort().to_list(),
-            count=len(breaches),
+            "`privacy: {pseudonyms: false}` only if the chat is public"
         )
     quarantine = pseudonymize_sources(read.quarantine, names, secret)
     sources = _number_equal_sources(pseudonymize_sources(read.sources, names, secret))

@@ -272,7 +272,6 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
                 f"privacy.names: entry {number} shows a person by the name of another member; choose another name",
                 code="name_of_another",
                 setting="privacy.names",
-                entry=number,
             )
         if person not in known:
             logger.warning(

@@ -51,10 +51,7 @@ def refuse_removals(
     missing = find_removals(workspace, reading, files, partitions)
     if len(missing):
         raise RemovalError(
-            _describe(missing, reading, workspace.settings.conversations.folder),
-            code="removed_messages",
-            count=len(missing),
-            conversations=missing["conversation_id"].unique().sort().to_list(),
+            _describe(missing, reading, workspace.settings.conversations.folder), code="removed_messages"
         )
 
 
@@ -133,6 +130,4 @@ def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFr
             f"{count(len(served), 'document')}. If the folder should hold them, make it available (is its disk "
             "mounted?). To remove them from the index, run again with --accept-removals",
             code="removed_documents",
-            count=len(served),
-            folder=folder,
         )

@@ -38,8 +38,6 @@ def require_no_timestamp_outliers(messages: pl.DataFrame) -> None:
         "and --to, or set `partitions: {allow_timestamp_outliers: true}` if the dates are right",
         code="timestamp_outliers",
         setting="partitions.allow_timestamp_outliers",
-        count=len(lone),
-        sources=lone["source"].unique().sort().to_list(),
     )
 
 

@@ -213,8 +213,6 @@ class RunHistory:
                 f"the run has taken more than {limit} minutes (runs.max_minutes) and stopped before {partition}; "
                 "finished work is kept, so run the same command again to resume, or raise the limit",
                 setting="runs.max_minutes",
-                minutes=limit,
-                partition=partition,
             )
 
     def follow(self, what: str, report: Callable[[int, int], None]) -> Callable[[int, int], None]:

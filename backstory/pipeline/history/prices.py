@@ -53,7 +53,4 @@ def require_price(settings: CostSettings, model: str) -> None:
             f"{settings.currency}; write `costs: {{prices: {{{model}: {{input: ..., output: ...}}}}}}` (per million "
             "tokens), or limit calls or tokens instead",
             code="no_price",
-            model=model,
-            currency=settings.currency,
-            settings=tuple(limited),
         )

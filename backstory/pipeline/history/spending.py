@@ -163,9 +163,6 @@ class Spending:
                     raise BudgetExhaustedError(
                         self._describe_end(name, unit, limit, used[unit], asked[unit], place.day),
                         setting=f"costs.{name}.{unit}",
-                        limit=limit,
-                        used=used[unit],
-                        asked=asked[unit],
                     )
                 room = room and used[unit] + held[unit] + asked[unit] <= limit + _ROUNDING
         return room

@@ -63,8 +63,6 @@ def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str])
             f"{table} {name_some(absent, 1)} does not exist, or its run did not finish; materialize {table} for the "
             "same days first, or run `backstory run`",
             code="unmade_partition",
-            table=table,
-            partition=absent[0],
         )
     return read_table(workspace.tables, table, partitions)
 

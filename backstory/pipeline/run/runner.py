@@ -173,12 +173,7 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
         ExportError: An export as a whole cannot be read.
     """
     if first is not None and last is not None and last < first:
-        raise InputError(
-            f"--to {last} lies before --from {first}; swap the two",
-            code="swapped_range",
-            first=first,
-            last=last,
-        )
+        raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")
     grain = workspace.settings.partitions.grain
     _get_in_step(workspace)
     require_exports(workspace.chats_dir)
@@ -191,8 +186,6 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
             if last is None
             else f"--to {last} lies before the first message ({start})",
             code="empty_range",
-            first=start,
-            last=end,
         )
     return partition_range(start, end, grain)
 

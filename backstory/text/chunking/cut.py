@@ -145,8 +145,6 @@ def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens:
             f"max_tokens has {len(ceilings)} values for {len(texts)} texts; give one for each",
             code="wrong_count",
             name="max_tokens",
-            count=len(ceilings),
-            expected=len(texts),
         )
     if overlap_tokens < 0:
         raise InputError(

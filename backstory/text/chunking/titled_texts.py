@@ -173,7 +173,6 @@ def _check_room(text: TitledText, room: int) -> None:
             f"title has room for {max(room, 0)} tokens of text; raise chunks.max_tokens, or shorten the title",
             code="no_room",
             setting="chunks.max_tokens",
-            document_id=text.name,
         )
 
 

@@ -368,7 +368,7 @@ def test_absent_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_single_file_that_no_reader_knows_is_an_error(tmp_path: Path) -> None:
-    with raises(ExportError, "unsupported", source="notes.txt"):
+    with raises(ExportError, "unsupported"):
         read_export(write(tmp_path / "notes.txt", "shopping list"), SETTINGS)
 
 

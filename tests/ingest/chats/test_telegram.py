@@ -96,7 +96,7 @@ def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:
     assert len(messages) == 1
     assert "nested more than 64 levels" in unread["reason"][0]
     path.write_text("[" * 10_000, encoding="utf-8")
-    with raises(ExportError, "unsupported", source="result.json"):
+    with raises(ExportError, "unsupported"):
         read_export(path, SETTINGS)
 
 

@@ -317,7 +317,7 @@ def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
 
 
 def test_a_foreign_table_of_earlier_documents_is_refused(write: Write) -> None:
-    with raises(ContractError, "absent_column", table="Documents"):
+    with raises(ContractError, "absent_column"):
         read_documents(write({}), DEFAULTS, pl.DataFrame({"uri": ["a.md"]}))
 
 

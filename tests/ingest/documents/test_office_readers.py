@@ -289,7 +289,7 @@ def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
         "3 images were not read; export the document as PDF, whose images can be recognised"
     )
     assert read("a.docx", word_parts(paragraph("Long. " * 300)) | images).unread is None
-    with raises(EmptyDocumentError, uri="a.docx", images=3):
+    with raises(EmptyDocumentError, uri="a.docx"):
         read("a.docx", word_parts("") | images)
 
 
@@ -301,7 +301,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr("backstory.base.extras._can_be_found", lambda name: name != module)
     assert name_reading(DocumentSettings()) != with_extra, "a run after it is installed must not be spared"
-    with raises(DocumentError, "missing_extra", uri=uri, extra="office"):
+    with raises(DocumentError, "missing_extra", uri=uri):
         read(uri, WORD if uri == "a.docx" else sheet_parts(Beds=""))
 
 

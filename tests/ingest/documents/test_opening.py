@@ -56,7 +56,7 @@ def test_only_regular_files_are_opened(root: Path) -> None:
 
 def test_a_file_above_the_limit_is_not_opened(root: Path) -> None:
     assert read(root, "inner/a.md", most_bytes=6) == b"inside"
-    with raises(DocumentError, "too_large", limit=5):
+    with raises(DocumentError, "too_large"):
         read(root, "inner/a.md", most_bytes=5)
 
 

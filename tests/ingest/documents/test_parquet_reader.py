@@ -65,5 +65,5 @@ def test_a_damaged_table_is_refused() -> None:
 
 def test_more_rows_than_are_read_of_one_file_are_refused() -> None:
     content = write(pl.select(a=pl.repeat(1, 2_000_001)))
-    with raises(DocumentError, "too_many_rows", rows=2_000_001, limit=2_000_000):
+    with raises(DocumentError, "too_many_rows"):
         ParquetReader().read(content, "a.parquet")

@@ -78,7 +78,7 @@ def test_an_answer_without_structure_gives_its_texts(address: str) -> None:
     ],
 )
 def test_what_a_tool_cannot_answer_is_an_error(tool: str, code: str, address: str) -> None:
-    with raises(RemoteSearchError, code, tool=tool):
+    with raises(RemoteSearchError, code):
         engine_of(tool, address, KEY).search("bread")
 
 

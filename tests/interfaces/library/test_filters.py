@@ -53,7 +53,7 @@ def test_an_unknown_kind_or_tag_is_an_error_with_the_nearest(
 def test_a_glob_of_an_unknown_folder_is_an_error(
     indexed_once: Library, call: Callable[[Library, SearchFilters], Any]
 ) -> None:
-    with raises(InputError, "unmatched_pattern", pattern="letters/*.md"):
+    with raises(InputError, "unmatched_pattern"):
         call(indexed_once, SearchFilters(paths=["letters/*.md"]))
 
 

@@ -187,7 +187,7 @@ def test_a_persons_file_is_neither_replaced_nor_deleted(library: Library) -> Non
     edited = library.workspace.documents_dir / "added" / "one.md"
     edited.write_text(edited.read_text(encoding="utf-8").replace("First", "My own words"), encoding="utf-8")
     content = edited.read_bytes()
-    with raises(InputError, "edited_file", path=edited, id="one"):
+    with raises(InputError, "edited_file", path=edited):
         library.add(["Third.", "Replaced."], ["three", "one"])
     assert not (library.workspace.documents_dir / "added" / "three.md").exists()
     report = library.remove("one")
@@ -294,7 +294,7 @@ def test_a_text_of_another_tenant_is_neither_replaced_nor_removed(
     library.add(["Quinces of Bob."], ["two"], [{"tenant": "bob"}])
     file = library.workspace.documents_dir / "added" / "two.md"
     before = file.read_text(encoding="utf-8")
-    with raises(InputError, "other_tenant", id="two", tenant="ana"):
+    with raises(InputError, "other_tenant"):
         library.add(["Pears.", "Quinces of Ana."], ["three", "two"])
     with raises(InputError, "unknown_document"):
         library.remove("two")

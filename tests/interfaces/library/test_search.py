@@ -95,7 +95,7 @@ def test_filters_admit_what_they_name(
 
 def test_a_name_of_several_documents_lists_them(library: Library) -> None:
     library.add(["One.", "Two."], ["one", "two"], [{"title": "Same"}, {"title": "Same"}])
-    with raises(InputError, "ambiguous_document", name="same", uris=["added/one.md", "added/two.md"]):
+    with raises(InputError, "ambiguous_document", name="same"):
         library.search("one", filters=SearchFilters(documents=["same"]))
 
 
@@ -167,7 +167,7 @@ def test_depth_grows_with_the_corpus() -> None:
         5, 5, 10, 10, 20, 20, 25, 25,
     ]  # fmt: skip
     assert Depth(steps=((10, 1),), beyond=3).count_hits(11) == 3
-    with raises(InputError, "unordered_steps", steps=((10, 1), (10, 2))):
+    with raises(InputError, "unordered_steps"):
         Depth(steps=((10, 1), (10, 2)))
     with raises(InputError, "out_of_range", name="depth"):
         Depth(beyond=0)
@@ -289,7 +289,7 @@ def test_a_glob_is_relative_to_the_source_and_one_that_matches_nothing_is_an_err
     for pattern in ("guides/**/*.md", "docs://guides/*.md", "a.md"):
         found = library.search("starter", filters=SearchFilters(paths=[pattern]))
         assert {hit.uri for hit in found.hits} == {"docs://guides/a.md"}
-    with raises(InputError, "unmatched_pattern", pattern="guide/*.md") as raised:
+    with raises(InputError, "unmatched_pattern") as raised:
         library.search("starter", filters=SearchFilters(paths=["guide/*.md"]))
     assert "docs://guides/a.md" in str(raised.value)
 

@@ -104,7 +104,7 @@ def test_a_redirect_on_the_same_host_is_followed_by_post(
 def test_a_server_that_is_not_there_is_told(send: Callable[..., list[float]]) -> None:
     with run_server() as gone:
         pass
-    with raises(AlertError, "unreachable", host="127.0.0.1"):
+    with raises(AlertError, "unreachable"):
         send(gone.url + PATH)
 
 
@@ -148,9 +148,9 @@ def test_a_command_that_does_not_read_its_input_is_no_failure(tmp_path: Path) ->
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
-    with raises(AlertError, "failed_command", command="./hook", exit_code=3):
+    with raises(AlertError, "failed_command"):
         run_command([write_program(tmp_path, "raise SystemExit(3)")], PAYLOAD, tmp_path, 120.0)
-    with raises(AlertError, "unstartable_command", command="./absent"):
+    with raises(AlertError, "unstartable_command"):
         run_command(["./absent"], PAYLOAD, tmp_path, 120.0)
 
 
@@ -159,7 +159,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     os.mkfifo(pipe)
     # The reader sees the end of the pipe only when every process that holds it is gone.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with raises(AlertError, "too_slow", command="sh", seconds=0.5):
+    with raises(AlertError, "too_slow"):
         run_command(["sh", "-c", "sleep 600 > alive & sleep 600 > alive"], PAYLOAD, tmp_path, 0.5)
     os.set_blocking(reader, True)
     assert os.read(reader, 1) == b""

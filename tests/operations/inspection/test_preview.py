@@ -358,7 +358,7 @@ def test_what_is_not_there_is_an_error(workspace: Workspace, elsewhere: Path) ->
     with raises(WorkspaceError, "no_workspace"):
         preview_run()
     other = write_workspace(elsewhere / "other")
-    with raises(InputError, "several_workspaces", paths=(workspace.chats_dir, other.chats_dir)):
+    with raises(InputError, "several_workspaces"):
         preview_run([workspace.chats_dir, other.chats_dir])
     (elsewhere / "void").mkdir()
     assert preview_run([Path("void")]).problems == ["void: there is no file in it"]

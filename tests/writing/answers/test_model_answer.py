@@ -171,7 +171,7 @@ def test_a_busy_service_is_asked_again_and_one_that_is_down_is_an_error(
     assert answer(connect()).refused is None
     assert len(chat.requests) == 3
     chat.always = chat_server.refuse(500, "down")
-    with raises(AnswerError, "no_answer", attempts=2):
+    with raises(AnswerError, "no_answer"):
         answer(connect(max_attempts=2))
 
 

@@ -46,11 +46,7 @@ class CsvReader:
         text = decode_lines(content)
         lines = text.lines.to_list()
         if not lines:
-            raise ExportError(
-                f"{source}: the table is empty; its first line must name the columns",
-                code="empty_table",
-                source=source,
-            )
+            raise ExportError(f"{source}: the table is empty; its first line must name the columns")
         names = _split_names(lines[0])
         require_columns(names, settings, source)
         unread = dict(text.undecodable)

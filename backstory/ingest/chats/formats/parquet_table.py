@@ -52,21 +52,18 @@ class ParquetReader:
             names = list(pl.read_parquet_schema(io.BytesIO(content)))
             rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
         except _DAMAGED as error:
-            raise ExportError(damaged, code="damaged_file", source=source) from error
+            raise ExportError(damaged, code="damaged_file") from error
         require_columns(names, settings, source)
         if rows > MOST_RECORDS:
             raise ExportError(
                 f"{source}: the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
                 "split it",
                 code="too_many_rows",
-                source=source,
-                rows=rows,
-                limit=MOST_RECORDS,
             )
         try:
             table = pl.read_parquet(io.BytesIO(content), columns=columns).select(columns)
         except _DAMAGED as error:
-            raise ExportError(damaged, code="damaged_file", source=source) from error
+            raise ExportError(damaged, code="damaged_file") from error
         return parse_records(_list_records(table), {}, settings)
 
 

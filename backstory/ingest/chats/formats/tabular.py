@@ -112,9 +112,6 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
             f"{source}: the table has no column for {named}; found {_name_columns(present)}. "
             "Set these, or move the file out of the folder if it is no chat",
             code="absent_column",
-            source=source,
-            settings=tuple(absent),
-            columns=tuple(present),
         )
 
 

@@ -71,7 +71,6 @@ def parse_whatsapp(
         raise ExportError(
             f"{source}: no line begins as a WhatsApp message does; export the chat again as text",
             code="unknown_format",
-            source=source,
         )
     headers = _with_author(headers)
     runs = _join_equal_dates(headers)

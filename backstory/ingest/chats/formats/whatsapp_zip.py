@@ -57,31 +57,21 @@ class WhatsAppZipReader:
                     with archive.open(chats[0]) as file:
                         text = file.read(self._max_unpacked_bytes + 1)
         except DAMAGED_ARCHIVE as error:
-            raise ExportError(
-                f"{source}: a damaged ZIP archive; export the chat again",
-                code="damaged_archive",
-                source=source,
-            ) from error
+            raise ExportError(f"{source}: a damaged ZIP archive; export the chat again") from error
         if is_encrypted:
             raise ExportError(
-                f"{source}: the archive has a password; unpack it and put the text here",
-                code="protected",
-                source=source,
+                f"{source}: the archive has a password; unpack it and put the text here", code="protected"
             )
         if len(chats) != 1:
             raise ExportError(
                 f"{source}: the archive holds {len(chats)} chats; put each into a file of its own",
                 code="wrong_count",
-                source=source,
-                count=len(chats),
             )
         if len(text) > self._max_unpacked_bytes:
             raise ExportError(
                 f"{source}: the chat in the archive unpacks to more than {self._max_unpacked_bytes:,} bytes; "
                 "unpack it yourself if it is a chat",
                 code="too_large",
-                source=source,
-                limit=self._max_unpacked_bytes,
             )
         return text
 

@@ -49,7 +49,6 @@ class JsonReader:
         except json.JSONDecodeError as error:
             raise DocumentError(
                 f"{uri}:{error.lineno}: this is not valid JSON: {error.msg}; correct it",
-                code="invalid_json",
                 uri=uri,
                 line=error.lineno,
             ) from error

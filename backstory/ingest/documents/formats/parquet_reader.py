@@ -46,8 +46,6 @@ class ParquetReader:
                 "split it",
                 code="too_many_rows",
                 uri=uri,
-                rows=count,
-                limit=MOST_RECORDS,
             )
         bytes_in = [name for name, dtype in schema.items() if _holds_bytes(dtype)]
         names = [name for name in schema.names() if name not in bytes_in]

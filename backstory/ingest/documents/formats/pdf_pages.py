@@ -118,10 +118,7 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
     with closing(_open(content, f"page {page}")) as pdf:
         if not 1 <= page <= len(pdf):
             raise DocumentError(
-                f"there is no page {page}: the number of pages is {len(pdf)}",
-                code="unknown_page",
-                page=page,
-                pages=len(pdf),
+                f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
             )
         bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
         return encode_png(bitmap.width, bitmap.height, _list_rows(bitmap, 3), effort=_FAST)

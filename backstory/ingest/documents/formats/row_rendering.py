@@ -103,7 +103,7 @@ def _show_json(value: Value, depth: int) -> str:
 
 def _check_depth(depth: int) -> None:
     if depth > MOST_DEPTH:
-        raise TooDeepError(f"it is nested more than {MOST_DEPTH} levels deep", limit=MOST_DEPTH)
+        raise TooDeepError(f"it is nested more than {MOST_DEPTH} levels deep")
 
 
 def _quote(text: str) -> str:

@@ -35,7 +35,6 @@ def decode_text(content: bytes, uri: str, encoding: str | None = None) -> str:
             code="not_utf8",
             uri=uri,
             line=line,
-            encoding=encoding,
         ) from error
     if encoding != UTF8 and (name_binary_kind(content[:HEAD_BYTES]) or _CONTROL.search(text)):
         raise DocumentError(

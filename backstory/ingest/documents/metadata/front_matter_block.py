@@ -58,10 +58,7 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
             if mark == "---" and not _YAML_FIELD.match(following):
                 return FrontMatter(uri, {}), text
             raise DocumentError(
-                f"{uri}:1: the front matter is not closed; add a line {mark} after it",
-                code="unclosed_front_matter",
-                uri=uri,
-                line=1,
+                f"{uri}:1: the front matter is not closed; add a line {mark} after it", uri=uri, line=1
             )
         block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
         fields = _read_yaml(block, uri) if mark == "---" else _read_toml(block, uri)
@@ -109,7 +106,6 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
         raise DocumentError(
             f"{uri}:2: the front matter must be lines such as `title: Text`; if it is a part of the text, "
             "begin it with a blank line",
-            code="no_fields",
             uri=uri,
             line=2,
         )
@@ -118,11 +114,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
         name, line = str(key.value), key.start_mark.line + 2
         if name in fields:
             raise DocumentError(
-                f"{uri}:{line}: the front matter has {name} twice; remove one",
-                code="duplicate_field",
-                uri=uri,
-                line=line,
-                name=name,
+                f"{uri}:{line}: the front matter has {name} twice; remove one", uri=uri, line=line, name=name
             )
         fields[name] = Field(name, _plain_node(value), line)
     return list(fields.values())
@@ -183,7 +175,6 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
         raise DocumentError(
             f"{uri}:{line}: the front matter is not valid JSON: {problem}; correct it, or begin a text that is no "
             "front matter with a blank line",
-            code="invalid_json",
             uri=uri,
             line=line,
         ) from error
@@ -191,10 +182,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     if rest is None:
         line = text.count("\n", 0, end) + 1
         raise DocumentError(
-            f"{uri}:{line}: text follows the front matter; begin it on a line of its own",
-            code="unclosed_front_matter",
-            uri=uri,
-            line=line,
+            f"{uri}:{line}: text follows the front matter; begin it on a line of its own", uri=uri, line=line
         )
     block = text[:end]
     fields = [
@@ -209,7 +197,6 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     if twice is not None:
         raise DocumentError(
             f"{uri}:{twice.line}: the front matter has {twice.name} twice; remove one",
-            code="duplicate_field",
             uri=uri,
             line=twice.line,
             name=twice.name,

@@ -31,9 +31,7 @@ class ImageReader:
             )
         if not (name_binary_kind(content[:HEAD_BYTES]) or "").startswith("an image"):
             raise DocumentError(
-                f"{uri}: this is not an image; give the file its right ending, or remove it",
-                code="unread_format",
-                uri=uri,
+                f"{uri}: this is not an image; give the file its right ending, or remove it", uri=uri
             )
         return PagedFile(texts=("",), pictures=(1,))
 

@@ -152,9 +152,7 @@ def _name_lack(paged: PagedFile, recognition: Recognition, uri: str) -> Document
         page, reason = next(iter(recognition.failures.items()))
         return DocumentError(
             f"{uri}: it holds only images, and the text of page {page} cannot be recognised: {reason}",
-            code="unreadable_image",
             uri=uri,
-            page=page,
         )
     if paged.pictures and recognition.obstacle:
         return NeedsOcrError(f"{uri}: it holds only images; {recognition.obstacle}", uri=uri)

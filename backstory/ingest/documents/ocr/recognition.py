@@ -124,8 +124,7 @@ def recognise_pages(
         code = process.returncode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise DocumentError(
-            f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind",
-            code="unreadable_image",
+            f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
         )
     return parse_pages(table.decode("utf-8", "replace"))
 

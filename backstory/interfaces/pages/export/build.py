@@ -95,7 +95,6 @@ def _require_own(folder: Path, names: Collection[str]) -> None:
             else f"{folder} is a file; name a folder with --output",
             code="foreign_file",
             path=folder,
-            names=taken,
         )
 
 

@@ -79,7 +79,7 @@ def _find_host(base: str | None) -> str:
         return host.encode("idna").decode("ascii")
     except UnicodeError as error:
         raise SettingsError(
-            f"site.base_url: {host} can be no domain of mails: {error}", code="invalid_address", host=host
+            f"site.base_url: {host} can be no domain of mails: {error}", code="invalid_address"
         ) from error
 
 

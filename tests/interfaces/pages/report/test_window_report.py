@@ -98,5 +98,5 @@ def test_a_workspace_gives_the_report_with_the_overlap_of_the_day_before(
     assert [message.timestamp.day for message in report.messages] == [13, 14]
     assert report.summary["status"] == ("ok" if enabled else "disabled")
     assert [document.uri for document in report.documents] == (["line.md"] if enabled else [])
-    with raises(InputError, "unknown_window", reference="zzz"):
+    with raises(InputError, "unknown_window"):
         read_window_report(workspace, "zzz")

@@ -59,9 +59,7 @@ def compose_document(
         EmptyDocumentError: There is no text.
     """
     if not text.strip():
-        raise EmptyDocumentError(
-            f"{uri}: there is no text {place}{mention_images(images)}", uri=uri, images=images
-        )
+        raise EmptyDocumentError(f"{uri}: there is no text {place}{mention_images(images)}", uri=uri)
     stated = read_properties(properties)
     return ParsedDocument(
         text=text,

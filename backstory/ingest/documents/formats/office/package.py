@@ -115,7 +115,7 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
     if not content:
         raise EmptyDocumentError(f"{uri}: the file is empty; save it again, or remove it", uri=uri)
     if content.startswith(_OLE):
-        raise DocumentError(f"{uri}: {_describe_ole(content, kind)}", code="unread_format", uri=uri)
+        raise DocumentError(f"{uri}: {_describe_ole(content, kind)}", uri=uri)
     if not content.startswith(b"PK"):
         found = name_binary_kind(content[:HEAD_BYTES])
         what = (
@@ -123,11 +123,7 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
             if found
             else f"is not {kind}, although its name says so"
         )
-        raise DocumentError(
-            f"{uri}: this {what}; give it the name of its kind, or save it again",
-            code="unread_format",
-            uri=uri,
-        )
+        raise DocumentError(f"{uri}: this {what}; give it the name of its kind, or save it again", uri=uri)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_entries(archive.infolist(), uri)
@@ -187,7 +183,6 @@ def refuse_definitions(content: bytes, uri: str, name: str) -> None:
         raise DocumentError(
             f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
             "be made to do harm, and is not read",
-            code="harmful_file",
             uri=uri,
             name=name,
         )
@@ -240,7 +235,6 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
         if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
             raise DocumentError(
                 f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it",
-                code="harmful_file",
                 uri=uri,
                 name=entry.filename,
             )
@@ -256,23 +250,16 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
             raise DocumentError(
                 f"{uri}: its part {entry.filename!r} grows to {entry.file_size:,} bytes when unpacked, more than "
                 f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read",
-                code="harmful_file",
                 uri=uri,
                 name=entry.filename,
             )
         if len(names) > MOST_PARTS:
-            raise DocumentError(
-                f"{uri}: it has more than {MOST_PARTS:,} parts; split it",
-                code="too_many_members",
-                uri=uri,
-                limit=MOST_PARTS,
-            )
+            raise DocumentError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it", uri=uri)
         if total > MOST_BYTES:
             raise DocumentError(
                 f"{uri}: its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
                 code="too_large",
                 uri=uri,
-                limit=MOST_BYTES,
             )
 
 
@@ -285,4 +272,4 @@ def require_office(uri: str, kind: str) -> None:
     try:
         require_extra("office", f"reading {kind}", "save its text as Markdown")
     except MissingExtraError as error:
-        raise DocumentError(f"{uri}: {error}", code="missing_extra", uri=uri, extra="office") from error
+        raise DocumentError(f"{uri}: {error}", code="missing_extra", uri=uri) from error
