@@ -18,6 +18,7 @@ class BackstoryError(Exception):
     Attributes:
         code: Name of the cause, in snake case: that of the class without "Error", or a narrower one. It stays the same
             when the message changes.
+        status: Status of HTTP that the service answers with: below 500 where the caller can mend it.
         values: What the message names, by name: ``path``, ``line`` (from 1), ``setting``, ``name`` and others.
 
     Args:
@@ -27,6 +28,7 @@ class BackstoryError(Exception):
     """
 
     code: str = "backstory"
+    status: int = 500
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -54,6 +56,8 @@ class WorkspaceError(BackstoryError, FileNotFoundError):
 class DiskFullError(BackstoryError):
     """A disk is full, or a quota is used up; the message names the disk. The same command continues later."""
 
+    status = 503
+
 
 class RemovalError(BackstoryError):
     """A run would drop messages or documents that earlier runs read; the message says which, and how to go on."""
@@ -62,37 +66,37 @@ class RemovalError(BackstoryError):
 class InputError(BackstoryError, ValueError):
     """An argument or an input file does not have the required form."""
 
-
-class ExportError(InputError):
-    """A whole chat export cannot be read (single bad lines go to quarantine instead)."""
+    status = 400
 
 
-class ExportSettingError(ExportError):
-    """A chat export can be read only with a further setting, which the message names."""
+class ReadError(InputError):
+    """A file, or a source of files, cannot be read or fetched; the message never holds a whole address.
+
+    The code ``empty_document`` means that a file holds no text, ``needs_ocr`` that all of it is in images.
+    """
+
+
+class ExportSettingError(ReadError):
+    """A chat export can be read only with a further setting, which the message names.
+
+    Attributes:
+        authors: Names as written. Tables must not show them, even though the messages are not read.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        authors: frozenset[str] = frozenset(),
+        *,
+        code: str | None = None,
+        **values: object,
+    ) -> None:
+        super().__init__(message, code=code, **values)
+        self.authors = authors
 
 
 class ReadingLimitError(BackstoryError, RuntimeError):
     """A file takes more time or memory to read than the settings allow, or breaks the process that reads it."""
-
-
-class DocumentError(InputError):
-    """A document's file cannot be read; the message becomes the ``error`` of its row."""
-
-
-class SourceError(InputError):
-    """A source of documents, or a file of it, cannot be fetched; the message never holds its address."""
-
-
-class EmptyDocumentError(DocumentError):
-    """A document's file holds no text."""
-
-
-class NeedsOcrError(DocumentError):
-    """All text of a document's file is in images, and nothing that recognises it is installed or switched on."""
-
-
-class UnsupportedTableError(BackstoryError, TypeError):
-    """An argument is a table of an unsupported type; the message says what to pass."""
 
 
 class ContractError(BackstoryError, ValueError):
@@ -118,6 +122,7 @@ class ModelError(BackstoryError, RuntimeError):
         blames_content: Whether a service refused what the request holds, so that a part of it may be accepted.
     """
 
+    status = 503
     blames_content = False
 
 
@@ -172,6 +177,8 @@ class SearchIndexError(BackstoryError, RuntimeError):
 class NoIndexError(SearchIndexError, FileNotFoundError):
     """No snapshot of the search index has been published yet."""
 
+    status = 409
+
 
 class EmbedderMismatchError(SearchIndexError, ValueError):
     """Queries and index come from different embedding spaces."""
@@ -187,6 +194,8 @@ class AlertError(BackstoryError, RuntimeError):
 
 class PrivacyError(BackstoryError, PermissionError):
     """A real name passed the point where only pseudonyms are allowed."""
+
+    status = 400
 
 
 class AccountError(BackstoryError, RuntimeError):
@@ -219,6 +228,8 @@ class StoppedError(BackstoryError):
 
 class BudgetExhaustedError(StoppedError):
     """The next call of a paid service would exceed a budget."""
+
+    status = 503
 
 
 class RunLimitError(StoppedError):

@@ -7,10 +7,9 @@ import pytest
 
 from backstory.base.errors import (
     BackstoryError,
-    ExportError,
     InputError,
     MissingExtraError,
-    NeedsOcrError,
+    ReadError,
     SettingsError,
     WorkspaceError,
 )
@@ -26,7 +25,7 @@ def test_a_class_has_the_code_of_its_name() -> None:
     assert BackstoryError.code == "backstory"
     assert SettingsError.code == "settings"
     assert MissingExtraError("a").code == "missing_extra"
-    assert NeedsOcrError.code == "needs_ocr"
+    assert ReadError.code == "needs_ocr"
     codes = [kind.code for kind in list_errors() if kind.__module__ == "backstory.base.errors"]
     assert len(codes) == len(set(codes)) > 30
 
@@ -56,7 +55,7 @@ def test_an_expected_error_is_compared_by_code_and_values() -> None:
         InputError("a", code="too_long", name="b"),
         InputError("a", code="too_long"),
         InputError("a", name="a"),
-        ExportError("a", name="a"),
+        ReadError("a", name="a"),
     ],
 )
 def test_an_error_of_another_code_or_value_is_not_the_expected_one(error: InputError) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -140,7 +140,7 @@ def check_limited(content: bytes, name: str) -> None:
     problem = ""
     try:
         document = read_document(reader, content, name, LIMITED)
-    except DocumentError as error:
+    except ReadError as error:
         document, problem = None, str(error)
     assert (document is None) == problem.startswith(f"{name}:")
     if document is not None:
@@ -194,7 +194,7 @@ def test_documents(content: bytes) -> None:
     problem = ""
     try:
         document = MarkdownReader().read(content, "a.md", drafts=True)
-    except DocumentError as error:
+    except ReadError as error:
         document, problem = None, str(error)
     assert (document is None) == problem.startswith("a.md:")
     if document is not None:
@@ -212,7 +212,7 @@ def test_rows_and_code(name: str, data: st.DataObject) -> None:
     problem = ""
     try:
         document = reader.read(content, name, drafts=True)
-    except DocumentError as error:
+    except ReadError as error:
         document, problem = None, str(error)
     assert (document is None) == problem.startswith(f"{name}:")
     if document is not None:

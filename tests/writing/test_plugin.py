@@ -39,8 +39,8 @@ def test_the_documented_writer_writes_posts_and_a_changed_file_writes_them_again
     ("source", "name", "code", "values"),
     [
         ("", "absent.py:Mine", "absent_file", {}),
-        ("", "mine.py:Mine", "unusable_plugin", {"place": "mine.py", "name": "Mine"}),
-        ("class Mine: id = 'a'", "mine.py:Mine", "unusable_plugin", {"absent": ("prompt_hash", "write")}),
+        ("", "mine.py:Mine", "unusable_plugin", {"name": "Mine"}),
+        ("class Mine: id = 'a'", "mine.py:Mine", "unusable_plugin", {}),
         ("class Mine\n", "mine.py:Mine", "invalid_python", {"line": 1}),
         ("", "no_such_module_of_anybody:Mine", "absent_module", {"name": "no_such_module_of_anybody"}),
     ],

@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import open_contained
 from backstory.base.files.steady import ChangedFileError, SteadyFile
 from backstory.base.ids import digest
@@ -45,7 +45,7 @@ class ExportParts:
     Attributes:
         names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes and mails. A single file has its
             own name, whatever it is.
-        open: Opens a part by its name, for reading bytes. It raises :class:`backstory.base.errors.ExportError` if the
+        open: Opens a part by its name, for reading bytes. It raises :class:`backstory.base.errors.ReadError` if the
             part has a password.
         is_single: Whether the export is one file, which may have any name.
         source: Path of the export relative to the folder of exports.
@@ -103,11 +103,11 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
 
         def unpack(part: str) -> IO[bytes]:
             if members[part].flag_bits & 0x1:
-                raise ExportError(
+                raise ReadError(
                     "the archive has a password; unpack it and put its folder here", code="protected"
                 )
             if sum(entry.file_size for entry in members.values()) > MAX_UNPACKED_BYTES:
-                raise ExportError(
+                raise ReadError(
                     f"the archive unpacks to more than {MAX_UNPACKED_BYTES:,} bytes; unpack it yourself "
                     "if it is a chat",
                     code="too_large",

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import ExportError, ExportSettingError
+from backstory.base.errors import ExportSettingError, ReadError
 from backstory.ingest.chats.chat_rows import split_aliases
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of
@@ -199,17 +199,15 @@ def read_export(
 
     Raises:
         ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
-        ExportError: The file as a whole cannot be read, or no reader supports its format.
+        ReadError: The file as a whole cannot be read, or no reader supports its format.
     """
     source = source or path.name
     read = read_file(ListedFile(path, source), settings)
     if read.is_refused:
-        error = ExportSettingError if read.status == "set_aside" else ExportError
-        raise error(
-            f"{source}: {read.reason}",
-            code=read.code or read.status,
-            **{"source": source} | dict(read.values),
-        )
+        error = ExportSettingError if read.status == "set_aside" else ReadError
+        refused = error(f"{source}: {read.reason}", code=read.code or read.status)
+        refused.values = {"source": source} | dict(read.values)
+        raise refused
     return _with_source(read.messages, source, read.chats), _with_unread_source(read.unread, source)
 
 

@@ -14,7 +14,7 @@ from typing import IO, Final
 
 import polars as pl
 
-from backstory.base.errors import ExportError, ExportSettingError, ReadingLimitError
+from backstory.base.errors import ExportSettingError, ReadError, ReadingLimitError
 from backstory.base.files.steady import ChangedFileError, SteadyFile
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
@@ -37,13 +37,7 @@ from backstory.ingest.chats.formats.parquet_table import ParquetReader
 from backstory.ingest.chats.formats.registry import find_format, is_line_export
 from backstory.ingest.chats.formats.whatsapp import WhatsAppTextReader
 from backstory.ingest.chats.formats.whatsapp_zip import WhatsAppZipReader
-from backstory.ingest.chats.reader import (
-    ROW_SCHEMA,
-    ExportReader,
-    ParsedExport,
-    UnansweredExportError,
-    unread_frame,
-)
+from backstory.ingest.chats.reader import ROW_SCHEMA, ExportReader, ParsedExport, unread_frame
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
@@ -315,14 +309,14 @@ def _read_parts(parts: ExportParts, source: str, settings: ConversationSettings)
     """Read the export of a chat platform; None if it is none."""
     try:
         found = find_format(parts)
-    except ExportError as error:
+    except ReadError as error:
         return _refuse(source, "failed", str(error), error=error)
     if found is None:
         return None
     chat_format, names = found
     try:
         parsed = collect_items(chat_format.read(parts, names), settings.timezone)
-    except ExportError as error:
+    except ReadError as error:
         return _refuse_export(source, error, chat_format.name)
     return _accept(source, chat_format.name, parsed)
 
@@ -332,7 +326,7 @@ def _parse(
 ) -> ReadFile:
     try:
         parsed = reader.read(content, settings, source, latest_year=latest_year)
-    except ExportError as error:
+    except ReadError as error:
         return _refuse_export(source, error, reader.name)
     return _accept(source, reader.name, parsed)
 
@@ -366,7 +360,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
 
 
 def _refuse(
-    source: str, status: str, reason: str, reader: str | None = None, error: ExportError | None = None
+    source: str, status: str, reason: str, reader: str | None = None, error: ReadError | None = None
 ) -> ReadFile:
     writable = reason.encode(
         "utf-8", "backslashreplace"
@@ -377,10 +371,12 @@ def _refuse(
     return refused
 
 
-def _refuse_export(source: str, error: ExportError, reader: str) -> ReadFile:
-    status = "set_aside" if isinstance(error, ExportSettingError) else "failed"
-    refused = _refuse(source, status, str(error).removeprefix(f"{source}: "), reader, error)
-    refused.authors = error.authors if isinstance(error, UnansweredExportError) else frozenset()
+def _refuse_export(source: str, error: ReadError, reader: str) -> ReadFile:
+    reason = str(error).removeprefix(f"{source}: ")
+    if not isinstance(error, ExportSettingError):
+        return _refuse(source, "failed", reason, reader, error)
+    refused = _refuse(source, "set_aside", reason, reader, error)
+    refused.authors = error.authors
     return refused
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any, Final, TypeAlias
 
 import ijson
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
 
@@ -25,7 +25,7 @@ _BUFFER_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 1 << 16
 
 
-class BrokenJsonError(ExportError):
+class BrokenJsonError(ReadError):
     """A file is not JSON from some place on; everything before it was yielded."""
 
 

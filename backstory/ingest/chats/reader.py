@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from backstory.base.errors import ExportSettingError
 from backstory.ingest.chats.times import KNOWN_YEAR
 
 if TYPE_CHECKING:
@@ -71,20 +70,6 @@ class ParsedExport:
     people: frozenset[str] = frozenset()
 
 
-class UnansweredExportError(ExportSettingError):
-    """An export cannot be read until a setting is made, but the names of its authors are known.
-
-    Attributes:
-        authors: Names as written. Tables must not show them, even though the messages are not read.
-    """
-
-    def __init__(
-        self, message: str, authors: frozenset[str], *, code: str | None = None, **values: object
-    ) -> None:
-        super().__init__(message, code=code, **values)
-        self.authors = authors
-
-
 class ExportReader(Protocol):
     """Reads one format; the registry calls :meth:`detects` of each reader until one accepts the file."""
 
@@ -116,7 +101,7 @@ class ExportReader(Protocol):
 
         Raises:
             ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
-            ExportError: The file as a whole cannot be read.
+            ReadError: The file as a whole cannot be read.
         """
         ...
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from posixpath import splitext
 from typing import IO, Final
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.files.steady import SteadyFile
 from backstory.ingest.documents.opening import open_inside
 
@@ -56,7 +56,7 @@ class Archive:
             uri: What errors call it.
 
         Raises:
-            DocumentError: It cannot be read, or exceeds the limits.
+            ReadError: It cannot be read, or exceeds the limits.
             FileNotFoundError: It is gone.
         """
         self.uri = uri
@@ -70,7 +70,7 @@ class Archive:
             try:
                 self._zip = zipfile.ZipFile(content)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
-                raise DocumentError(
+                raise ReadError(
                     f"{uri}: the ZIP archive is not complete ({error}); copy it again", uri=uri
                 ) from error
             _require_limits(self._zip.infolist(), size, uri)
@@ -111,10 +111,10 @@ class Archive:
             most_bytes: Maximum size of the member, None for no limit.
 
         Raises:
-            DocumentError: The member is damaged, packed in an unknown way, or too large.
+            ReadError: The member is damaged, packed in an unknown way, or too large.
         """
         if most_bytes is not None and info.file_size > most_bytes:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
                 "(`documents.read_megabytes`); split it, or raise the setting",
                 code="too_large",
@@ -125,17 +125,15 @@ class Archive:
                 # No more is unpacked than the archive says, whatever its data would give.
                 content = member.read(size if size >= 0 else info.file_size)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: the member of the archive is damaged ({error}); copy the archive again", uri=uri
             ) from error
         except (NotImplementedError, RuntimeError) as error:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive", uri=uri
             ) from error
         if size < 0 and len(content) < info.file_size:
-            raise DocumentError(
-                f"{uri}: the member of the archive is cut off; copy the archive again", uri=uri
-            )
+            raise ReadError(f"{uri}: the member of the archive is cut off; copy the archive again", uri=uri)
         return content
 
 
@@ -156,7 +154,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
     if place < 0 or not (tail[place:].startswith(_END_MARK) and tail.endswith(b"\0\0")):
         place = tail.rfind(_END_MARK)
     if place < 0 or len(tail) - place < _END.size:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: the ZIP archive is not complete (its end is missing); copy it again", uri=uri
         )
     members, directory = (_END.unpack_from(tail, place)[index] for index in (4, 5))
@@ -165,21 +163,21 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
         raise _too_many(uri)
 
 
-def _too_many(uri: str) -> DocumentError:
-    return DocumentError(f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it", uri=uri)
+def _too_many(uri: str) -> ReadError:
+    return ReadError(f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it", uri=uri)
 
 
 def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None:
     if len(members) > MOST_MEMBERS:
         raise _too_many(uri)
     if sum(member.file_size for member in members) > MOST_BYTES:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: the members of the archive have more than {MOST_BYTES >> 20:,} MiB; unpack it",
             code="too_large",
             uri=uri,
         )
     if sum(member.compress_size for member in members) > size:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: the members of the archive overlap; the archive may be harmful, so do not use it",
             uri=uri,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns
 from backstory.ingest.documents.opening import open_inside
 from backstory.ingest.documents.secret_files import describe_secret, list_secret_names
@@ -81,7 +81,7 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
     """Read the patterns of a folder; None if it has no file of them.
 
     Raises:
-        DocumentError: The file is there and cannot be used, and with it the list of what must not be read.
+        ReadError: The file is there and cannot be used, and with it the list of what must not be read.
     """
     path = folder / IGNORE_FILE
     if not path.is_symlink() and not path.exists():
@@ -102,10 +102,10 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
         name: What errors call it.
 
     Raises:
-        DocumentError: It is too large, not UTF-8, or a line is no pattern.
+        ReadError: It is too large, not UTF-8, or a line is no pattern.
     """
     if len(content) > MOST_PATTERN_BYTES:
-        raise DocumentError(
+        raise ReadError(
             f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it",
             code="too_large",
             uri=name,
@@ -114,11 +114,9 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
-        raise DocumentError(
-            f"{name} is not UTF-8 text; save it as such", code="not_utf8", uri=name
-        ) from error
+        raise ReadError(f"{name} is not UTF-8 text; save it as such", code="not_utf8", uri=name) from error
     except ValueError as error:
-        raise DocumentError(f"{name}: {error}", uri=name) from error
+        raise ReadError(f"{name}: {error}", uri=name) from error
     return patterns
 
 

@@ -13,7 +13,7 @@ from zipfile import ZipInfo
 
 import polars as pl
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, matches_glob
 from backstory.ingest.documents.archives import Archive, is_archive, leads_out
 from backstory.ingest.documents.file_rules import (
@@ -67,7 +67,7 @@ class DocumentFile:
             most_bytes: Maximum size of the file, None for no limit.
 
         Raises:
-            DocumentError: The file cannot or must not be read.
+            ReadError: The file cannot or must not be read.
             FileNotFoundError: The file no longer exists.
         """
         if self.archive is not None and self.member is not None:
@@ -84,7 +84,7 @@ class DocumentFile:
             most_bytes: Maximum size of the file, None for no limit.
 
         Raises:
-            DocumentError: The file cannot or must not be read.
+            ReadError: The file cannot or must not be read.
             FileNotFoundError: The file no longer exists.
         """
         self._require_name()
@@ -92,7 +92,7 @@ class DocumentFile:
 
     def _require_name(self) -> None:
         if not is_unicode(str(self.path.relative_to(self.folder))):
-            raise DocumentError(
+            raise ReadError(
                 f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8", uri=self.uri
             )
 
@@ -249,7 +249,7 @@ def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[Documen
                 chosen.add_patterns(f"{below}{name}", archive.read(info, f"{below}{name}"))
     except FileNotFoundError:
         return [], []
-    except DocumentError as error:
+    except ReadError as error:
         reason = str(error).removeprefix(f"{uri}: ")
         return [], [
             LeftOut(below, "failed", f"{reason}; until then Backstory reads nothing in it", hides_files=True)
@@ -286,7 +286,7 @@ class _Choice:
         uri = "" if folder == Path() else f"{_uri(folder)}/"
         try:
             patterns = read_ignore_file(self._root / folder, self._root)
-        except DocumentError as error:
+        except ReadError as error:
             reason = (
                 f"{error}; until then Backstory reads nothing in this folder, as the file may exclude parts"
             )
@@ -299,7 +299,7 @@ class _Choice:
         """Add the patterns of a file of them that lies in an archive.
 
         Raises:
-            DocumentError: They cannot be used.
+            ReadError: They cannot be used.
         """
         self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
 

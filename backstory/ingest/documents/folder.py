@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
+from backstory.base.errors import ReadError
 from backstory.base.extras import is_installed
 from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
@@ -278,7 +278,7 @@ def _look_at(
             and same.content_hash == content_hash
         ):
             # Recognising nothing in a photograph again would take seconds.
-            raise EmptyDocumentError(same.error)
+            raise ReadError(same.error, code="empty_document")
         if same is None or not _is_whole(same) or same.content_hash != content_hash:
             document = read_document(reader, content, file.uri, settings)
             if document is None:
@@ -287,7 +287,7 @@ def _look_at(
         secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
         if secret is not None:
             return None, DocumentSource(file.uri, "ignored", secret, reader)
-    except DocumentError as error:
+    except ReadError as error:
         return _describe_failure(file.uri, content, reader, settings, error)
     return replace(same, status="ok"), describe_served(same, reader)
 
@@ -295,7 +295,7 @@ def _look_at(
 def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
     try:
         kind = name_kind(file.uri, file.read(HEAD_BYTES))
-    except DocumentError as error:
+    except ReadError as error:
         return DocumentSource(file.uri, "failed", describe_error(file.uri, error))
     return DocumentSource(file.uri, "unsupported", _refuse_kind(kind, readers))
 
@@ -310,13 +310,13 @@ def _describe_failure(
     content: bytes | None,
     reader: DocumentReader,
     settings: DocumentSettings,
-    error: DocumentError,
+    error: ReadError,
 ) -> tuple[Revision, DocumentSource]:
     """Build the row of a file that could not be read, with the date and slug from its name."""
     unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
-    if isinstance(error, EmptyDocumentError):
+    if error.code == "empty_document":
         return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
-    if isinstance(error, NeedsOcrError):
+    if error.code == "needs_ocr":
         return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
     kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if reader.find_encoding is not None else None
     if kind is not None:
@@ -394,6 +394,6 @@ def _date_of_name(uri: str, dated: str) -> datetime:
     try:
         return parse_date(dated)
     except ValueError as error:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: {dated} in the file name is not a date; rename the file, or give a date in it"
         ) from error

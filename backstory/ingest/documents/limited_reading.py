@@ -6,9 +6,9 @@ import json
 import re
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.errors import DocumentError, EmptyDocumentError, ReadingLimitError
+from backstory.base.errors import ReadError, ReadingLimitError
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
 from backstory.ingest.documents.formats.text_reader import PLAIN_TEXT
@@ -44,9 +44,9 @@ def read_document(
     limits.
 
     Raises:
-        NeedsOcrError: All text of the file is in images, and cannot be recognised here.
-        EmptyDocumentError: The file contains no text.
-        DocumentError: The file cannot be read, or exceeds the limits.
+        ReadError: All text of the file is in images, and cannot be recognised here.
+        ReadError: The file contains no text.
+        ReadError: The file cannot be read, or exceeds the limits.
     """
     if reader in READERS and isinstance(reader, PictureReader):
         return read_pictures(reader, content, uri, settings)
@@ -57,11 +57,9 @@ def read_document(
     try:
         answer = json.loads(run_limited(_TASK, request + b"\n" + content, limits))
     except ReadingLimitError as error:
-        raise DocumentError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
     if "error" in answer:
-        raise (EmptyDocumentError if answer["is_empty"] else DocumentError)(
-            answer["error"], code=answer["code"], **answer["values"]
-        )
+        raise ReadError(answer["error"], code=answer["code"], **answer["values"])
     return _decode(answer["document"])
 
 
@@ -70,19 +68,18 @@ def read_request(request: bytes) -> bytes:
     line, _, content = request.partition(b"\n")
     wanted = json.loads(line)
     reader = next(reader for reader in READERS if reader.format == wanted["format"])
+    answer: dict[str, Any]
     try:
         document = reader.read(content, wanted["uri"], drafts=wanted["drafts"])
-    except DocumentError as error:
+    except ReadError as error:
         answer = {
             "error": str(error),
-            "is_empty": isinstance(error, EmptyDocumentError),
             "code": error.code,
             "values": error.values,
         }
     except RecursionError:
         answer = {
             "error": f"{wanted['uri']}: {_TOO_DEEP}",
-            "is_empty": False,
             "code": "nested_too_deeply",
             "values": {"uri": wanted["uri"]},
         }

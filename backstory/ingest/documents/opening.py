@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import NoFileError, OutsideError, open_contained
 
 
@@ -28,13 +28,13 @@ def open_inside(
         The open file.
 
     Raises:
-        DocumentError: The file cannot or must not be read.
+        ReadError: The file cannot or must not be read.
         FileNotFoundError: There is no such file any more.
     """
     try:
         with open_contained(root, path) as file:
             if most_bytes is not None and os.fstat(file.fileno()).st_size > most_bytes:
-                raise DocumentError(
+                raise ReadError(
                     f"{uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of "
                     "memory (`documents.read_megabytes`); split it, or raise the setting",
                     code="too_large",
@@ -44,19 +44,19 @@ def open_inside(
     except FileNotFoundError:
         raise
     except OutsideError as error:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: this is a link that leaves the folder of documents; copy the file into it",
             code="outside_link",
             uri=uri,
         ) from error
     except NoFileError as error:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: this is not a file, or it is a link to nothing; replace or remove it",
             code="no_file",
             uri=uri,
         ) from error
     except OSError as error:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: the file cannot be read ({error.strerror}); make it readable, or remove it",
             code="unreadable_file",
             uri=uri,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from backstory.base.errors import DocumentError, ReadingLimitError
+from backstory.base.errors import ReadError, ReadingLimitError
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
 from backstory.settings.inputs import DocumentSettings
@@ -26,17 +26,17 @@ def draw_page(content: bytes, uri: str, page: int, settings: DocumentSettings) -
         settings: Limits of time and memory.
 
     Raises:
-        DocumentError: There is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
+        ReadError: There is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
     """
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     try:
         answer = run_limited(_TASK, json.dumps({"page": page}).encode() + b"\n" + content, limits)
     except ReadingLimitError as error:
-        raise DocumentError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
     line, _, picture = answer.partition(b"\n")
     failure = json.loads(line)
     if failure:
-        raise DocumentError(f"{uri}: {failure['error']}", code=failure["code"], uri=uri)
+        raise ReadError(f"{uri}: {failure['error']}", code=failure["code"], uri=uri)
     return picture
 
 
@@ -47,5 +47,5 @@ def draw_request(request: bytes) -> bytes:
     line, _, content = request.partition(b"\n")
     try:
         return b"{}\n" + draw_pdf_picture(content, json.loads(line)["page"])
-    except DocumentError as error:
+    except ReadError as error:
         return json.dumps({"error": str(error), "code": error.code}).encode() + b"\n"

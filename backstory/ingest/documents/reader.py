@@ -56,8 +56,8 @@ class DocumentReader(Protocol):
             The document, or None for a skipped draft; equal bytes always give an equal document.
 
         Raises:
-            EmptyDocumentError: The file contains no text.
-            DocumentError: The file cannot be read.
+            ReadError: The file contains no text.
+            ReadError: The file cannot be read.
         """
         ...
 

@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from backstory.base.credentials import BUCKET_VARIABLE
-from backstory.base.errors import SettingsError, SourceError
+from backstory.base.errors import ReadError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest
 from backstory.ingest.documents.archives import leads_out
@@ -73,7 +73,7 @@ class AddressRemote:
                 f"documents.sources: the address of a source needs a package that is not installed ({error})"
             ) from error
         except list_errors() as error:
-            raise SourceError(describe_failure(error)) from error
+            raise ReadError(describe_failure(error)) from error
         files: dict[str, RemoteFile] = {}
         refused: dict[str, str] = {}
         for key, info in found.items():
@@ -90,7 +90,7 @@ class AddressRemote:
         """Return the options of each part of the address.
 
         Raises:
-            SourceError: A part needs credentials, and there are none for it.
+            ReadError: A part needs credentials, and there are none for it.
         """
         if self._credentials is None:
             return {}
@@ -98,7 +98,7 @@ class AddressRemote:
         needed = [kind for kind in kinds if kind not in _OPEN_KINDS]
         absent = next((kind for kind in needed if kind not in self._credentials), None)
         if absent is not None:
-            raise SourceError(
+            raise ReadError(
                 f"this tenant has no credentials for {absent}:// addresses; store them by "
                 f"`backstory serve key set TENANT {BUCKET_VARIABLE}`"
             )
@@ -111,7 +111,7 @@ class AddressRemote:
             with self._files.open(file.key, "rb") as opened:
                 copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
         except list_errors() as error:
-            raise SourceError(describe_failure(error)) from error
+            raise ReadError(describe_failure(error)) from error
 
 
 class PagesRemote:
@@ -163,7 +163,7 @@ class PagesRemote:
             with self._web.open(file.key, "rb", block_size=0) as opened:
                 copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
         except list_errors() as error:
-            raise SourceError(describe_failure(error)) from error
+            raise ReadError(describe_failure(error)) from error
 
     def _read_list(self) -> list[str]:
         if self._list_address is None:
@@ -172,16 +172,16 @@ class PagesRemote:
             with self._web.open(self._list_address, "rb", block_size=0) as opened:
                 text = opened.read(_MOST_LIST_BYTES + 1)
         except list_errors() as error:
-            raise SourceError(f"the list of addresses: {describe_failure(error)}") from error
+            raise ReadError(f"the list of addresses: {describe_failure(error)}") from error
         lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
         addresses = [line for line in lines if line and not line.startswith("#")]
         if len(text) > _MOST_LIST_BYTES or len(addresses) > _MOST_ADDRESSES:
-            raise SourceError(
+            raise ReadError(
                 f"the list of addresses has more than {_MOST_ADDRESSES:,} lines or 1 MiB; shorten it"
             )
         for number, line in enumerate(addresses, 1):
             if urlsplit(line).scheme not in ("http", "https") or find_credential(line):
-                raise SourceError(
+                raise ReadError(
                     f"entry {number} of the list of addresses is no address of the web without a key"
                 )
         return addresses
@@ -222,13 +222,13 @@ def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> 
     """Write parts of a content one after another.
 
     Raises:
-        SourceError: They have more bytes than allowed.
+        ReadError: They have more bytes than allowed.
     """
     written = 0
     for part in parts:
         written += len(part)
         if written > most_bytes:
-            raise SourceError(
+            raise ReadError(
                 f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
                 "(`documents.read_megabytes`); split it, or raise the setting"
             )

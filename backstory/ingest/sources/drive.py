@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, Final
 
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.base.extras import require_extra
 from backstory.ingest.sources.addresses import copy_limited
 from backstory.ingest.sources.drive_calls import DriveCalls
@@ -89,7 +89,7 @@ class DriveRemote:
             try:
                 copy_limited(response.iter_content(_BYTES_AT_ONCE), target, most_bytes)
             except requests.RequestException as error:
-                raise SourceError(f"the transfer was cut off ({type(error).__name__})") from error
+                raise ReadError(f"the transfer was cut off ({type(error).__name__})") from error
 
 
 def _name_copy(entry: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.credentials import DRIVE_VARIABLE, Keys
 from backstory.base.environment import read_drive_credentials
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def open_session(keys: Keys | None) -> requests.Session:
         keys: The keys of the workspace. Where they are given, the environment is asked for nothing.
 
     Raises:
-        SourceError: There are no credentials, or Google's library cannot use them.
+        ReadError: There are no credentials, or Google's library cannot use them.
         AuthenticationError: The variable of the environment holds no credentials.
     """
     from google.auth.transport.requests import AuthorizedSession
@@ -33,7 +33,7 @@ def open_session(keys: Keys | None) -> requests.Session:
     if stored is not None:
         credentials = _make_credentials(json.loads(stored.get_secret_value()))
     elif keys is not None:
-        raise SourceError(
+        raise ReadError(
             "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
             f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
         )
@@ -66,7 +66,7 @@ def _make_credentials(stored: dict[str, Any]) -> Any:
         # The library reads only Google's own address from such an object.
         return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
     except (ValueError, google.auth.exceptions.GoogleAuthError) as error:
-        raise SourceError(
+        raise ReadError(
             f"the stored credentials of Google are damaged ({type(error).__name__}); store them again"
         ) from None  # whose message may quote the key
 
@@ -78,7 +78,7 @@ def _find_credentials() -> Any:
     try:
         found, _ = google.auth.default(scopes=[READING_SCOPE])
     except google.auth.exceptions.GoogleAuthError as error:
-        raise SourceError(
+        raise ReadError(
             "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
             "service account with which the files are shared"
         ) from error

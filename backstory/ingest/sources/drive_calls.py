@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.credentials import Keys
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.base.retry import TransientError
 from backstory.ingest.sources.drive_account import name_account, open_session
 
@@ -57,7 +57,7 @@ class DriveCalls:
         """A hash that tells accounts apart; empty for a session without credentials.
 
         Raises:
-            SourceError: There are no credentials.
+            ReadError: There are no credentials.
         """
         return name_account(self._open())
 
@@ -69,23 +69,23 @@ class DriveCalls:
             parameters: Its parameters.
 
         Raises:
-            SourceError: Drive refuses it, cannot be reached or gives another answer. The code is :data:`GONE` or
+            ReadError: Drive refuses it, cannot be reached or gives another answer. The code is :data:`GONE` or
                 :data:`INVALID` where these fit.
         """
         with closing(self.get(call, parameters)) as response:
             try:
                 answer = response.json()
             except ValueError as error:
-                raise SourceError("Drive gave an answer that is not JSON; try again later") from error
+                raise ReadError("Drive gave an answer that is not JSON; try again later") from error
         if not isinstance(answer, dict):
-            raise SourceError("Drive's answer has an unexpected form; try again later")
+            raise ReadError("Drive's answer has an unexpected form; try again later")
         return answer
 
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
         """Make a call, again where a retry may succeed. The caller closes the response.
 
         Raises:
-            SourceError: As :meth:`ask`.
+            ReadError: As :meth:`ask`.
         """
         import tenacity
 
@@ -100,7 +100,7 @@ class DriveCalls:
         try:
             return attempts(self._get_once, call, parameters)
         except TransientError as error:
-            raise SourceError(f"{error}, {_ATTEMPTS} times in a row") from error
+            raise ReadError(f"{error}, {_ATTEMPTS} times in a row") from error
 
     def _get_once(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
         import google.auth.exceptions
@@ -117,7 +117,7 @@ class DriveCalls:
                 f"Google could not be reached to sign in ({type(error).__name__})"
             ) from error
         except google.auth.exceptions.GoogleAuthError as error:
-            raise SourceError(
+            raise ReadError(
                 f"Google refused the credentials ({type(error).__name__}); sign in or store them again"
             ) from error
         except requests.RequestException as error:
@@ -145,12 +145,10 @@ def _interpret(response: requests.Response) -> Exception:
         delay = float(wait) if wait.replace(".", "", 1).isdigit() else None
         return TransientError(f"Drive answered with status {status}", delay)
     if "exportSizeLimitExceeded" in reasons:
-        return SourceError(
-            "Drive exports no document of more than 10 MB; download it and name a local `path`"
-        )
+        return ReadError("Drive exports no document of more than 10 MB; download it and name a local `path`")
     if status in (401, 403):
-        return SourceError(
+        return ReadError(
             f"Drive refused access (status {status}); share the file with the account that reads it"
         )
     code = {400: INVALID, 404: GONE, 410: GONE}.get(status)
-    return SourceError(f"Drive answered with status {status}", code=code, status=status)
+    return ReadError(f"Drive answered with status {status}", code=code, status=status)

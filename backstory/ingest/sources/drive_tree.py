@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.ingest.sources.drive_calls import GONE, INVALID, DriveCalls
 from backstory.ingest.sources.drive_memory import DriveMemory, Entry, read_memory, write_memory
 
@@ -69,7 +69,7 @@ class DriveTree:
             folder: Id of a folder.
 
         Raises:
-            SourceError: Drive cannot be asked, or the folder is not there, or is in the trash.
+            ReadError: Drive cannot be asked, or the folder is not there, or is in the trash.
         """
         walk = _Walk(self._calls)
         if folder is None:
@@ -77,9 +77,9 @@ class DriveTree:
             return walk.content()
         root = self._calls.ask(f"files/{folder}", {"fields": _FIELDS})
         if root.get("mimeType") != FOLDER:
-            raise SourceError("`folder` names a file; name it in `files`", code="source_no_folder")
+            raise ReadError("`folder` names a file; name it in `files`", code="source_no_folder")
         if root.get("trashed"):
-            raise SourceError(
+            raise ReadError(
                 "the folder is in the trash of Drive; restore it, or remove the source if that is intended"
             )
         memory = self._learn(str(root["id"]), str(root.get("driveId", "")))
@@ -96,7 +96,7 @@ class DriveTree:
         if memory.token and memory.place == place:
             try:
                 return _apply_changes(self._calls, memory, drive)
-            except SourceError as error:
+            except ReadError as error:
                 if error.code not in (GONE, INVALID):
                     raise
                 logger.warning("listing a folder of Drive as a whole: its page token is gone (%s)", error)
@@ -147,7 +147,7 @@ class _Walk:
         for file_id in files:
             try:
                 entry = self._calls.ask(f"files/{file_id}", {"fields": _FIELDS})
-            except SourceError as error:
+            except ReadError as error:
                 self._refused[file_id] = str(error)
                 continue
             if entry["mimeType"] == FOLDER:
@@ -173,7 +173,7 @@ class _Walk:
             place, current = waiting.popleft()
             self._folders.add(current["id"])
             if len(self._folders) > _MOST_FOLDERS:
-                raise SourceError(f"it has more than {_MOST_FOLDERS:,} folders; name one that has fewer")
+                raise ReadError(f"it has more than {_MOST_FOLDERS:,} folders; name one that has fewer")
             for entry in self._list(current):
                 self._met[entry["id"]] = entry
                 if entry["mimeType"] == _SHORTCUT:
@@ -214,7 +214,7 @@ class _Walk:
         if entry is None:
             try:
                 entry = self._calls.ask(f"files/{target}", {"fields": _FIELDS})
-            except SourceError as error:
+            except ReadError as error:
                 if error.code != GONE:
                     raise
                 return None
@@ -313,5 +313,5 @@ def _name_drive(drive: str) -> dict[str, str]:
 def _require_text(answer: Mapping[str, Any], name: str) -> str:
     text = answer.get(name)
     if not isinstance(text, str) or not text:
-        raise SourceError("Drive's answer has an unexpected form; try again later")
+        raise ReadError("Drive's answer has an unexpected form; try again later")
     return text

@@ -69,7 +69,7 @@ def list_waiting_drive(workspace: WorkspacePaths, source: Source) -> Mapping[str
         source: One of its sources; another kind than a Drive has no such files.
 
     Raises:
-        SourceError: Drive cannot be asked.
+        ReadError: Drive cannot be asked.
         MissingExtraError: The packages are not installed.
     """
     if source.settings.drive is None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_rules import make_rules
@@ -121,5 +121,5 @@ def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
         return hashes.hash(os.fspath(file.path), file.open)
     except FileNotFoundError:
         return "gone"
-    except DocumentError as error:
+    except ReadError as error:
         return str(error)  # reading the documents reports this file

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
@@ -71,7 +71,7 @@ def update_mirror(
             known = MirrorState(origin)
         try:
             state = _fetch(folder, known, remote, rules, most_bytes)
-        except SourceError as error:
+        except ReadError as error:
             state = replace(known, problem=str(error))
         _write_state(folder, state)
         return state
@@ -87,7 +87,7 @@ def list_waiting(folder: Path, origin: str, remote: Remote, rules: FileRules) ->
         rules: What is left out.
 
     Raises:
-        SourceError: The place cannot be listed.
+        ReadError: The place cannot be listed.
     """
     known = read_state(folder)
     stamps = _list_copied(folder, known) if known.origin == origin else {}
@@ -157,7 +157,7 @@ def _fetch(
 ) -> MirrorState:
     listing = remote.list_files()
     if not listing.files and not listing.refused and known.stamps:
-        raise SourceError(
+        raise ReadError(
             "it no longer exists, or no longer holds a file; remove the source if that is intended"
         )
     ignored = dict(listing.ignored)
@@ -176,7 +176,7 @@ def _fetch(
         announce("fetching files", fetched, len(listing.files))
         try:
             _download(folder, path, file, remote, most_bytes)
-        except SourceError as error:
+        except ReadError as error:
             failed[path] = str(error)
             continue
         stamps[path] = file.stamp
@@ -211,7 +211,7 @@ def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[st
 
 def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:
     if file.size is not None and file.size > most_bytes:
-        raise SourceError(
+        raise ReadError(
             f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
             "(`documents.read_megabytes`); split it, or raise the setting"
         )
@@ -224,7 +224,7 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
         flush(incoming)
         incoming.replace(place)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise SourceError("a file and a folder have the same name there; rename one of them") from error
+        raise ReadError("a file and a folder have the same name there; rename one of them") from error
 
 
 def _write_state(folder: Path, state: MirrorState) -> None:

@@ -44,7 +44,7 @@ class Remote(Protocol):
         """List its files.
 
         Raises:
-            SourceError: It cannot be listed.
+            ReadError: It cannot be listed.
         """
         ...
 
@@ -52,6 +52,6 @@ class Remote(Protocol):
         """Write the content of a file.
 
         Raises:
-            SourceError: The file cannot be fetched, or has more bytes than that.
+            ReadError: The file cannot be fetched, or has more bytes than that.
         """
         ...

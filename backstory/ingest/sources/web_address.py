@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.html_head import HtmlHead, find_html_encoding
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
@@ -125,7 +125,7 @@ def _read_stated(path: Path, uri: str) -> str | None:
             values = [head.address]
         else:
             return None
-    except (DocumentError, AssertionError):
+    except (ReadError, AssertionError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
     return next((value for value in values if value and is_web_address(value)), None)
 

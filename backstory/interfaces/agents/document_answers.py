@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 from typing import Any, Final
 
-from backstory.base.errors import DocumentError, InputError, NoIndexError, SearchIndexError
+from backstory.base.errors import InputError, NoIndexError, ReadError, SearchIndexError
 from backstory.base.wording import count, inflect
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
@@ -140,12 +140,12 @@ def index_file(library: Library, path: str | Path) -> IndexedDocument:
     report = _index(library, file, recursive=True)
     outcome = _find_outcome(library, report, file)
     if outcome.document_id is None or outcome.status == "failed":
-        raise DocumentError(f"{file} was not indexed: {outcome.reason or outcome.status}")
+        raise ReadError(f"{file} was not indexed: {outcome.reason or outcome.status}")
     entries = _list_entries(library)
     entry = next((each for each in entries if each.document_id == outcome.document_id), None)
     if entry is None:
         tenant = workspace.settings.rag.tenant
-        raise DocumentError(
+        raise ReadError(
             f"{file} was indexed, but has no tenant, or another one than {tenant!r}, which the setting "
             "rag.tenant names; state `tenant` in its front matter or for its source, or leave it to its tenant"
         )
@@ -420,11 +420,11 @@ def _find_outcome(library: Library, report: IndexReport, file: Path) -> FileOutc
         return found
     around = next((placed[folder] for folder in file.parents if folder in placed), None)
     if around is not None:
-        raise DocumentError(
+        raise ReadError(
             f"{file} was not indexed, as its folder {around.path} is left out: {around.reason}; index a folder that "
             "holds both, recursively, or have that rule taken out"
         )
-    raise DocumentError(
+    raise ReadError(
         f"{file} was not indexed: no rule reads it; see the settings documents.pattern and sources"
     )
 

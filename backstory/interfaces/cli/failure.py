@@ -16,8 +16,8 @@ from rich.text import Text
 
 from backstory.base.errors import (
     BackstoryError,
-    ExportError,
     InputError,
+    ReadError,
     SettingsError,
     StoppedError,
     WorkspaceError,
@@ -42,7 +42,7 @@ def run_command(command: Callable[[], object]) -> None:
         configure_logs()
         with naming_full_disk(Path.cwd()):
             command()
-    except ExportError as error:
+    except ReadError as error:
         _fail(error, FAILED)
     except (SettingsError, WorkspaceError, InputError) as error:
         _fail(error, BAD_USAGE)

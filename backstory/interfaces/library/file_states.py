@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.ids import document_id_of
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
@@ -127,5 +127,5 @@ def _has_changed(file: DocumentFile, content: str | None, hashes: FileHashes) ->
         if file.archive is None:
             return hashes.hash(path, file.open) != content
         return hashes.find(path) is None and hashlib.sha256(file.read()).hexdigest() != content
-    except (DocumentError, FileNotFoundError):
+    except (ReadError, FileNotFoundError):
         return content != ""

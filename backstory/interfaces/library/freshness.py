@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from backstory.base.errors import DocumentError, NoIndexError
+from backstory.base.errors import NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -265,7 +265,7 @@ def _changed_after(file: DocumentFile, moment: float) -> bool:
 def _hash(file: DocumentFile) -> str | None:
     try:
         return hashlib.sha256(file.read()).hexdigest()
-    except (DocumentError, FileNotFoundError):
+    except (ReadError, FileNotFoundError):
         return None
 
 

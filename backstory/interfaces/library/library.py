@@ -457,7 +457,7 @@ class Library:
         Raises:
             InputError: No document has this name or several have it, it has no picture of this page, or its file has
                 changed since it was indexed.
-            DocumentError: The page cannot be drawn.
+            ReadError: The page cannot be drawn.
             NoIndexError: Nothing is indexed yet.
         """
         from backstory.interfaces.library.page_pictures import draw_document_page

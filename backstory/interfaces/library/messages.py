@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import polars as pl
 
-from backstory.base.errors import ExportError, InputError
+from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_parts import ZIP_MAGIC, open_parts
 from backstory.ingest.chats.formats.csv_table import CsvReader
@@ -208,7 +208,7 @@ def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | No
         return None
     try:
         parsed = _parse_export(content, settings)
-    except (ExportError, RecursionError):
+    except (ReadError, RecursionError):
         return None
     if parsed is None or len(parsed.unread):
         return None

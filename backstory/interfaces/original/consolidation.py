@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from backstory.base.errors import InputError, UnsupportedTableError
+from backstory.base.errors import InputError
 from backstory.text.message_markdown import INDENT, STRUCTURE
 
 _TEXT_COLUMNS = ("message", "text")
@@ -50,7 +50,7 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
         The Markdown; empty for no messages.
 
     Raises:
-        UnsupportedTableError: ``table`` is a pandas DataFrame, or no table at all.
+        InputError: ``table`` is a pandas DataFrame, or no table at all.
         InputError: A column is absent.
     """
     frame = _to_polars(table)
@@ -92,7 +92,7 @@ def consolidate_messages_to_markdown(table: Messages) -> str:
 def _to_polars(table: Messages) -> pl.DataFrame:
     """Convert a table in any accepted form. Of mappings, only author, timestamp and text are used, as strings."""
     if any(base.__module__.partition(".")[0] == "pandas" for base in type(table).__mro__):
-        raise UnsupportedTableError(
+        raise InputError(
             f"a pandas {type(table).__name__} is not accepted; pass pyarrow.Table.from_pandas(df), "
             "polars.from_pandas(df) or df.to_dict('records')",
             code="pandas",
@@ -104,9 +104,10 @@ def _to_polars(table: Messages) -> pl.DataFrame:
     if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pl.Series):
         return pl.DataFrame(table)
     if isinstance(table, (str, bytes, Mapping, pl.Series)) or not isinstance(table, Iterable):
-        raise UnsupportedTableError(
+        raise InputError(
             f"a {type(table).__name__} is not a table of messages; pass a pyarrow.Table, a Polars frame, "
-            "an Ibis table or an iterable of mappings"
+            "an Ibis table or an iterable of mappings",
+            code="unsupported_table",
         )
     return _from_mappings(table)
 
@@ -115,7 +116,7 @@ def _from_mappings(rows: Iterable[Any]) -> pl.DataFrame:
     listed = list(rows)
     for position, row in enumerate(listed):
         if not isinstance(row, Mapping):
-            raise UnsupportedTableError(
+            raise InputError(
                 f"row {position} is a {type(row).__name__}; an iterable of messages must hold mappings, "
                 "such as {'timestamp': ..., 'author': ..., 'message': ...}",
                 code="no_mapping",

@@ -22,11 +22,8 @@ from starlette.responses import JSONResponse, Response
 from backstory.base.errors import (
     BackstoryError,
     BudgetExhaustedError,
-    DiskFullError,
-    InputError,
     ModelError,
     NoIndexError,
-    PrivacyError,
     QuotaExhaustedError,
 )
 from backstory.interfaces.library.results import Result
@@ -124,16 +121,14 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
         return Told(404, error.code, NO_TENANT)
     if isinstance(error, RefusedError):
         return Told(error.status, error.code, message, retry_after=error.retry_after)
-    if isinstance(error, InputError | PrivacyError):
-        status = _STATUS_OF_CODES.get(error.code, 400)
-        if names_resource and error.code.startswith("unknown_"):
-            status = 404
-        return Told(status, error.code, message)
+    if error.code == "indexing":
+        told = "the first indexing is under way, and nothing can be searched yet; ask again in a while"
+        return Told(503, error.code, told, retry_after=_SOON_SECONDS)
     if isinstance(error, NoIndexError):
-        if error.code == "indexing":
-            told = "the first indexing is under way, and nothing can be searched yet; ask again in a while"
-            return Told(503, error.code, told, retry_after=_SOON_SECONDS)
-        return Told(409, "no_index", "nothing is indexed yet; add documents first")
+        return Told(error.status, "no_index", "nothing is indexed yet; add documents first")
+    if error.status < 500:
+        is_absent = names_resource and error.code.startswith("unknown_")
+        return Told(404 if is_absent else _STATUS_OF_CODES.get(error.code, error.status), error.code, message)
     logged = log_fault(error)
     if isinstance(error, BudgetExhaustedError | QuotaExhaustedError):
         told = f"the budget or the quota of the model is used up; ask again later, or {_ASK}"
@@ -141,7 +136,7 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
     if isinstance(error, ModelError):
         told = f"the model gave no answer that can be used; ask again in a while, or {_ASK}"
         return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
-    if isinstance(error, DiskFullError) or error.code in _AWAY:
+    if error.status == 503 or error.code in _AWAY:
         told = f"the service cannot read or store anything at present; try again in a while, or {_ASK}"
         return Told(503, error.code, told, id_=logged, retry_after=_SOON_SECONDS)
     return describe_fault(logged)

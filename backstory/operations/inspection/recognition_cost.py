@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.base.errors import MissingExtraError, SourceError
+from backstory.base.errors import MissingExtraError, ReadError
 from backstory.ingest.documents.formats.pdf_reader import PdfReader
 from backstory.ingest.documents.ocr.image_reader import ImageReader
 from backstory.ingest.documents.ocr.limited_recognition import measure_page
@@ -61,7 +61,7 @@ def estimate_recognition(workspace: Workspace) -> list[RecognitionCost]:
     for source in list_sources(workspace):
         try:
             waiting = list_waiting_drive(workspace, source)
-        except (SourceError, MissingExtraError) as error:
+        except (ReadError, MissingExtraError) as error:
             costs.append(RecognitionCost(source.name, failure=str(error)))
             continue
         images = sum(_has_ending(path, ImageReader.suffixes) for path in waiting)

@@ -170,7 +170,7 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
     Raises:
         InputError: The range is empty.
         WorkspaceError: There is no message to read, or for a range with both ends, no folder of exports.
-        ExportError: An export as a whole cannot be read.
+        ReadError: An export as a whole cannot be read.
     """
     if first is not None and last is not None and last < first:
         raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.base.errors import ExportError, WorkspaceError
+from backstory.base.errors import ReadError, WorkspaceError
 from backstory.ingest.chats.export_files import find_exports, list_files
 from backstory.ingest.chats.exports import (
     RAW_SCHEMA,
@@ -368,7 +368,7 @@ def test_absent_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_single_file_that_no_reader_knows_is_an_error(tmp_path: Path) -> None:
-    with raises(ExportError, "unsupported"):
+    with raises(ReadError, "unsupported"):
         read_export(write(tmp_path / "notes.txt", "shopping list"), SETTINGS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.exports import read_export, read_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
@@ -96,7 +96,7 @@ def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:
     assert len(messages) == 1
     assert "nested more than 64 levels" in unread["reason"][0]
     path.write_text("[" * 10_000, encoding="utf-8")
-    with raises(ExportError, "unsupported"):
+    with raises(ReadError, "unsupported"):
         read_export(path, SETTINGS)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.base.errors import ExportError, ExportSettingError
+from backstory.base.errors import ExportSettingError, ReadError
 from backstory.ingest.chats.times import DateParts, decide_date_order, latest_year_of, local_to_utc, read_date
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -45,7 +45,7 @@ def test_ambiguous_file_names_the_setting(read_text: ReadText, dates: list[str])
     with raises(ExportSettingError, "ambiguous_dates", setting="conversations.date_order") as caught:
         read_text(chat(*dates))
 
-    assert isinstance(caught.value, ExportError)
+    assert isinstance(caught.value, ReadError)
 
 
 @pytest.mark.parametrize(("order", "expected"), [("dmy", date(2024, 6, 5)), ("mdy", date(2024, 5, 6))])

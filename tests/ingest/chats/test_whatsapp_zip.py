@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.whatsapp_zip import WhatsAppZipReader
 from backstory.settings.inputs import ConversationSettings
@@ -46,12 +46,12 @@ def test_chat_inside_an_archive_is_read(read_text: ReadText, files: dict[str, st
 
 
 def test_several_chats_in_one_archive_are_refused(read_text: ReadText) -> None:
-    with raises(ExportError, "wrong_count"):
+    with raises(ReadError, "wrong_count"):
         read_text(archive_of({"a.txt": CHAT, "b.txt": CHAT}), name="two.zip")
 
 
 def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
-    with raises(ExportError, "unsupported"):
+    with raises(ReadError, "unsupported"):
         read_text(archive_of({"channels.json": "[]"}), name="slack.zip")
 
 
@@ -59,7 +59,7 @@ def test_text_over_the_limit_is_not_unpacked() -> None:
     content = archive_of({"_chat.txt": CHAT + "a" * 1_000_000})
     reader = WhatsAppZipReader(max_unpacked_bytes=100_000)
 
-    with raises(ExportError, "too_large"):
+    with raises(ReadError, "too_large"):
         reader.read(content, ConversationSettings(), "bomb.zip")
     assert len(content) < 10_000
 
@@ -89,7 +89,7 @@ def test_archive_with_a_password_is_reported(read_text: ReadText) -> None:
     content[6] |= 1  # general purpose flag of the file header
     content[content.rindex(b"PK\x01\x02") + 8] |= 1  # and of the directory
 
-    with raises(ExportError, "protected"):
+    with raises(ReadError, "protected"):
         read_text(bytes(content), name="locked.zip")
 
 

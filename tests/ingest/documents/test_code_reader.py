@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading, read_documents
 from backstory.ingest.documents.formats.code_reader import MOST_CHARACTERS, CodeReader
 from backstory.ingest.documents.parsed_document import Chunker, ParsedDocument
@@ -75,12 +75,12 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_a_file_without_text_is_empty(content: bytes) -> None:
-    with raises(EmptyDocumentError, uri="a.py"):
+    with raises(ReadError, "empty_document", uri="a.py"):
         READER.read(content, "a.py")
 
 
 def test_a_binary_file_is_refused() -> None:
-    with raises(DocumentError, "not_utf8", uri="video.ts"):
+    with raises(ReadError, "not_utf8", uri="video.ts"):
         READER.read(b"G\x40\0\xff\xfe" * 100, "video.ts")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office import package
 from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.reader import READERS, find_reader
@@ -61,7 +61,7 @@ def read(uri: str, content: bytes) -> None:
 
 
 def refusal(uri: str, content: bytes) -> str:
-    with pytest.raises(DocumentError) as caught:
+    with pytest.raises(ReadError) as caught:
         read(uri, content)
     return str(caught.value)
 
@@ -170,7 +170,7 @@ def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: s
     reader = find_reader(uri, READERS)
     assert reader is not None
     file = make_zip(FILES[uri][1] | {name: content}, zipfile.ZIP_STORED)
-    with raises(DocumentError, "nested_too_deeply", uri=uri):
+    with raises(ReadError, "nested_too_deeply", uri=uri):
         read_document(reader, file, uri, DocumentSettings())
 
 
@@ -200,7 +200,7 @@ def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: s
     reader = find_reader(uri, READERS)
     assert reader is not None
     limits = DocumentSettings(read_seconds=10, read_megabytes=256)
-    with pytest.raises(DocumentError) as raised:
+    with pytest.raises(ReadError) as raised:
         read_document(reader, make_zip(FILES[uri][1] | {name: content}), uri, limits)
     assert raised.value.values["uri"] == uri
 
@@ -212,5 +212,5 @@ def test_damaged_bytes_are_read_or_refused(uri: str, data: st.DataObject) -> Non
     content = bytearray(make_zip(FILES[uri][1], zipfile.ZIP_STORED))
     for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
         content[place] = data.draw(st.integers(0, 255))
-    with suppress(DocumentError):  # any other exception fails the test
+    with suppress(ReadError):  # any other exception fails the test
         read(uri, bytes(content))

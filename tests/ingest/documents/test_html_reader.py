@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.html_reader import HtmlReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
@@ -246,9 +246,9 @@ def test_entities_that_a_page_defines_are_not_replaced() -> None:
 
 
 def test_a_page_of_scripts_is_empty_and_a_bottomless_one_refused() -> None:
-    with raises(EmptyDocumentError):
+    with raises(ReadError, "empty_document"):
         read("<title>App</title><div id=root></div><script>run()</script>")
-    with raises(DocumentError, "nested_too_deeply"):
+    with raises(ReadError, "nested_too_deeply"):
         read("<b>" * 5000 + "Text")
     assert "were not read" in str(read("<p>Text</p>" + "<b>" * 5000 + "Deep").unread)
 

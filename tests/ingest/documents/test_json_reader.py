@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.json_reader import JsonLinesReader, JsonReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
@@ -64,14 +64,14 @@ def test_values_stand_as_they_were_written() -> None:
     ],
 )
 def test_a_broken_file_is_refused(content: str | bytes, message: str) -> None:
-    with pytest.raises(DocumentError) as caught:
+    with pytest.raises(ReadError) as caught:
         read(content)
     assert str(caught.value).startswith(message.partition(": this is not text")[0])
 
 
 @pytest.mark.parametrize("content", ["", " \n", "{}", "[]", "null", '""', "[{}, null]", '{"a": {"b": []}}'])
 def test_json_without_a_value_is_empty(content: str) -> None:
-    with pytest.raises(EmptyDocumentError):
+    with raises(ReadError, "empty_document"):
         read(content)
 
 
@@ -99,13 +99,13 @@ def test_a_broken_line_is_left_out_and_said(line: bytes, problem: str) -> None:
 
 
 def test_a_file_without_a_line_of_json_is_refused() -> None:
-    with raises(DocumentError, "no_line"):
+    with raises(ReadError, "no_line"):
         read_lines("one\ntwo\n")
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "{}\nnull\n"])
 def test_lines_without_a_value_are_empty(content: str) -> None:
-    with pytest.raises(EmptyDocumentError):
+    with raises(ReadError, "empty_document"):
         read_lines(content)
 
 
@@ -125,7 +125,7 @@ def test_any_json_gives_lines_that_can_be_stored(value: object) -> None:
     for reader in (JsonReader(), JsonLinesReader()):
         try:
             document = reader.read(encoded.encode(), "a")
-        except EmptyDocumentError:
+        except ReadError:
             continue
         assert document is not None
         assert document.text.encode()

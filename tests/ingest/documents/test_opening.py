@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import NoFileError, open_contained
 from backstory.ingest.documents.opening import open_inside
 from tests.errors import raises
@@ -38,7 +38,7 @@ def test_files_and_links_to_files_inside_are_opened(root: Path) -> None:
 def test_nothing_outside_is_opened(root: Path, name: str) -> None:
     (root / "link.md").symlink_to("../outside/a.md")
     (root / "folder").symlink_to("../outside")
-    with raises(DocumentError, "outside_link"):
+    with raises(ReadError, "outside_link"):
         read(root, name)
 
 
@@ -48,7 +48,7 @@ def test_only_regular_files_are_opened(root: Path) -> None:
     (root / "broken.md").symlink_to("nothing.md")
     (root / "folder.md").mkdir()
     for name in ("pipe.md", "circle.md", "broken.md", "folder.md"):
-        with raises(DocumentError, "no_file"):
+        with raises(ReadError, "no_file"):
             read(root, name)
     with pytest.raises(FileNotFoundError):
         read(root, "absent.md")
@@ -56,7 +56,7 @@ def test_only_regular_files_are_opened(root: Path) -> None:
 
 def test_a_file_above_the_limit_is_not_opened(root: Path) -> None:
     assert read(root, "inner/a.md", most_bytes=6) == b"inside"
-    with raises(DocumentError, "too_large"):
+    with raises(ReadError, "too_large"):
         read(root, "inner/a.md", most_bytes=5)
 
 
@@ -73,7 +73,7 @@ def test_a_link_put_there_after_the_path_was_resolved_is_not_followed(
         return resolved
 
     monkeypatch.setattr("backstory.base.files.safe_open.os.path.realpath", resolve_and_swap)
-    with pytest.raises(DocumentError) as raised:
+    with pytest.raises(ReadError) as raised:
         read(root, "inner/a.md")
     assert raised.value.code in {"unreadable_file", "no_file"}
 
@@ -116,7 +116,7 @@ def test_while_links_come_and_go_nothing_outside_is_ever_read(root: Path) -> Non
     found: set[bytes] = set()
     try:
         for _ in range(3000):
-            with suppress(DocumentError, FileNotFoundError):
+            with suppress(ReadError, FileNotFoundError):
                 found.add(read(root, "inner/a.md"))
     finally:
         done.set()

@@ -7,7 +7,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.parquet_reader import ParquetReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
@@ -49,21 +49,21 @@ def test_each_record_is_a_row() -> None:
     "table", [pl.DataFrame(), pl.DataFrame({"a": [None, None]}), pl.DataFrame({"a": ["", None]})]
 )
 def test_a_table_without_text_is_empty(table: pl.DataFrame) -> None:
-    with raises(EmptyDocumentError, uri="a.parquet"):
+    with raises(ReadError, "empty_document", uri="a.parquet"):
         ParquetReader().read(write(table), "a.parquet")
 
 
 def test_a_damaged_table_is_refused() -> None:
     content = write(pl.DataFrame({"a": [1, 2]}))
     days = write(pl.DataFrame({"a": pl.Series([2**30], dtype=pl.Int32).cast(pl.Date)}))
-    with raises(EmptyDocumentError, uri="a.parquet"):
+    with raises(ReadError, "empty_document", uri="a.parquet"):
         ParquetReader().read(b"", "a.parquet")
     for damaged in (content[:-6], b"PAR1", content[:4] + b"\xff" * 30 + content[34:], days):
-        with raises(DocumentError, "damaged_file", uri="a.parquet"):
+        with raises(ReadError, "damaged_file", uri="a.parquet"):
             ParquetReader().read(damaged, "a.parquet")
 
 
 def test_more_rows_than_are_read_of_one_file_are_refused() -> None:
     content = write(pl.select(a=pl.repeat(1, 2_000_001)))
-    with raises(DocumentError, "too_many_rows"):
+    with raises(ReadError, "too_many_rows"):
         ParquetReader().read(content, "a.parquet")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.text_reader import TEXT_READERS
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.chunking.outline import outline_markdown
@@ -163,7 +163,7 @@ def test_a_field_whose_name_is_blank_is_none() -> None:
 
 
 def test_a_wrong_date_is_an_error_with_its_line() -> None:
-    with raises(DocumentError, "invalid_field", uri="a", line=4, name="date"):
+    with raises(ReadError, "invalid_field", uri="a", line=4, name="date"):
         read("restructuredtext", "Title\n=====\n\n:date: soon\n\nText")
 
 
@@ -255,7 +255,7 @@ def test_every_encoding_and_line_end_is_read(encoding: str, newline: str) -> Non
 
 @pytest.mark.parametrize("format_", READERS)
 def test_an_empty_file_is_said_to_be_empty(format_: str) -> None:
-    with raises(EmptyDocumentError):
+    with raises(ReadError, "empty_document"):
         read(format_, " \n\n")
 
 

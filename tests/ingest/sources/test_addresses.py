@@ -12,7 +12,7 @@ from typing import IO
 import fsspec
 import pytest
 
-from backstory.base.errors import SettingsError, SourceError, StoppedError
+from backstory.base.errors import ReadError, SettingsError, StoppedError
 from backstory.base.progress import listening
 from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.documents.folder import read_listed_documents
@@ -238,7 +238,7 @@ class Scripted:
         content = self.contents[file.key]
         target.write(content[: len(content) // 2])
         if file.key in self.broken:
-            raise SourceError("the connection was lost")
+            raise ReadError("the connection was lost")
         target.write(content[len(content) // 2 :])
         assert len(content) <= most_bytes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import SourceError
+from backstory.base.errors import ReadError
 from backstory.ingest.sources.drive_memory import MEMORY, read_memory
 from tests.errors import raises
 from tests.ingest.sources.drive_server import (
@@ -113,7 +113,7 @@ def test_a_folder_that_is_itself_gone_keeps_its_copies(
 
 def test_a_file_is_no_folder(drive: Drive, tmp_path: Path) -> None:
     drive.put("a", "a.md", MARKDOWN, b"a")
-    with open_remote(drive, tmp_path, folder="a") as remote, raises(SourceError, "source_no_folder"):
+    with open_remote(drive, tmp_path, folder="a") as remote, raises(ReadError, "source_no_folder"):
         remote.list_files()
     with open_remote(drive, tmp_path, "root", folder=None) as remote:
         assert remote.list_files().refused == {"root": "it is a folder; name it as `folder`"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import DocumentError, InputError, StoppedError
+from backstory.base.errors import InputError, ReadError, StoppedError
 from backstory.base.progress import listening
 from backstory.ingest.documents.page_pictures import draw_page
 from backstory.interfaces.library.library import Library
@@ -84,9 +84,9 @@ def test_a_page_is_drawn_and_a_damaged_file_is_named(library: Library) -> None:
             library.page_picture("paper.pdf", page)
     with raises(InputError, "unknown_page"):
         library.page_picture("sourdough.md", 1)
-    with raises(DocumentError, "damaged_file"):
+    with raises(ReadError, "damaged_file"):
         draw_page(content[:200], "paper.pdf", 1, DocumentSettings())
-    with raises(DocumentError, "unknown_page"):
+    with raises(ReadError, "unknown_page"):
         draw_page(content, "paper.pdf", 3, DocumentSettings())
 
 

@@ -14,7 +14,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import InputError, UnsupportedTableError
+from backstory.base.errors import InputError
 from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
 from tests.errors import raises
 
@@ -227,8 +227,7 @@ def test_pandas_is_refused_with_the_way_out() -> None:
         "write(pandas.DataFrame({'author': ['a'], 'timestamp': ['now'], 'message': ['x']}))"
     )
     failed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "UnsupportedTableError: a pandas DataFrame is not accepted; pass pyarrow.Table" in failed.stderr
-    assert issubclass(UnsupportedTableError, TypeError)
+    assert "InputError: a pandas DataFrame is not accepted; pass pyarrow.Table" in failed.stderr
 
 
 def test_pandas_is_not_imported() -> None:
@@ -242,13 +241,13 @@ def test_pandas_is_not_imported() -> None:
 
 @pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, {"message": "x"}, pl.Series(["x"])])
 def test_what_is_no_table_is_refused(wrong: Any) -> None:
-    with raises(UnsupportedTableError):
+    with raises(InputError, "unsupported_table"):
         consolidate_messages_to_markdown(wrong)
 
 
 def test_a_row_that_is_no_mapping_is_named() -> None:
     rows: Any = [ROWS[0], ("a", "b")]
-    with raises(UnsupportedTableError, "no_mapping"):
+    with raises(InputError, "no_mapping"):
         consolidate_messages_to_markdown(rows)
 
 

@@ -59,9 +59,9 @@ def test_a_transient_failure_is_tried_again(
         ([(500, {})] * ATTEMPTS, "refused", {"status": 500}, ATTEMPTS),
         ([(429, {})] * ATTEMPTS, "refused", {"status": 429}, ATTEMPTS),
         ([(404, {})], "refused", {"status": 404}, 1),
-        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "redirected", {"target": "elsewhere.invalid"}, 1),
-        ([(302, {"Location": "file:///etc/passwd"})], "redirected", {"target": None}, 1),
-        ([(308, {"Location": PATH})] * 3, "redirected", {"host": "127.0.0.1"}, 3),
+        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "redirected", {}, 1),
+        ([(302, {"Location": "file:///etc/passwd"})], "redirected", {}, 1),
+        ([(308, {"Location": PATH})] * 3, "redirected", {}, 3),
     ],
 )  # fmt: skip
 def test_what_cannot_be_delivered_is_told_without_the_address(

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import ExportError, RunHistoryError, RunLimitError
+from backstory.base.errors import ReadError, RunHistoryError, RunLimitError
 from backstory.pipeline.history.describe import (
     STALLED_SECONDS,
     describe_status,
@@ -122,8 +122,8 @@ def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> No
 def test_a_run_that_finds_nothing_to_do_clears_a_failure(workspace: Workspace) -> None:
     request = RunRequest(partitions=find_wanted(workspace, None, None), skips_unchanged=True)
     execute_run(workspace, request)
-    with pytest.raises(ExportError), workspace.runs.record(BY_COMMAND, DAYS):
-        raise ExportError("a chat cannot be read")
+    with pytest.raises(ReadError), workspace.runs.record(BY_COMMAND, DAYS):
+        raise ReadError("a chat cannot be read")
     assert find_trouble(workspace.runs.read())
     assert execute_run(workspace, request).fresh
     assert find_trouble(workspace.runs.read()) == []
@@ -131,10 +131,10 @@ def test_a_run_that_finds_nothing_to_do_clears_a_failure(workspace: Workspace) -
 
 def test_an_error_is_kept_without_its_text_which_may_name_people(tmp_path: Path) -> None:
     history = open_history(tmp_path)
-    with pytest.raises(ExportError), history.record(BY_COMMAND, DAYS):
-        raise ExportError("WhatsApp Chat with Ada Lind.txt cannot be read")
+    with pytest.raises(ReadError), history.record(BY_COMMAND, DAYS):
+        raise ReadError("WhatsApp Chat with Ada Lind.txt cannot be read")
     [record] = history.read()
-    assert record.failure == "ExportError; the output of the run says what and where"
+    assert record.failure == "ReadError; the output of the run says what and where"
     assert not any(b"Ada" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 

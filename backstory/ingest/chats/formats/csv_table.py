@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.csv_records import split_records
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport
@@ -46,7 +46,7 @@ class CsvReader:
         text = decode_lines(content)
         lines = text.lines.to_list()
         if not lines:
-            raise ExportError(f"{source}: the table is empty; its first line must name the columns")
+            raise ReadError(f"{source}: the table is empty; its first line must name the columns")
         names = _split_names(lines[0])
         require_columns(names, settings, source)
         unread = dict(text.undecodable)

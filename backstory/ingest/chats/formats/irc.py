@@ -9,12 +9,12 @@ from datetime import MAXYEAR, MINYEAR, date, datetime
 from pathlib import PurePosixPath
 from typing import Final
 
+from backstory.base.errors import ExportSettingError
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.dated_names import find_day, without_day
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.irc_lines import IRSSI, PROGRAMS, IrcLine, IrcProgram
 from backstory.ingest.chats.line_stream import read_first_lines, read_lines
-from backstory.ingest.chats.reader import UnansweredExportError
 
 _LEAST_KNOWN: Final = 0.8
 _LINES_TRIED: Final = 200
@@ -58,7 +58,7 @@ def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the lines of a log; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
     Raises:
-        UnansweredExportError: Neither a line nor the path says the day.
+        ExportSettingError: Neither a line nor the path says the day.
     """
     program = _find_program(parts) or IRSSI
     name = name_conversation(parts.source)
@@ -77,7 +77,7 @@ def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             for item in _read_line(line, log):
                 yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
     if not knows_day:
-        raise UnansweredExportError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
+        raise ExportSettingError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
 
 
 def name_conversation(source: str) -> str:

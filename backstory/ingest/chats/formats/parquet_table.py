@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport
 from backstory.ingest.chats.times import KNOWN_YEAR
@@ -52,10 +52,10 @@ class ParquetReader:
             names = list(pl.read_parquet_schema(io.BytesIO(content)))
             rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
         except _DAMAGED as error:
-            raise ExportError(damaged, code="damaged_file") from error
+            raise ReadError(damaged, code="damaged_file") from error
         require_columns(names, settings, source)
         if rows > MOST_RECORDS:
-            raise ExportError(
+            raise ReadError(
                 f"{source}: the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
                 "split it",
                 code="too_many_rows",
@@ -63,7 +63,7 @@ class ParquetReader:
         try:
             table = pl.read_parquet(io.BytesIO(content), columns=columns).select(columns)
         except _DAMAGED as error:
-            raise ExportError(damaged, code="damaged_file") from error
+            raise ReadError(damaged, code="damaged_file") from error
         return parse_records(_list_records(table), {}, settings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Final
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.export_parts import ExportParts, open_parts
 from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
@@ -42,12 +42,12 @@ def find_format(parts: ExportParts) -> tuple[ChatFormat, list[str]] | None:
     """Return the format of an export and the parts to read, by names and content; None if no reader knows it.
 
     Raises:
-        ExportError: An archive with the names of an export has a password, or is too large when unpacked.
+        ReadError: An archive with the names of an export has a password, or is too large when unpacked.
     """
     for tried in CHAT_FORMATS:
         try:
             found = tried.find(parts)
-        except ExportError:
+        except ReadError:
             raise
         except DAMAGED_ARCHIVE:  # another reader says what is wrong with the archive
             continue

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import IO, Final
 
+from backstory.base.errors import ExportSettingError
 from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.dated_names import find_moment
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.line_stream import read_first_lines, read_lines
-from backstory.ingest.chats.reader import UnansweredExportError
 
 _WEBVTT: Final = "WEBVTT"
 _PLACE: Final = r"(?:(?P<{0}h>\d{{1,4}}):)?(?P<{0}m>\d\d):(?P<{0}s>\d\d)[.,](?P<{0}ms>\d{{3}})"
@@ -86,7 +86,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     (SBV) stay as they are.
 
     Raises:
-        UnansweredExportError: Neither the file nor its path says when the meeting began.
+        ExportSettingError: Neither the file nor its path says when the meeting began.
     """
     speakers: set[str] = set()
     is_vtt = _is_vtt(parts)
@@ -104,7 +104,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             if start is not None:
                 yield _read_message(item, start)
     if start is None:
-        raise UnansweredExportError(_NO_START, frozenset(speakers), code="no_start")
+        raise ExportSettingError(_NO_START, frozenset(speakers), code="no_start")
 
 
 def _read_message(speech: _Speech, start: datetime) -> Item:

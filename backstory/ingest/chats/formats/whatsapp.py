@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from backstory.base.errors import ExportError, ExportSettingError
+from backstory.base.errors import ExportSettingError, ReadError
 from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
-from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, UnansweredExportError, unread_frame
+from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, unread_frame
 from backstory.ingest.chats.text_lines import TextLines, decode_head, decode_lines
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
@@ -62,13 +62,13 @@ def parse_whatsapp(
         The messages, and the lines that belong to no message.
 
     Raises:
-        UnansweredExportError: The date order must be set, or the dates belong to another calendar.
-        ExportError: The file contains no message.
+        ExportSettingError: The date order must be set, or the dates belong to another calendar.
+        ReadError: The file contains no message.
     """
     written = lines.lines
     headers = find_headers(written)
     if headers.is_empty():
-        raise ExportError(
+        raise ReadError(
             f"{source}: no line begins as a WhatsApp message does; export the chat again as text",
             code="unknown_format",
         )
@@ -84,7 +84,7 @@ def parse_whatsapp(
         )
     except ExportSettingError as error:
         authors = frozenset(headers["author"].drop_nulls())
-        raise UnansweredExportError(str(error), authors, code=error.code, **error.values) from error
+        raise ExportSettingError(str(error), authors, code=error.code, **error.values) from error
     headers = _with_local_time(headers, order, latest_year)
     blocks = _split_into_blocks(written, headers, lines.undecodable)
     rows = (

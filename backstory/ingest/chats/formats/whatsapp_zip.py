@@ -6,7 +6,7 @@ import io
 import zipfile
 from pathlib import PurePosixPath
 
-from backstory.base.errors import ExportError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
 from backstory.ingest.chats.formats.whatsapp import WhatsAppTextReader
 from backstory.ingest.chats.reader import ParsedExport
@@ -57,18 +57,18 @@ class WhatsAppZipReader:
                     with archive.open(chats[0]) as file:
                         text = file.read(self._max_unpacked_bytes + 1)
         except DAMAGED_ARCHIVE as error:
-            raise ExportError(f"{source}: a damaged ZIP archive; export the chat again") from error
+            raise ReadError(f"{source}: a damaged ZIP archive; export the chat again") from error
         if is_encrypted:
-            raise ExportError(
+            raise ReadError(
                 f"{source}: the archive has a password; unpack it and put the text here", code="protected"
             )
         if len(chats) != 1:
-            raise ExportError(
+            raise ReadError(
                 f"{source}: the archive holds {len(chats)} chats; put each into a file of its own",
                 code="wrong_count",
             )
         if len(text) > self._max_unpacked_bytes:
-            raise ExportError(
+            raise ReadError(
                 f"{source}: the chat in the archive unpacks to more than {self._max_unpacked_bytes:,} bytes; "
                 "unpack it yourself if it is a chat",
                 code="too_large",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
 
+from backstory.base.errors import ExportSettingError
 from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.dated_names import find_day, find_moment, is_recording
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.line_stream import read_first_lines, read_lines
-from backstory.ingest.chats.reader import UnansweredExportError
 
 _CLOCK: Final = r"(?P<h>\d\d):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"
 _HEADERS: Final = (
@@ -116,7 +116,7 @@ def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
     Raises:
-        UnansweredExportError: Neither the name of the file nor that of a folder says the day, or when the recording
+        ExportSettingError: Neither the name of the file nor that of a folder says the day, or when the recording
             began.
     """
     is_relative = is_recording(parts.source) or _is_relative(parts)
@@ -134,7 +134,7 @@ def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
                 yield Person(name)
         yield _read_message(message, clock)
     if clock.start is None and clock.day is None:
-        raise UnansweredExportError(
+        raise ExportSettingError(
             _NO_START if is_relative else _NO_DAY,
             frozenset(reported),
             code="no_start" if is_relative else "no_day",

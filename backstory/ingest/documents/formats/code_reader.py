@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.base.errors import EmptyDocumentError, MissingExtraError
+from backstory.base.errors import MissingExtraError, ReadError
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.parsed_document import Chunker, ParsedDocument
 from backstory.text.chunking.code import CodeLanguage, cut_code
@@ -49,7 +49,9 @@ class CodeReader:
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         text = decode_text(content, uri)
         if not text.strip():
-            raise EmptyDocumentError(f"{uri}: the file holds no text; write some, or remove it", uri=uri)
+            raise ReadError(
+                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
+            )
         path = PurePosixPath(uri)
         chunker, problem = _choose_chunker(text, path.suffix.lower())
         return ParsedDocument(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.csv_records import split_records
 from backstory.ingest.chats.text_lines import decode_head, decode_lines
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
@@ -42,7 +42,7 @@ class CsvReader:
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         if name_binary_kind(content[:HEAD_BYTES]) or (content.strip() and not decode_head(content)):
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: this is not a table of text; give the file the ending of its kind",
                 code="binary_file",
                 uri=uri,
@@ -62,8 +62,10 @@ class CsvReader:
             if any(map(str.strip, cells))
         ]
         if not rows:
-            raise EmptyDocumentError(
-                f"{uri}: the table holds no text; write some, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: the table holds no text; write some, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         names, rows = _find_names(rows)
         for line, cells in rows:

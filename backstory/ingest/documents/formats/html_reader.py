@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.html_head import HtmlHead, convert_html, find_html_encoding
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -35,10 +35,11 @@ class HtmlReader:
         html = decode_text(content, uri, find_html_encoding(content))
         text, unread = convert_html(html, is_xml=_XHTML.match(html) is not None)
         if not text.strip() and unread is not None:
-            raise DocumentError(f"{uri}: {unread}", code="nested_too_deeply", uri=uri)
+            raise ReadError(f"{uri}: {unread}", code="nested_too_deeply", uri=uri)
         if not text.strip():
-            raise EmptyDocumentError(
+            raise ReadError(
                 f"{uri}: the page shows no text without its scripts; save it from a browser, or remove the file",
+                code="empty_document",
                 uri=uri,
             )
         head = HtmlHead()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.text_lines import decode_lines
 from backstory.ingest.documents.formats.row_rendering import (
     MOST_DEPTH,
@@ -42,23 +42,25 @@ class JsonReader:
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         text = decode_text(content, uri)
         if not text.strip():
-            raise EmptyDocumentError(f"{uri}: the file holds no text; write some, or remove it", uri=uri)
+            raise ReadError(
+                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
+            )
         try:
             value = parse_json(text)
             lines = list_rows(value) if isinstance(value, list) else _list_members(value)
         except json.JSONDecodeError as error:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}:{error.lineno}: this is not valid JSON: {error.msg}; correct it",
                 uri=uri,
                 line=error.lineno,
             ) from error
         except TooDeepError as error:
-            raise DocumentError(
-                f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri
-            ) from error
+            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri) from error
         if len(lines) == 1:
-            raise EmptyDocumentError(
-                f"{uri}: the JSON holds no value; write some, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: the JSON holds no value; write some, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         return ParsedDocument(text="\n".join(lines), chunker="rows")
 
@@ -93,15 +95,19 @@ class JsonLinesReader:
             else:
                 values.append(value)
         if not filled:
-            raise EmptyDocumentError(f"{uri}: the file holds no text; write some, or remove it", uri=uri)
+            raise ReadError(
+                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
+            )
         lines = list_rows(values)
         if len(lines) == 1:
             problem = unread.describe()
             if problem is None:
-                raise EmptyDocumentError(
-                    f"{uri}: the lines hold no value; write some, or remove the file", uri=uri
+                raise ReadError(
+                    f"{uri}: the lines hold no value; write some, or remove the file",
+                    code="empty_document",
+                    uri=uri,
                 )
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: no line was read ({problem}); correct them, or remove the file",
                 code="no_line",
                 uri=uri,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.text_decoding import decode_text
 from backstory.ingest.documents.metadata.front_matter import FrontMatter
 from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
@@ -35,8 +35,10 @@ class MarkdownReader:
         if is_draft(front) and not drafts:
             return None
         if not body.strip():
-            raise EmptyDocumentError(
-                f"{uri}: there is no text after the front matter; write some, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: there is no text after the front matter; write some, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         headings = outline_markdown(body).heading_paths()
         published_at = find_date(front)

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.parquet_table import MOST_RECORDS
 from backstory.ingest.documents.formats.json_reader import parse_json
 from backstory.ingest.documents.formats.row_rendering import (
@@ -33,7 +33,9 @@ class ParquetReader:
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         if not content:
-            raise EmptyDocumentError(f"{uri}: the file is empty; write it again, or remove it", uri=uri)
+            raise ReadError(
+                f"{uri}: the file is empty; write it again, or remove it", code="empty_document", uri=uri
+            )
         try:
             table = pl.scan_parquet(io.BytesIO(content))
             schema = table.collect_schema()
@@ -41,7 +43,7 @@ class ParquetReader:
         except _DAMAGED as error:
             raise _refuse(uri) from error
         if count > MOST_RECORDS:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: the table has {count:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
                 "split it",
                 code="too_many_rows",
@@ -54,12 +56,12 @@ class ParquetReader:
         except _DAMAGED as error:
             raise _refuse(uri) from error
         except TooDeepError as error:
-            raise DocumentError(
-                f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri
-            ) from error
+            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri) from error
         if not any(rows):
-            raise EmptyDocumentError(
-                f"{uri}: the table holds no text; write some, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: the table holds no text; write some, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         return ParsedDocument(
             text="\n".join([show_header(names), *filter(None, rows)]),
@@ -70,8 +72,8 @@ class ParquetReader:
         )
 
 
-def _refuse(uri: str) -> DocumentError:
-    return DocumentError(
+def _refuse(uri: str) -> ReadError:
+    return ReadError(
         f"{uri}: the Parquet file is damaged, or holds times outside the calendar; write it again",
         code="damaged_file",
         uri=uri,

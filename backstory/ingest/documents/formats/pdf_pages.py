@@ -14,7 +14,7 @@ import pypdfium2
 from pypdf.errors import PyPdfError
 from pypdfium2 import raw
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.png import encode_png
 from backstory.ingest.documents.formats.pdf_information import read_date, read_title
 from backstory.ingest.documents.metadata.last_change import find_last_change
@@ -64,7 +64,7 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
         uri: Name of the file in error messages.
 
     Raises:
-        DocumentError: The file is protected by a password, or damaged.
+        ReadError: The file is protected by a password, or damaged.
     """
     with closing(_open(content, uri)) as pdf:
         texts: list[str] = []
@@ -101,7 +101,7 @@ def draw_pdf_page(content: bytes, page: int) -> bytes:
     """Draw a page, from 1, in shades of grey, as a PNM file.
 
     Raises:
-        DocumentError: The page cannot be drawn.
+        ReadError: The page cannot be drawn.
     """
     with closing(_open(content, f"page {page}")) as pdf:
         bitmap = _render(pdf, page, DPI, _MOST_PIXELS, grayscale=True)
@@ -113,11 +113,11 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
     """Draw a page, from 1, in its colours for a screen, as a PNG file.
 
     Raises:
-        DocumentError: There is no such page, or it cannot be drawn.
+        ReadError: There is no such page, or it cannot be drawn.
     """
     with closing(_open(content, f"page {page}")) as pdf:
         if not 1 <= page <= len(pdf):
-            raise DocumentError(
+            raise ReadError(
                 f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
             )
         bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
@@ -137,7 +137,7 @@ def _render(
         )
         return opened.render(scale=scale, **options)
     except (pypdfium2.PdfiumError, ValueError) as error:
-        raise DocumentError(
+        raise ReadError(
             "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
         ) from error
 
@@ -161,7 +161,7 @@ def _open(content: bytes, uri: str) -> pypdfium2.PdfDocument:
             reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
         else:
             reason = "the PDF is damaged or incomplete; copy, write or export it again"
-        raise DocumentError(f"{uri}: {reason}", code="damaged_file", uri=uri) from error
+        raise ReadError(f"{uri}: {reason}", code="damaged_file", uri=uri) from error
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.ocr.paged_file import PagedFile, Recognition, compose_document
 from backstory.ingest.documents.ocr.recognition import INSTALL
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -27,7 +27,9 @@ class PdfReader:
     def read_pages(self, content: bytes, uri: str) -> PagedFile:
         """Read all pages; see :class:`backstory.ingest.documents.ocr.paged_file.PictureReader`."""
         if not content.strip(b"\0 \t\r\n"):
-            raise EmptyDocumentError(f"{uri}: the file is empty; export it again, or remove it", uri=uri)
+            raise ReadError(
+                f"{uri}: the file is empty; export it again, or remove it", code="empty_document", uri=uri
+            )
         # Loading the libraries takes a third of a second, which only workspaces with a PDF should pay.
         from backstory.ingest.documents.formats.pdf_pages import read_pdf
 

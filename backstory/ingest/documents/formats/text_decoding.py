@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
 from backstory.text.encoding import UTF8, find_encoding
 
@@ -22,7 +22,7 @@ def decode_text(content: bytes, uri: str, encoding: str | None = None) -> str:
         encoding: Encoding that the file states; None to detect it.
 
     Raises:
-        DocumentError: The bytes are not text in that encoding.
+        ReadError: The bytes are not text in that encoding.
     """
     encoding = encoding or find_encoding(content)
     try:
@@ -30,14 +30,14 @@ def decode_text(content: bytes, uri: str, encoding: str | None = None) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         name = "UTF-8" if encoding == UTF8 else encoding
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{line}: this is not {name} text; save the file as UTF-8",
             code="not_utf8",
             uri=uri,
             line=line,
         ) from error
     if encoding != UTF8 and (name_binary_kind(content[:HEAD_BYTES]) or _CONTROL.search(text)):
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: this is not text; remove the file, or give its name another ending",
             code="binary_file",
             uri=uri,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.asciidoc import convert_asciidoc
 from backstory.ingest.documents.formats.marked_text import MarkedText
 from backstory.ingest.documents.formats.org_mode import convert_org_mode
@@ -50,8 +50,10 @@ class TextReader:
         if is_draft(fields) and not drafts:
             return None
         if not marked.text.strip():
-            raise EmptyDocumentError(
-                f"{uri}: there is no text in it; write some, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: there is no text in it; write some, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         published_at = find_date(fields)
         return ParsedDocument(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.base.wording import shorten
 from backstory.ingest.documents.metadata.dates import parse_date
 
@@ -50,7 +50,7 @@ class FrontMatter:
         """Return a field's text as one line; None if the field is absent or blank.
 
         Raises:
-            DocumentError: The field is a list or a group of fields.
+            ReadError: The field is a list or a group of fields.
         """
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
@@ -63,7 +63,7 @@ class FrontMatter:
         """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces.
 
         Raises:
-            DocumentError: The field has any other content.
+            ReadError: The field has any other content.
         """
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
@@ -80,7 +80,7 @@ class FrontMatter:
         """Return the date, in UTC, of the first field that is present and not blank; None if there is none.
 
         Raises:
-            DocumentError: The field is not a date, or the day does not exist.
+            ReadError: The field is not a date, or the day does not exist.
         """
         for name in names:
             text = self.text(name)
@@ -105,7 +105,7 @@ class FrontMatter:
         """Return a field as true or false; None if it is absent or blank.
 
         Raises:
-            DocumentError: The field is neither true nor false.
+            ReadError: The field is neither true nor false.
         """
         answer, field = self.flag(name), self.fields.get(plain_name(name))
         if answer is None and field is not None and field.value not in (None, "", []):
@@ -120,8 +120,8 @@ class FrontMatter:
             raise self._error(field, problem) from error
         return text
 
-    def _error(self, field: Field, problem: str) -> DocumentError:
-        return DocumentError(
+    def _error(self, field: Field, problem: str) -> ReadError:
+        return ReadError(
             f"{self.uri}:{field.line}: {problem}",
             code="invalid_field",
             uri=self.uri,

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.metadata.front_matter import Field, FrontMatter, collect_fields
 from backstory.ingest.documents.metadata.yaml_depth import find_depth
 
@@ -43,7 +43,7 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
         The front matter, without fields if there is none, and the text after it.
 
     Raises:
-        DocumentError: The front matter is not closed, or not valid; the message names the line.
+        ReadError: The front matter is not closed, or not valid; the message names the line.
     """
     first, _, rest = text.partition("\n")
     mark = first.rstrip()
@@ -57,7 +57,7 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
         if end is None:
             if mark == "---" and not _YAML_FIELD.match(following):
                 return FrontMatter(uri, {}), text
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}:1: the front matter is not closed; add a line {mark} after it", uri=uri, line=1
             )
         block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
@@ -67,8 +67,8 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
     return collect_fields(uri, fields), body
 
 
-def _too_deep(uri: str) -> DocumentError:
-    return DocumentError(
+def _too_deep(uri: str) -> ReadError:
+    return ReadError(
         f"{uri}:1: the front matter is nested too deeply; make it flat",
         code="nested_too_deeply",
         uri=uri,
@@ -86,7 +86,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
     except MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         problem = f"{error.problem}; correct it, or quote a text that holds a colon"
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{line + 2}: the front matter is not valid YAML: {problem}",
             code="invalid_yaml",
             uri=uri,
@@ -94,7 +94,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
         ) from error
     except (YAMLError, ValueError, OverflowError) as error:
         problem = str(error).partition("\n")[0]
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:1: the front matter is not valid YAML: {problem}; correct it",
             code="invalid_yaml",
             uri=uri,
@@ -103,7 +103,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
     if root is None:
         return []
     if not isinstance(root, MappingNode):
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:2: the front matter must be lines such as `title: Text`; if it is a part of the text, "
             "begin it with a blank line",
             uri=uri,
@@ -113,7 +113,7 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
     for key, value in root.value:
         name, line = str(key.value), key.start_mark.line + 2
         if name in fields:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}:{line}: the front matter has {name} twice; remove one", uri=uri, line=line, name=name
             )
         fields[name] = Field(name, _plain_node(value), line)
@@ -140,14 +140,14 @@ def _read_toml(block: str, uri: str) -> list[Field]:
         place = _TOML_LINE.search(str(error))
         line = int(place[1]) if place else block.count("\n")
         problem = str(error).partition(" (at")[0]
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{line + 1}: the front matter is not valid TOML: {problem}; correct it",
             code="invalid_toml",
             uri=uri,
             line=line + 1,
         ) from error
     except ValueError as error:  # a number with more digits than Python converts
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:1: the front matter holds a number of too many digits; shorten it",
             code="invalid_toml",
             uri=uri,
@@ -172,7 +172,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     except ValueError as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
         problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{line}: the front matter is not valid JSON: {problem}; correct it, or begin a text that is no "
             "front matter with a blank line",
             uri=uri,
@@ -181,7 +181,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     rest = _REST_OF_LINE.match(text, end)
     if rest is None:
         line = text.count("\n", 0, end) + 1
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{line}: text follows the front matter; begin it on a line of its own", uri=uri, line=line
         )
     block = text[:end]
@@ -195,7 +195,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     ]
     twice = next((field for field in fields if names.count(field.name) > 1), None)
     if twice is not None:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}:{twice.line}: the front matter has {twice.name} twice; remove one",
             uri=uri,
             line=twice.line,

@@ -39,7 +39,7 @@ def find_date(front: FrontMatter) -> datetime | None:
     Publication fields precede ``date``, because in Hugo ``date`` is the day of writing if a post is published later.
 
     Raises:
-        DocumentError: The field does not contain a date; the message names the field.
+        ReadError: The field does not contain a date; the message names the field.
     """
     return (
         front.date(*PUBLICATION_FIELDS)
@@ -54,7 +54,7 @@ def find_update_date(front: FrontMatter) -> datetime | None:
     The date is an upper bound for the creation of a document that states no other date.
 
     Raises:
-        DocumentError: The field does not contain a date; the message names the field.
+        ReadError: The field does not contain a date; the message names the field.
     """
     return front.date(*UPDATE_FIELDS)
 
@@ -66,7 +66,7 @@ def is_draft(front: FrontMatter) -> bool:
     True and false may be any YAML word for them, also in quotes.
 
     Raises:
-        DocumentError: ``draft`` or ``isDraft`` is neither true nor false.
+        ReadError: ``draft`` or ``isDraft`` is neither true nor false.
     """
     if any(front.strict_flag(name) for name in _DRAFT_FIELDS):
         return True
@@ -88,7 +88,7 @@ def list_tags(front: FrontMatter) -> tuple[str, ...]:
     as ``house/garden``, is one tag.
 
     Raises:
-        DocumentError: The field has any other content.
+        ReadError: The field has any other content.
     """
     written = front.texts("tags") or front.texts("tag")
     return tuple(dict.fromkeys(tag for text in written if (tag := text.removeprefix("#").strip())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.errors import DocumentError, EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
 from backstory.ingest.documents.ocr.paged_file import PagedFile, Recognition, compose_document
 from backstory.ingest.documents.ocr.recognition import INSTALL
@@ -26,11 +26,13 @@ class ImageReader:
     def read_pages(self, content: bytes, uri: str) -> PagedFile:
         """Check the file; see :class:`backstory.ingest.documents.ocr.paged_file.PictureReader`."""
         if not content:
-            raise EmptyDocumentError(
-                f"{uri}: the file is empty; save the image again, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: the file is empty; save the image again, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         if not (name_binary_kind(content[:HEAD_BYTES]) or "").startswith("an image"):
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: this is not an image; give the file its right ending, or remove it", uri=uri
             )
         return PagedFile(texts=("",), pictures=(1,))

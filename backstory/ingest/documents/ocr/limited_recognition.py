@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.errors import DocumentError, EmptyDocumentError, ReadingLimitError
+from backstory.base.errors import ReadError, ReadingLimitError
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
 from backstory.ingest.documents.ocr.paged_file import (
@@ -59,19 +59,17 @@ def read_pictures(
         settings: Limits, and what is recognised.
 
     Raises:
-        NeedsOcrError: All text of the file is in images, and none of it could be recognised here.
-        EmptyDocumentError: The file holds no text.
-        DocumentError: The file cannot be read, or exceeds the limits.
+        ReadError: All text of the file is in images, and none of it could be recognised here.
+        ReadError: The file holds no text.
+        ReadError: The file cannot be read, or exceeds the limits.
     """
     request = {"format": reader.format, "uri": uri}
     try:
         answer = _run(_LIST, request, content, settings)
     except ReadingLimitError as error:
-        raise DocumentError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
     if "error" in answer:
-        raise (EmptyDocumentError if answer["is_empty"] else DocumentError)(
-            answer["error"], code=answer["code"], **answer["values"]
-        )
+        raise ReadError(answer["error"], code=answer["code"], **answer["values"])
     paged = _decode(answer["file"])
     recognition = _recognise(paged, request, content, settings) if paged.pictures else Recognition()
     return compose_document(paged, recognition, uri)
@@ -82,10 +80,9 @@ def list_request(request: bytes) -> bytes:
     wanted, content = _split(request)
     try:
         paged = _find_reader(wanted).read_pages(content, wanted["uri"])
-    except DocumentError as error:
+    except ReadError as error:
         failure = {
             "error": str(error),
-            "is_empty": isinstance(error, EmptyDocumentError),
             "code": error.code,
             "values": error.values,
         }
@@ -122,7 +119,7 @@ def recognise_request(request: bytes) -> bytes:
     try:
         image = _find_reader(wanted).draw_page(content, wanted["page"])
         found = recognise_pages(image, wanted["program"], wanted["languages"], wanted["megabytes"])
-    except DocumentError as error:
+    except ReadError as error:
         return json.dumps({"error": str(error)}).encode()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     pages = [asdict(page) for page in join_recognised(found)]

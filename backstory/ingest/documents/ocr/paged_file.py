@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final, Protocol, runtime_checkable
 
-from backstory.base.errors import DocumentError, EmptyDocumentError, NeedsOcrError
+from backstory.base.errors import ReadError
 from backstory.base.wording import inflect
 from backstory.ingest.documents.metadata.last_change import UpdateOrigin
 from backstory.ingest.documents.ocr.page_texts import join_hyphenated
@@ -68,8 +68,8 @@ class PictureReader(Protocol):
         """Read the text of every page.
 
         Raises:
-            EmptyDocumentError: The file is empty.
-            DocumentError: The file cannot be read.
+            ReadError: The file is empty.
+            ReadError: The file cannot be read.
         """
         ...
 
@@ -77,7 +77,7 @@ class PictureReader(Protocol):
         """Return the image of a page, from 1, in a format that Tesseract reads.
 
         Raises:
-            DocumentError: The page cannot be drawn.
+            ReadError: The page cannot be drawn.
         """
         ...
 
@@ -91,9 +91,9 @@ def compose_document(paged: PagedFile, recognition: Recognition, uri: str) -> Pa
         uri: Name of the file in error messages.
 
     Raises:
-        NeedsOcrError: All text of the file is in images, and none of it could be recognised here.
-        EmptyDocumentError: The file holds no text.
-        DocumentError: No page can be read.
+        ReadError: All text of the file is in images, and none of it could be recognised here.
+        ReadError: The file holds no text.
+        ReadError: No page can be read.
     """
     texts: list[str] = []
     confidences: list[float | None] = []
@@ -147,25 +147,27 @@ def join_recognised(pages: Sequence[RecognisedPage]) -> list[RecognisedPage]:
     ]
 
 
-def _name_lack(paged: PagedFile, recognition: Recognition, uri: str) -> DocumentError:
+def _name_lack(paged: PagedFile, recognition: Recognition, uri: str) -> ReadError:
     if recognition.failures:
         page, reason = next(iter(recognition.failures.items()))
-        return DocumentError(
+        return ReadError(
             f"{uri}: it holds only images, and the text of page {page} cannot be recognised: {reason}",
             uri=uri,
         )
     if paged.pictures and recognition.obstacle:
-        return NeedsOcrError(f"{uri}: it holds only images; {recognition.obstacle}", uri=uri)
+        return ReadError(f"{uri}: it holds only images; {recognition.obstacle}", code="needs_ocr", uri=uri)
     if paged.damaged:
-        return DocumentError(
+        return ReadError(
             f"{uri}: {list_pages(paged.damaged)} cannot be read: the file is damaged; write or export it again",
             code="damaged_file",
             uri=uri,
         )
     if paged.pictures:
-        return EmptyDocumentError(describe_wordless(uri), uri=uri)
-    return EmptyDocumentError(
-        f"{uri}: all its pages are blank; put text into it, or remove the file", uri=uri
+        return ReadError(describe_wordless(uri), code="empty_document", uri=uri)
+    return ReadError(
+        f"{uri}: all its pages are blank; put text into it, or remove the file",
+        code="empty_document",
+        uri=uri,
     )
 
 

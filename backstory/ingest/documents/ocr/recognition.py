@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.ocr.recognised_page import RecognisedPage, parse_pages
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def recognise_pages(
         megabytes: Memory (MiB) that Tesseract may use in addition to its code.
 
     Raises:
-        DocumentError: Tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
+        ReadError: Tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
     """
     with subprocess.Popen(  # noqa: S603 - found in the PATH, and given no text of the file as an argument
         [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"],
@@ -115,7 +115,7 @@ def recognise_pages(
             resource.prlimit(process.pid, resource.RLIMIT_AS, (soft, hard))
         table, _ = process.communicate(image)
     if process.returncode == -signal.SIGXCPU:
-        raise DocumentError(
+        raise ReadError(
             "it takes more processor time than `documents.read_seconds` allows; raise the setting",
             code="too_slow",
             setting="documents.read_seconds",
@@ -123,7 +123,7 @@ def recognise_pages(
     if process.returncode != 0:
         code = process.returncode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise DocumentError(
+        raise ReadError(
             f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
         )
     return parse_pages(table.decode("utf-8", "replace"))

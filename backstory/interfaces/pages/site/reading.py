@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.errors import DocumentError, InputError
+from backstory.base.errors import InputError, ReadError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -130,7 +130,7 @@ def _read_edited(workspace: Workspace, row: Mapping[str, Any]) -> tuple[ParsedDo
         parsed = MarkdownReader().read(path.read_bytes(), row["path"])
     except FileNotFoundError:
         return None, f"The file {row['path']} is gone. This is the draft that the table posts holds."
-    except DocumentError as error:
+    except ReadError as error:
         return None, f"A person has edited the file, but it cannot be read: {error}. This is the draft."
     return parsed, f"A person has edited this post: {row['reason']}."
 

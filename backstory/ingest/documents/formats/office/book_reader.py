@@ -9,7 +9,7 @@ import posixpath
 from typing import Final
 from urllib.parse import unquote
 
-from backstory.base.errors import DocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.html_head import convert_html, find_html_encoding
 from backstory.ingest.documents.formats.office.composition import compose_document
 from backstory.ingest.documents.formats.office.package import Package, damaged, open_package
@@ -70,7 +70,7 @@ def _refuse_rights(package: Package) -> None:
         rights.iter("{http://www.w3.org/2001/04/xmlenc#}EncryptionMethod") if rights is not None else ()
     ):
         if method.get("Algorithm", "").encode() not in _FONTS:
-            raise DocumentError(
+            raise ReadError(
                 f"{package.uri}: digital rights management protects it; get a copy without, or remove the file",
                 code="protected",
                 uri=package.uri,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.base.wording import count
 from backstory.ingest.documents.formats.office.properties import read_properties
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -56,10 +56,12 @@ def compose_document(
         place: Where a text is missing, if there is none.
 
     Raises:
-        EmptyDocumentError: There is no text.
+        ReadError: There is no text.
     """
     if not text.strip():
-        raise EmptyDocumentError(f"{uri}: there is no text {place}{mention_images(images)}", uri=uri)
+        raise ReadError(
+            f"{uri}: there is no text {place}{mention_images(images)}", code="empty_document", uri=uri
+        )
     stated = read_properties(properties)
     return ParsedDocument(
         text=text,

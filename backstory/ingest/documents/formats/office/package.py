@@ -16,7 +16,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, XMLParser
 from xml.parsers import expat
 
-from backstory.base.errors import DocumentError, EmptyDocumentError, MissingExtraError
+from backstory.base.errors import MissingExtraError, ReadError
 from backstory.base.extras import require_extra
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
 
@@ -61,7 +61,7 @@ class Package:
         """Return a part.
 
         Raises:
-            DocumentError: The file has no such part.
+            ReadError: The file has no such part.
         """
         if name not in self.parts:
             raise damaged(self.uri, f"its part {name} is missing")
@@ -71,7 +71,7 @@ class Package:
         """Parse a part.
 
         Raises:
-            DocumentError: The file has no such part, or it is not XML, or it has a document type definition.
+            ReadError: The file has no such part, or it is not XML, or it has a document type definition.
         """
         return parse_xml(self.require(name), self.uri, name)
 
@@ -83,7 +83,7 @@ class Package:
         """Write a ZIP file of the text parts, for a library.
 
         Raises:
-            DocumentError: A part has a document type definition.
+            ReadError: A part has a document type definition.
         """
         for name, content in self.parts.items():
             if name != "mimetype":
@@ -109,13 +109,15 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
         kind: What the file is by its name, as a noun with its article.
 
     Raises:
-        EmptyDocumentError: The file holds nothing.
-        DocumentError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
+        ReadError: The file holds nothing.
+        ReadError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
     """
     if not content:
-        raise EmptyDocumentError(f"{uri}: the file is empty; save it again, or remove it", uri=uri)
+        raise ReadError(
+            f"{uri}: the file is empty; save it again, or remove it", code="empty_document", uri=uri
+        )
     if content.startswith(_OLE):
-        raise DocumentError(f"{uri}: {_describe_ole(content, kind)}", uri=uri)
+        raise ReadError(f"{uri}: {_describe_ole(content, kind)}", uri=uri)
     if not content.startswith(b"PK"):
         found = name_binary_kind(content[:HEAD_BYTES])
         what = (
@@ -123,7 +125,7 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
             if found
             else f"is not {kind}, although its name says so"
         )
-        raise DocumentError(f"{uri}: this {what}; give it the name of its kind, or save it again", uri=uri)
+        raise ReadError(f"{uri}: this {what}; give it the name of its kind, or save it again", uri=uri)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_entries(archive.infolist(), uri)
@@ -133,11 +135,11 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
                 if _is_text(entry.filename)
             }
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
-        if isinstance(error, DocumentError):
+        if isinstance(error, ReadError):
             raise
         raise damaged(uri, "it cannot be unpacked") from error
     if _ENCRYPTION in parts.get(_MANIFEST, b""):
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: this is {kind} that is protected by a password; save it without one",
             code="protected",
             uri=uri,
@@ -145,9 +147,9 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
     return Package(uri, parts, tuple(archive.namelist()))
 
 
-def damaged(uri: str, problem: str) -> DocumentError:
+def damaged(uri: str, problem: str) -> ReadError:
     """Build the error for a damaged file."""
-    return DocumentError(
+    return ReadError(
         f"{uri}: the file is damaged: {problem}; write or export it again", code="damaged_file", uri=uri
     )
 
@@ -156,7 +158,7 @@ def parse_xml(content: bytes, uri: str, name: str) -> Element:
     """Parse XML.
 
     Raises:
-        DocumentError: It is not XML, or has a document type definition, which could define entities.
+        ReadError: It is not XML, or has a document type definition, which could define entities.
     """
     refuse_definitions(content, uri, name)
     parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
@@ -173,14 +175,14 @@ def refuse_definitions(content: bytes, uri: str, name: str) -> None:
     The definition can only stand before the first element, so that no more is parsed.
 
     Raises:
-        DocumentError: It has one.
+        ReadError: It has one.
     """
     prologue = _Prologue()
     for start in range(0, len(content), _BLOCK):
         if not prologue.feed(content[start : start + _BLOCK]):
             break
     if prologue.has_definition:
-        raise DocumentError(
+        raise ReadError(
             f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
             "be made to do harm, and is not read",
             uri=uri,
@@ -233,7 +235,7 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
     for entry in entries:
         name = PurePosixPath(entry.filename)
         if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it",
                 uri=uri,
                 name=entry.filename,
@@ -242,21 +244,21 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
             raise damaged(uri, f"it holds {entry.filename!r} twice")
         names.add(entry.filename)
         if entry.flag_bits & _IS_ENCRYPTED:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: it is protected by a password; save it without one", code="protected", uri=uri
             )
         total += entry.file_size if _is_text(entry.filename) else 0
         if _is_text(entry.filename) and entry.file_size > max(SMALL_BYTES, MOST_RATIO * entry.compress_size):
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: its part {entry.filename!r} grows to {entry.file_size:,} bytes when unpacked, more than "
                 f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read",
                 uri=uri,
                 name=entry.filename,
             )
         if len(names) > MOST_PARTS:
-            raise DocumentError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it", uri=uri)
+            raise ReadError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it", uri=uri)
         if total > MOST_BYTES:
-            raise DocumentError(
+            raise ReadError(
                 f"{uri}: its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
                 code="too_large",
                 uri=uri,
@@ -267,9 +269,9 @@ def require_office(uri: str, kind: str) -> None:
     """Raise an error that says what to install if a file needs packages that are absent.
 
     Raises:
-        DocumentError: They are absent.
+        ReadError: They are absent.
     """
     try:
         require_extra("office", f"reading {kind}", "save its text as Markdown")
     except MissingExtraError as error:
-        raise DocumentError(f"{uri}: {error}", code="missing_extra", uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code="missing_extra", uri=uri) from error

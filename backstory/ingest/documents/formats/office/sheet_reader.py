@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office.package import damaged, open_package, require_office
 from backstory.ingest.documents.formats.office.properties import read_properties
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -53,8 +53,10 @@ class SheetReader:
             raise damaged(uri, "it is not a spreadsheet, or a sheet of it cannot be read") from error
         texts = sheets.write()
         if not "".join(texts).strip():
-            raise EmptyDocumentError(
-                f"{uri}: there is nothing in its sheets; fill one, or remove the file", uri=uri
+            raise ReadError(
+                f"{uri}: there is nothing in its sheets; fill one, or remove the file",
+                code="empty_document",
+                uri=uri,
             )
         root = package.parse_optional("docProps/core.xml")
         properties = read_properties(package.parse_optional("meta.xml") if root is None else root)

@@ -10,7 +10,7 @@ import posixpath
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.base.errors import EmptyDocumentError
+from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office.composition import describe_images, mention_images
 from backstory.ingest.documents.formats.office.drawing_text import write_slide
 from backstory.ingest.documents.formats.office.package import Package, damaged, open_package
@@ -43,8 +43,10 @@ class SlideReader:
         images = package.count_images("ppt/media/")
         text = PAGE_BREAK.join(slides)
         if not text.strip():
-            raise EmptyDocumentError(
-                f"{uri}: there is no text on its slides{mention_images(images)}", uri=uri
+            raise ReadError(
+                f"{uri}: there is no text on its slides{mention_images(images)}",
+                code="empty_document",
+                uri=uri,
             )
         properties = read_properties(package.parse_optional("docProps/core.xml"))
         return ParsedDocument(

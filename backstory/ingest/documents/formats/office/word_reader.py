@@ -51,7 +51,7 @@ def _convert(package: Package) -> str:
     """Convert a document to HTML.
 
     Raises:
-        DocumentError: One of its parts is damaged.
+        ReadError: One of its parts is damaged.
     """
     from mammoth import convert_to_html
 
