@@ -88,15 +88,28 @@ def _join(lines: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a path matches a glob.
+    """Return whether a path matches a glob, by at most one comparison of each name with each part of the pattern.
 
     Args:
         parts: The names in the path.
         pattern: Names with ``*``, ``?`` and ``[]``; ``**`` stands for any number of folders.
     """
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        rest = pattern[1:] or ("*",)
-        return any(matches_glob(parts[count:], rest) for count in range(len(parts)))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and matches_glob(parts[1:], pattern[1:])
+    wanted = (*pattern, "*") if pattern and pattern[-1] == "**" else tuple(pattern)
+    matched = _pass_over_folders({0}, wanted)
+    for part in parts:
+        further = {
+            count if wanted[count] == "**" else count + 1
+            for count in matched - {len(wanted)}
+            if wanted[count] == "**" or fnmatchcase(part, wanted[count])
+        }
+        matched = _pass_over_folders(further, wanted)
+    return len(wanted) in matched
+
+
+def _pass_over_folders(matched: set[int], pattern: Sequence[str]) -> set[int]:
+    """Add to the lengths of beginnings of a pattern those that are reached where ``**`` stands for no folder."""
+    reached = set(matched)
+    for count, part in enumerate(pattern):
+        if part == "**" and count in reached:
+            reached.add(count + 1)
+    return reached

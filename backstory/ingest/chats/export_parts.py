@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import open_contained
-from backstory.base.files.steady import ChangedFileError, SteadyFile
+from backstory.base.files.steady import ChangedFileError, hash_unchanged, state_of
 from backstory.base.ids import digest
 
 MAX_UNPACKED_BYTES: Final = 8 << 30
@@ -131,15 +131,16 @@ def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportP
     @contextmanager
     def open_part(name: str) -> Iterator[IO[bytes]]:
         with open_export(paths[name], root) as file:
-            steady = SteadyFile(file)
+            before = state_of(file)
             try:
-                yield BufferedReader(steady)
+                yield file
             finally:
-                with suppress(ChangedFileError):
-                    hashes.setdefault(name, steady.sha256())
-                if steady.is_changed or hashes[name] != steady.sha256():
-                    hashes[name] = _CHANGED  # a reader may take the error for damage of the part
+                known = hashes.pop(name, None)
+                hashes[name] = _CHANGED  # stays, as a reader may take the error for damage of the part
+                found = hash_unchanged(file, before)
+                if known not in (None, found):
                     raise ChangedFileError
+                hashes[name] = found
 
     return ExportParts(
         sorted(paths),

@@ -15,7 +15,7 @@ from typing import IO, Final
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError, ReadingLimitError
-from backstory.base.files.steady import ChangedFileError, SteadyFile
+from backstory.base.files.steady import ChangedFileError, hash_unchanged, state_of
 from backstory.base.sandbox.limits import ReadingLimits
 from backstory.base.sandbox.worker import run_limited
 from backstory.base.wording import count
@@ -192,12 +192,10 @@ def _read_steadily(path: Path, root: Path | None, source: str, settings: Convers
         read.sha256 = hash_folder(path, root, parts)
         return read
     with open_export(path, root) as opened:
-        steady = SteadyFile(opened)
+        before = state_of(opened)
         latest_year = latest_year_of(os.fstat(opened.fileno()).st_mtime)
-        read = read_opened(io.BufferedReader(steady), path.name, source, settings, latest_year)
-        if steady.is_changed:
-            raise ChangedFileError
-        read.sha256, read.latest_year = steady.sha256(), latest_year
+        read = read_opened(opened, path.name, source, settings, latest_year)
+        read.sha256, read.latest_year = hash_unchanged(opened, before), latest_year
     return read
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import struct
@@ -17,7 +16,7 @@ from posixpath import splitext
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.steady import SteadyFile
+from backstory.base.files.steady import hash_unchanged, require_unchanged, state_of
 from backstory.ingest.documents.opening import open_inside
 
 ARCHIVE_SUFFIX: Final = ".zip"
@@ -63,12 +62,12 @@ class Archive:
         with ExitStack() as stack:
             file = stack.enter_context(open_inside(root, path, uri))
             self.state: Final = os.fstat(file.fileno())
-            self._file = SteadyFile(file)
-            content = io.BufferedReader(self._file)
-            size = content.seek(0, 2)
-            _require_small_directory(content, size, uri)
+            self._file = file
+            self._before = state_of(file)
+            size = file.seek(0, 2)
+            _require_small_directory(file, size, uri)
             try:
-                self._zip = zipfile.ZipFile(content)
+                self._zip = zipfile.ZipFile(file)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
                 raise ReadError(
                     f"{uri}: the ZIP archive is not complete ({error}); copy it again", uri=uri
@@ -83,7 +82,7 @@ class Archive:
             ChangedFileError: It was written meanwhile.
             OSError: It cannot be read.
         """
-        return self._file.sha256()
+        return hash_unchanged(self._file, self._before)
 
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
         """List the members that are files; those of one name once, of which none may be read.
@@ -124,6 +123,7 @@ class Archive:
             with self._zip.open(info) as member:
                 # No more is unpacked than the archive says, whatever its data would give.
                 content = member.read(size if size >= 0 else info.file_size)
+            require_unchanged(self._file, self._before)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
             raise ReadError(
                 f"{uri}: the member of the archive is damaged ({error}); copy the archive again", uri=uri

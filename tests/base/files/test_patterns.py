@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from pathspec import GitIgnoreSpec
 
-from backstory.base.files.patterns import Patterns
+from backstory.base.files.patterns import Patterns, matches_glob
 
 _PARTS = ("a", "b", "ab", ".a", "a.md", "B.md", "[ab]", "*", "?", "**", "a*", "*.md", "[!a]b", "ä", "a b")
 
@@ -35,3 +36,35 @@ def _write_pattern(draw: random.Random) -> str:
     body = "/".join(draw.choices(_PARTS, k=draw.randint(1, 3)))
     pattern = draw.choice(["", "", "!", "/"]) + body + draw.choice(["", "", "/"])
     return draw.choice([pattern, pattern, pattern, "", "# a"])
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "matches"),
+    [
+        ("", "", True),
+        ("a", "", False),
+        ("a.md", "*.md", True),
+        ("a/b.md", "*.md", False),
+        ("b.md", "**/*.md", True),
+        ("a/b/c.md", "**/*.md", True),
+        ("a/b/c.md", "a/**/c.md", True),
+        ("a/c.md", "a/**/c.md", True),
+        ("a/c.md", "b/**/c.md", False),
+        ("a/b", "a/**", True),
+        ("a", "a/**", False),
+        ("", "**", False),
+        ("a/b", "**/**", True),
+        ("a/x/b/x", "**/x/**/x", True),
+        ("a/x/b", "**/x/**/x", False),
+    ],
+)
+def test_two_stars_stand_for_any_number_of_folders(path: str, pattern: str, matches: bool) -> None:
+    assert matches_glob(path.split("/") if path else [], pattern.split("/") if pattern else []) is matches
+
+
+def test_a_glob_takes_no_more_steps_than_names_times_its_parts() -> None:
+    """A search that tries each number of folders for each ``**`` would never end here."""
+    names = ["a"] * 300
+    assert matches_glob(names, ["**", "a"] * 100)
+    assert not matches_glob(names, [*["**", "a"] * 100, "b"])
+    assert not matches_glob(names, [*["**"] * 200, "b"])
