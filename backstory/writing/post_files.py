@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import regex
 
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
 from backstory.text.words import PLAIN_LETTERS
 
@@ -177,7 +177,4 @@ def draft_path(path: Path) -> Path:
 def _replace(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
-    with exclusive_temporary(path) as file:
-        file.write(content)
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, content)

@@ -59,6 +59,22 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
                 temporary.unlink()
 
 
+def write_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Replace a file as a whole, so that whoever reads it finds one content or the other, also after a crash.
+
+    Args:
+        path: The file; its folder is made if absent.
+        content: What it holds afterwards.
+        mode: Its permissions; None for those of any new file.
+    """
+    with exclusive_temporary(path) as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        file.write(content)
+        file.flush()
+        publish(temporary_path(path), path)
+
+
 def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file against every other opening of it, in this process or another.
 

@@ -15,10 +15,10 @@ from backstory.base.errors import BackstoryError, DiskFullError
 
 # No space; the quota of the user; a limit of the size of files.
 _ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SENTENCES: Final = tuple(os.strerror(number) for number in _ERRORS)
-# SQLite needs this much to begin, and reports less as an error of reading or writing.
+_WRITERS: Final = frozenset({"_duckdb", "duckdb", "polars", "sqlite3"})
+"""Packages that report what they cannot write by errors of their own, without the number of the system's error."""
 _LEAST_BYTES: Final = 1 << 20
-_SQLITE_ERRORS: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""What these need at least to write anything."""
 
 
 @contextmanager
@@ -42,16 +42,13 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 
 def is_of_full_disk(error: BaseException, folder: Path) -> bool:
-    """Return whether an error means that a disk is full, or a quota or limit is reached."""
-    if isinstance(error, OSError) and error.errno in _ERRORS:
+    """Return whether an error means that the disk of a folder is full, or a quota or limit is reached."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _ERRORS
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return True
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code == sqlite3.SQLITE_FULL or (
-            code in _SQLITE_ERRORS and _count_writable(folder) < _LEAST_BYTES
-        )
-    # DuckDB and Polars pass the sentence of the operating system on, in exceptions of their own.
-    return any(sentence in str(error) for sentence in _SENTENCES)
+    is_of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
+    return is_of_writer and _count_writable(folder) < _LEAST_BYTES
 
 
 def _describe(error: Exception, folder: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.exports import ExportRead
@@ -177,11 +176,7 @@ def write_forgotten(path: Path, forgotten: Forgotten) -> None:
 
 
 def _write_private(path: Path, text: str) -> None:
-    with exclusive_temporary(path) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(f"{text}\n".encode())
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, f"{text}\n".encode(), mode=0o600)
 
 
 def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.chats.exports import Command, ExportRead
 from backstory.ingest.privacy.group_members import find_members
@@ -86,12 +85,7 @@ def read_opt_outs(path: Path) -> OptOutRecord:
 def write_opt_outs(path: Path, record: OptOutRecord) -> None:
     """Replace the list of a workspace, and flush it to disk."""
     content = {"salt": record.salt, "moments": _write_moments(record.moments)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive_temporary(path) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(f"{json.dumps(content, indent=1)}\n".encode())
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, f"{json.dumps(content, indent=1)}\n".encode(), mode=0o600)
 
 
 def _write_moments(moments: Mapping[str, datetime]) -> dict[str, str]:

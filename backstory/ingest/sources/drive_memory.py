@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 
 Entry: TypeAlias = Mapping[str, Any]
 """A file, folder or shortcut, as Drive describes it."""
@@ -51,8 +51,4 @@ def read_memory(path: Path) -> DriveMemory:
 
 def write_memory(path: Path, memory: DriveMemory) -> None:
     """Replace what is known, as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive_temporary(path) as file:
-        file.write(json.dumps(asdict(memory)).encode())
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, json.dumps(asdict(memory)).encode())

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
+from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
@@ -229,7 +229,4 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
 
 def _write_state(folder: Path, state: MirrorState) -> None:
     path = folder / _STATE
-    with exclusive_temporary(path) as file:
-        file.write(json.dumps(asdict(state), indent=1, sort_keys=True).encode())
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())

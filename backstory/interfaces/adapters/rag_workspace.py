@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SearchIndexError, SettingsError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.roots import find_covering, list_sources
@@ -171,10 +171,7 @@ def _write_settings(path: Path, content: str) -> None:
             path=path,
         )
     if known != content:
-        with exclusive_temporary(path) as file:
-            file.write(content.encode())
-            file.flush()
-            publish(temporary_path(path), path)
+        write_file(path, content.encode())
 
 
 def _list_formats(config: RAGConfig) -> list[str]:

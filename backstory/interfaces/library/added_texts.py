@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backstory.base.errors import InputError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
 from backstory.ingest.documents.metadata.dates import parse_date
 from backstory.interfaces.library.names import ADDED_FOLDER
@@ -155,11 +155,7 @@ def write_text(folder: Path, added: AddedText) -> Path:
     content = _render(added)
     if path.is_file() and path.read_bytes() == content:
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive_temporary(path) as file:
-        file.write(content)
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, content)
     return path
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backstory.base.errors import InputError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import DocumentText, Dump
 
@@ -38,10 +38,7 @@ def dump_text(
     if target.exists() and (not replace or not target.is_file()):
         raise InputError(f"{target} already exists; name another file, or allow it to be replaced")
     try:
-        with exclusive_temporary(target) as file:
-            file.write(document.text.encode())
-            file.flush()
-            publish(temporary_path(target), target)
+        write_file(target, document.text.encode())
     except OSError as error:
         raise InputError(f"{target} cannot be written ({error.strerror}); name another file") from error
     return Dump(

@@ -7,7 +7,6 @@ place bears the id of its tenant, so that two tenants never write to the same on
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import socket
 import threading
@@ -20,7 +19,7 @@ from typing import Final
 from backstory.base.database import Database, Session
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.mounts import mount
 from backstory.interfaces.service.accounts_file import count_rows
 from backstory.interfaces.service.place_marks import (
@@ -511,8 +510,4 @@ def _read_record(folder: Path) -> _Record | None:
 def _write_record(folder: Path, record: _Record) -> None:
     path = folder / RECORD
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with exclusive_temporary(path) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(json.dumps(asdict(record)).encode())
-        file.flush()
-        publish(temporary_path(path), path)
+    write_file(path, json.dumps(asdict(record)).encode(), mode=0o600)

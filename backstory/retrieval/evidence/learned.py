@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.retrieval.evidence.document_fit import DocumentFit, LearnedFit
 from backstory.retrieval.evidence.probability_map import LearnedMap, ProbabilityMap
 
@@ -50,10 +50,7 @@ class Learned:
     def write(self, path: Path) -> None:
         """Write what was learned as JSON, atomically."""
         content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
-        with exclusive_temporary(path) as file:
-            file.write(f"{content}\n".encode())
-            file.flush()
-            publish(temporary_path(path), path)
+        write_file(path, f"{content}\n".encode())
 
 
 def read_learned(path: Path) -> Learned:

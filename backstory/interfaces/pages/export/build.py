@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import InputError
+from backstory.base.files.atomic import write_file
 from backstory.base.wording import name_some
 from backstory.interfaces.pages.export.formats import FormatName
 from backstory.interfaces.pages.export.ghost import GHOST_FILE, write_ghost_file
 from backstory.interfaces.pages.export.mail import MAILBOX, write_mailbox
 from backstory.interfaces.pages.export.markdown_files import write_markdown_files
-from backstory.interfaces.pages.report.page import write_file
 from backstory.interfaces.pages.site.folder import Written, claim_folder
 from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.reading import read_library

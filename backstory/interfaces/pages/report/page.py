@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -110,7 +110,7 @@ def open_templates(room: str) -> Environment:
 
 
 def write_page(path: Path, html: str) -> Path:
-    """Write a page into a file, as :func:`write_file` does.
+    """Write a page into a file, as :func:`backstory.base.files.atomic.write_file` does.
 
     Args:
         path: The file; its folder is created if absent.
@@ -119,29 +119,13 @@ def write_page(path: Path, html: str) -> Path:
     Returns:
         ``path``.
     """
-    return write_file(path, encode_page(html))
+    write_file(path, encode_page(html))
+    return path
 
 
 def encode_page(text: str) -> bytes:
     """Return the bytes of a page. Texts of chats may hold halves of surrogate pairs, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace")
-
-
-def write_file(path: Path, content: bytes) -> Path:
-    """Write a file atomically: a reader sees either the old content or the new one.
-
-    Args:
-        path: The file; its folder is created if absent.
-        content: What it is to hold.
-
-    Returns:
-        ``path``.
-    """
-    with exclusive_temporary(path) as file:
-        file.write(content)
-        file.flush()
-        publish(temporary_path(path), path)
-    return path
 
 
 def drop_controls(text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.pages.report.page import write_file
+from backstory.base.files.atomic import write_file
 from backstory.interfaces.pages.site.page import Page
 from backstory.storage.rendered_pages import SITE_MARK, list_site_pages
 from backstory.storage.tables.ledger import Entry
