@@ -1,10 +1,11 @@
-"""Reads the environment variables for workspace, API key and cache. No other module of the library reads them."""
+"""The environment variables that Backstory reads, and those that the processes get that it starts."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -14,14 +15,11 @@ from backstory.base.credentials import (
     DRIVE_CLIENT_VARIABLE,
     DRIVE_VARIABLE,
     Keys,
-    read_key,
     read_stored,
 )
 from backstory.base.errors import AuthenticationError, WorkspaceError
 
 SETTINGS_FILE = "backstory.yaml"
-
-
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
 CACHE_VARIABLE = "BACKSTORY_CACHE_DIR"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -59,18 +57,19 @@ MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
-_STORAGE_SECRETS = ("AWS_", "PGPASS")
-"""How the variables begin that hold, or lead to, what opens the database and the files of several machines."""
-_READER_VARIABLES = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "TESSDATA_PREFIX",
+_READER_VARIABLES: Final = frozenset(
+    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TESSDATA_PREFIX"]
 )
+"""What the process that reads untrusted files gets."""
+_PROGRAM_VARIABLES: Final = _READER_VARIABLES | frozenset(
+    [
+        "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
+        "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+        "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", WORKSPACE_VARIABLE, CACHE_VARIABLE,
+    ]
+)  # fmt: skip
+"""What commands that settings name get."""
+_HOOK_PREFIXES: Final = ("LC_", "XDG_", "BACKSTORY_HOOK_")
 _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
 
@@ -120,6 +119,19 @@ def _find_above(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
 
 
+def find_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
+    """Find a key, wrapped so that it is never printed; None if there is none.
+
+    Args:
+        variable: The environment variable that holds it.
+        keys: The keys of the workspace; None for those of the environment.
+
+    Raises:
+        AuthenticationError: What the variable holds is no key.
+    """
+    return read_stored(os.environ.get(variable, ""), variable) if keys is None else keys.get(variable)
+
+
 def read_api_key(keys: Keys | None = None) -> SecretStr:
     """Read the Gemini key, wrapped so that it is never printed.
 
@@ -130,7 +142,7 @@ def read_api_key(keys: Keys | None = None) -> SecretStr:
         AuthenticationError: No variable with the key is set, or what it holds is no key.
     """
     for variable in KEY_VARIABLES:
-        if key := _read_key(variable, keys):
+        if key := find_key(variable, keys):
             return key
     raise AuthenticationError(
         f"no Gemini key: {_say_how_to_set(KEY_VARIABLES, keys)}, or choose another provider than gemini "
@@ -154,11 +166,11 @@ def read_service_key(variable: str, address: str, keys: Keys | None = None) -> S
     Raises:
         AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
     """
-    if key := _read_key(variable, keys):
+    if key := find_key(variable, keys):
         return key
     if not is_openai(address):
         return None
-    if key := _read_key(OPENAI_KEY_VARIABLE, keys):
+    if key := find_key(OPENAI_KEY_VARIABLE, keys):
         return key
     raise AuthenticationError(
         f"no key for OpenAI: {_say_how_to_set((variable, OPENAI_KEY_VARIABLE), keys)}, or set base_url of the service "
@@ -171,27 +183,6 @@ def read_service_key(variable: str, address: str, keys: Keys | None = None) -> S
 def _say_how_to_set(variables: tuple[str, ...], keys: Keys | None) -> str:
     names = " or ".join(variables)
     return f"set {names}" if keys is None else f"store {names} for this tenant by `backstory serve key set`"
-
-
-def read_drive_credentials(keys: Keys | None) -> SecretStr | None:
-    """Read the credentials of Google Drive as JSON, wrapped so that they are never printed; None if there are none.
-
-    Args:
-        keys: The keys of the workspace; None for those of the environment.
-
-    Raises:
-        AuthenticationError: The variable holds no credentials.
-    """
-    if keys is None:
-        return read_stored(os.environ.get(DRIVE_VARIABLE, ""), DRIVE_VARIABLE)
-    return keys.get(DRIVE_VARIABLE)
-
-
-def _read_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
-    if keys is None:
-        return read_key(os.environ.get(variable, ""), variable)
-    stored = keys.get(variable)
-    return None if stored is None else read_key(stored.get_secret_value(), variable)
 
 
 def cache_folder() -> Path:
@@ -209,25 +200,13 @@ def config_folder() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "backstory"
 
 
-def read_webhook(keys: Keys | None) -> SecretStr | None:
-    """Return the address of the webhook, wrapped so that it is never printed; None if there is none.
-
-    Args:
-        keys: The keys of the workspace; None for those of the environment.
-    """
-    if keys is not None:
-        return keys.get(WEBHOOK_VARIABLE)
-    named = os.environ.get(WEBHOOK_VARIABLE, "").strip()
-    return SecretStr(named) if named else None
-
-
 def read_mcp_token() -> SecretStr:
     """Return the token that clients of the MCP server must send, wrapped so that it is never printed.
 
     Raises:
         AuthenticationError: None is set, it is short enough to be guessed, or no header can hold it.
     """
-    token = _read_key(MCP_VARIABLE)
+    token = find_key(MCP_VARIABLE)
     if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
         raise AuthenticationError(
             f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
@@ -238,28 +217,10 @@ def read_mcp_token() -> SecretStr:
     return token
 
 
-def read_worker_key(variable: str, keys: Keys | None) -> SecretStr | None:
-    """Read a key of the workspace that a worker is given; None without one.
-
-    Args:
-        variable: ``BACKSTORY_PSEUDONYM_KEY`` or ``BACKSTORY_FORGOTTEN_KEY``.
-        keys: The keys of the workspace; None for those of the environment.
-
-    Raises:
-        AuthenticationError: What it holds is no key.
-    """
-    return _read_key(variable, keys)
-
-
 def may_reach_store_by_http() -> bool:
     """Return whether the store of files may be called by http://: on this machine, or as ``AWS_ALLOW_HTTP`` says."""
     address = os.environ.get(STORE_ADDRESS_VARIABLE, "")
     return is_protected(address) or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
-
-
-def read_milvus_token() -> SecretStr | None:
-    """Return the token of the Milvus server, wrapped so that it is never printed; None if there is none."""
-    return _read_key(MILVUS_VARIABLE)
 
 
 def read_store_access() -> dict[str, str]:
@@ -279,22 +240,9 @@ def read_store_access() -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def hook_environment() -> dict[str, str]:
-    """Return the environment of commands that settings name: that of this process without keys.
-
-    A command that calls S3 or Postgres itself gets its keys by files, such as those of a profile.
-    """
-    keys = (*STORED_VARIABLES, MCP_VARIABLE, MILVUS_VARIABLE)
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in keys and not name.startswith(_STORAGE_SECRETS)
-    }
-
-
-def read_log_format() -> str | None:
-    """Return the value of ``BACKSTORY_LOG_FORMAT``, or None if it is not set."""
-    return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or None
+def read_log_format() -> str:
+    """Return the value of ``BACKSTORY_LOG_FORMAT``, or ``text``."""
+    return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or "text"
 
 
 def names_collector() -> bool:
@@ -302,12 +250,25 @@ def names_collector() -> bool:
     return bool(os.environ.get(COLLECTOR_VARIABLE, "").strip())
 
 
+def hook_environment() -> dict[str, str]:
+    """Return the environment of commands that settings name: what any program needs, and ``BACKSTORY_HOOK_*``.
+
+    No key of this process is in it. A command that calls a service gets its keys by files, or by a variable whose name
+    begins so.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PROGRAM_VARIABLES or name.startswith(_HOOK_PREFIXES)
+    }
+
+
 def reader_environment() -> dict[str, str]:
     """Return the environment of the process that reads untrusted files: no keys, and few threads.
 
     Every thread reserves address space, which counts towards the memory limit.
     """
-    variables = {name: os.environ[name] for name in _READER_VARIABLES if name in os.environ}
+    variables = {name: value for name, value in os.environ.items() if name in _READER_VARIABLES}
     threads = str(min(_READER_THREADS, os.cpu_count() or 1))
     return variables | {
         "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),

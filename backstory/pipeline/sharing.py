@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from backstory.base.credentials import Keys
 from backstory.base.database import waiting_at_most
-from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, read_worker_key
+from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, DiskFullError, StoreError, WorkspaceError
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.settings.paths import WorkspacePaths
@@ -253,7 +253,7 @@ def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys |
     """
     from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key
 
-    given = read_worker_key(variable, of_workspace)
+    given = find_key(variable, of_workspace)
     texts = {} if given is None else {variable: given.get_secret_value()}
     if path.exists():
         texts[str(path)] = path.read_text(encoding="ascii", errors="replace")

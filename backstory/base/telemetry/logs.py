@@ -60,7 +60,7 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
 
 
 def _read_format() -> LogFormat:
-    named = read_log_format() or "text"
+    named = read_log_format()
     for known in LOG_FORMATS:
         if named == known:
             return known

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from backstory.base.environment import read_milvus_token
+from backstory.base.environment import MILVUS_VARIABLE, find_key
 from backstory.base.errors import SearchIndexError
 from backstory.base.extras import require_extra
 from backstory.index.snapshot.row_keys import Keys, ToldRows
@@ -64,7 +64,7 @@ class MilvusRows:
 
         # Its errors are raised here; its own log repeats each with a traceback.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        token = read_milvus_token()
+        token = find_key(MILVUS_VARIABLE)
         secret = "" if token is None else token.get_secret_value()
         return MilvusClient(uri=self.address, token=secret, timeout=CONNECT_SECONDS)
 

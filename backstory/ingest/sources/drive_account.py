@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.credentials import DRIVE_VARIABLE, Keys
-from backstory.base.environment import read_drive_credentials
+from backstory.base.environment import find_key
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 
@@ -29,7 +29,7 @@ def open_session(keys: Keys | None) -> requests.Session:
     """
     from google.auth.transport.requests import AuthorizedSession
 
-    stored = read_drive_credentials(keys)
+    stored = find_key(DRIVE_VARIABLE, keys)
     if stored is not None:
         credentials = _make_credentials(json.loads(stored.get_secret_value()))
     elif keys is not None:

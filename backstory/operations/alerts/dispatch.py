@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from backstory.base.environment import WEBHOOK_VARIABLE, read_webhook
+from backstory.base.environment import WEBHOOK_VARIABLE, find_key
 from backstory.base.errors import AlertError, InputError, WorkspaceError
 from backstory.base.telemetry.logs import PRINTED
 from backstory.ingest.chats.export_files import list_files
@@ -145,7 +145,7 @@ def list_hooks(workspace: Workspace) -> dict[str, Send]:
         hooks["command"] = partial(
             run_command, settings.command, folder=workspace.root, timeout=settings.timeout_seconds
         )
-    address = read_webhook(workspace.keys) or settings.webhook
+    address = find_key(WEBHOOK_VARIABLE, workspace.keys) or settings.webhook
     if address is not None:
         hooks["webhook"] = partial(post, address, timeout=settings.timeout_seconds)
     return hooks

@@ -12,9 +12,9 @@ from backstory.base.environment import (
     OPENAI_KEY_VARIABLE,
     WEBHOOK_VARIABLE,
     WRITER_KEY_VARIABLE,
+    find_key,
     read_api_key,
     read_service_key,
-    read_webhook,
 )
 from backstory.base.errors import AccountError, AuthenticationError, InputError
 from backstory.interfaces.service.accounts import Accounts
@@ -184,6 +184,6 @@ def test_a_workspace_with_keys_of_its_own_never_uses_those_of_the_process(
     assert read_service_key(WRITER_KEY_VARIABLE, "http://127.0.0.1:1/v1", garden) is None
     with raises(AuthenticationError, "missing_key"):
         read_api_key(garden)
-    assert read_webhook(garden) is None
+    assert find_key(WEBHOOK_VARIABLE, garden) is None
     assert read_service_key(ANSWER_KEY_VARIABLE, address) == SecretStr("sk-of-the-process")
     assert environment() == before

@@ -124,7 +124,18 @@ def write_program(folder: Path, text: str) -> str:
 def test_a_command_reads_the_alert_and_sees_no_key(
     tmp_path: Path, api_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secrets = {name: f"secret-{name}" for name in ("PGPASSWORD", "PGPASSFILE", "AWS_SECRET_ACCESS_KEY")}
+    secrets = {
+        name: f"secret-{name}"
+        for name in (
+            "PGPASSWORD",
+            "PGPASSFILE",
+            "AWS_SECRET_ACCESS_KEY",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "SOME_TOKEN",
+        )
+    }
+    monkeypatch.setenv("BACKSTORY_HOOK_ROOM", "garden")
     for name, value in secrets.items():
         monkeypatch.setenv(name, value)
     program = write_program(
@@ -140,6 +151,7 @@ def test_a_command_reads_the_alert_and_sees_no_key(
     assert not (tmp_path / "shell").exists()
     seen = (tmp_path / "environment").read_text(encoding="utf-8")
     assert "PATH" in seen
+    assert "garden" in seen
     assert [key for key in (api_key, *secrets, *secrets.values()) if key in seen] == []
 
 
