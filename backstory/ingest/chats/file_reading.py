@@ -16,8 +16,7 @@ import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError, ReadingLimitError
 from backstory.base.files.steady import ChangedFileError, hash_unchanged, state_of
-from backstory.base.sandbox.limits import ReadingLimits
-from backstory.base.sandbox.worker import run_limited
+from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.base.wording import count
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_files import ListedFile

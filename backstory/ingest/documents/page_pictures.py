@@ -6,8 +6,7 @@ import json
 from typing import Final
 
 from backstory.base.errors import ReadError, ReadingLimitError
-from backstory.base.sandbox.limits import ReadingLimits
-from backstory.base.sandbox.worker import run_limited
+from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.settings.inputs import DocumentSettings
 
 DRAWN_FORMAT: Final = "pdf"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from backstory.base.credentials import Keys, read_bucket_credentials
-from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote

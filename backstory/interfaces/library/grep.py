@@ -9,7 +9,7 @@ import polars as pl
 import regex
 
 from backstory.base.errors import InputError, ReadingLimitError
-from backstory.base.sandbox.expressions import (
+from backstory.base.expressions import (
     MEGABYTES,
     FoundPlaces,
     compile_expression,

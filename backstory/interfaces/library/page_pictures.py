@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from backstory.base.errors import InputError
-from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.page_pictures import DRAWN_FORMAT, draw_page
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.names import list_all_files

@@ -15,7 +15,7 @@ from pydantic import Field
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import flush, lock, publish
 from backstory.base.ids import document_id_of
-from backstory.base.sandbox.limits import ReadingLimits
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.archives import is_archive
 from backstory.ingest.documents.file_kinds import list_formats
 from backstory.ingest.documents.file_rules import make_rules

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
+from backstory.base import expressions
 from backstory.base.errors import InputError
-from backstory.base.sandbox import expressions
-from backstory.base.sandbox.expressions import find_limited
+from backstory.base.expressions import find_limited
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Match
 from backstory.interfaces.library.text_positions import PlacedText

@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import ReadError, ReadingLimitError
-from backstory.base.sandbox.limits import ReadingLimits
-from backstory.base.sandbox.worker import run_limited
+from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.ingest.documents.ocr.paged_file import (
     PagedFile,
     PictureReader,

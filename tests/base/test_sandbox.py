@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadingLimitError
-from backstory.base.sandbox.limits import ReadingLimits
-from backstory.base.sandbox.worker import run_limited
+from backstory.base.sandbox import ReadingLimits, run_limited
 from tests.errors import raises
 
 LIMITS = ReadingLimits(seconds=1, megabytes=64)
@@ -22,7 +21,7 @@ class HastyLimits(ReadingLimits):
 
 
 def run(task: str, content: bytes = b"", limits: ReadingLimits = LIMITS) -> bytes:
-    return run_limited(f"tests.base.sandbox.tasks:{task}", content, limits)
+    return run_limited(f"tests.base.sandbox_tasks:{task}", content, limits)
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"\n{}\0" * 1000, bytes(range(256)) * 9000], ids=len)
@@ -63,7 +62,7 @@ def test_what_tasks_leave_does_not_pile_up() -> None:
 
 def test_a_process_that_was_ended_from_outside_is_replaced() -> None:
     os.kill(int(run("name_process")), signal.SIGKILL)
-    with raises(ReadingLimitError, "broken_reader", ending="SIGKILL"):
+    with raises(ReadingLimitError, "broken_reader"):
         run("name_process")
     assert run("turn_around", b"ab") == b"ba"
 
@@ -81,13 +80,13 @@ def test_what_a_library_prints_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("task", "codes", "values"),
     [
-        ("count_forever", ["too_slow"], {"setting": "read_seconds", "limit": 1}),
-        ("fill_memory", ["too_large"], {"setting": "read_megabytes", "limit": 64}),
-        ("ask_for_too_much", ["too_large"], {"setting": "read_megabytes", "limit": 64}),
+        ("count_forever", ["too_slow"], {"setting": "read_seconds"}),
+        ("fill_memory", ["too_large"], {"setting": "read_megabytes"}),
+        ("ask_for_too_much", ["too_large"], {"setting": "read_megabytes"}),
         ("allocate_in_rust", ["too_large", "broken_reader"], {}),
-        ("panic", ["broken_reader"], {"ending": "exit code 78"}),
-        ("read_address_zero", ["broken_reader"], {"ending": "SIGSEGV"}),
-        ("raise_unexpected", ["broken_reader"], {"ending": "exit code 78"}),
+        ("panic", ["broken_reader"], {}),
+        ("read_address_zero", ["broken_reader"], {}),
+        ("raise_unexpected", ["broken_reader"], {}),
     ],
 )
 def test_what_ends_the_process_is_said_and_the_next_task_runs(
@@ -103,7 +102,7 @@ def test_what_ends_the_process_is_said_and_the_next_task_runs(
 
 
 def test_a_process_that_only_waits_is_ended_too() -> None:
-    with raises(ReadingLimitError, "too_slow", setting="read_seconds", limit=1):
+    with raises(ReadingLimitError, "too_slow", setting="read_seconds"):
         run("wait_forever", limits=HastyLimits(seconds=1, megabytes=64))
 
 
@@ -111,7 +110,7 @@ def test_a_program_that_a_process_started_ends_with_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with raises(ReadingLimitError, "broken_reader", ending="SIGKILL"):
+    with raises(ReadingLimitError, "broken_reader"):
         run("die_beside_program", str(pipe).encode())
     os.set_blocking(reading, True)
     with os.fdopen(reading, "rb") as opened:

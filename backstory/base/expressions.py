@@ -18,8 +18,7 @@ from typing import Any, Final
 import regex
 
 from backstory.base.errors import InputError
-from backstory.base.sandbox.limits import ReadingLimits
-from backstory.base.sandbox.worker import run_limited
+from backstory.base.sandbox import ReadingLimits, run_limited
 
 MEGABYTES: Final = 512
 """Memory (MiB) that a search may take in addition to the code and the first texts."""
