@@ -258,8 +258,8 @@ def test_a_file_that_cannot_be_indexed_is_an_error_with_the_reason(agent: Agent)
     posts = agent.library.workspace.documents_dir
     (posts / "broken.md").write_text("---\ntitle: [\n---\ntext", encoding="utf-8")
     (posts / "empty.md").write_text("", encoding="utf-8")
-    assert_failure(agent.index_document("posts/broken.md"), "document", "broken.md")
-    assert_failure(agent.index_document("posts/empty.md"), "document", "empty.md")
+    assert_failure(agent.index_document("posts/broken.md"), "read", "broken.md")
+    assert_failure(agent.index_document("posts/empty.md"), "read", "empty.md")
     assert_failure(agent.index_document("posts/absent.md"), "input", "no file")
     assert_failure(agent.index_document(" "), "blank_text", "blank")
     for path in ("~nobody-of-this-name/x", "a" * 300, "a\0b", "\ud800"):
@@ -327,7 +327,7 @@ def test_a_folder_that_was_indexed_without_its_folders_is_indexed_with_them_late
     flat = allowed.index_directory(str(tmp_path / "notes"))
     assert (flat["indexed_files"], flat["skipped_count"]) == (["notes://top.md"], 1)
     refused = allowed.index_document(str(deep / "low.md"))
-    assert_failure(refused, "document", "notes://deep/", "left out")
+    assert_failure(refused, "read", "notes://deep/", "left out")
     assert "recursively" in refused["hint"]
     whole = allowed.index_directory(str(tmp_path / "notes"), recursive=True)
     assert whole["indexed_files"] == ["notes://deep/low.md"]
@@ -423,7 +423,7 @@ def test_documents_of_another_tenant_are_out_of_reach(make_library: Callable[...
     ):
         assert_failure(refused, "unknown_document", "no document is called")
         assert "bob" not in refused["hint"]
-    assert_failure(agent.index_document("posts/bob.md"), "document", "tenant")
+    assert_failure(agent.index_document("posts/bob.md"), "read", "tenant")
     (posts / "bob.md").write_text("---\ntenant: bob\n---\nA new text of Bob.", encoding="utf-8")
     assert library.status().pending == ()
     library.close()

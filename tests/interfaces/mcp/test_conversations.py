@@ -78,7 +78,7 @@ def test_a_chat_is_divided_at_messages_in_whichever_way_it_is_given(server: Libr
     first, *others = [call(server, "cover_conversation", text=text) for text in given]
     assert first["parts"]
     assert others == [first] * 4
-    for wrong, code in (([5], "input"), ([{"author": "Ana"}], "input"), ([], "absent_text")):
+    for wrong, code in (([5], "input"), ([{"author": "Ana"}], "absent_text"), ([], "blank_text")):
         assert fail(server, "cover_conversation", text=wrong)["code"] == code
 
 
