@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, INPUT_IDS
-from backstory.models.services.onnx_sessions import Runtime, open_session
+from backstory.models.onnx_sessions import Runtime, open_session
+from backstory.models.onnx_text import ATTENTION_MASK, INPUT_IDS
 from benchmarks.growth import make_texts
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.search import seconds_of
@@ -77,9 +76,8 @@ def measure(words: int, runtime: Runtime, precision: str, repeats: int, graphs: 
         The figures by name.
     """
     model = read_granite_pack()
-    ranges = read_granite_ranges() if precision == "int8" else None
-    embedder = LocalEmbedder(model, graphs=graphs, runtime=runtime, ranges=ranges)
-    reference = LocalEmbedder(model, graphs=graphs)
+    embedder = open_pack(model, graphs, runtime=runtime, int8=precision == "int8")
+    reference = open_pack(model, graphs)
     reference.embed(["ok"], task="document")  # builds the graph
     tokenizer = Tokenizer.from_buffer(model.read_tokenizer())
     tokenizer.no_truncation()
@@ -87,7 +85,7 @@ def measure(words: int, runtime: Runtime, precision: str, repeats: int, graphs: 
     each = len(tokenizer.encode(make_texts(1, words, seed=1)[0]).ids)
     texts = make_texts(max(1, TOKENS_OF_A_TURN // each), words, seed=1).to_list()
     vectors = embedder.embed(texts, task="document")
-    session = open_session(reference.graph_path)
+    session = open_session(reference.onnx.path)
     batches = make_batches(reference, tokenizer, texts)
     bare = np.empty_like(vectors)
 
@@ -116,7 +114,7 @@ def measure(words: int, runtime: Runtime, precision: str, repeats: int, graphs: 
         "largest_difference": float(np.abs(vectors - bare).max()),
         "mean_cosine": round(float(cosines.mean()), 5),
         "least_cosine": round(float(cosines.min()), 5),
-        "graph_megabytes": round(embedder.graph_path.stat().st_size / 1e6),
+        "graph_megabytes": round(embedder.onnx.path.stat().st_size / 1e6),
         "repeats": repeats,
         "processors": os.cpu_count(),
     }

@@ -41,7 +41,7 @@ class EmbeddingSettings(ServiceSettings):
     model: str | None = None
     """`local`: `english` (null) or `multilingual`; `gemini`: null for gemini-embedding-001; `openai` needs a name."""
     model_dir: str | None = None
-    """Folder of a BERT-type model (safetensors, tokenizer.json, config.json) for `local`, relative to the workspace."""
+    """Folder of `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json` for `local`, relative to the workspace."""
     languages: tuple[str, ...] | None = None
     """Languages that the model knows, such as `[en, de]`; null: those of the `local` models, else all."""
     runtime: Literal["onnxruntime", "cuda"] = "onnxruntime"
@@ -51,11 +51,11 @@ class EmbeddingSettings(ServiceSettings):
     dimension: int | None = Field(default=None, ge=8, le=8192)
     """Width of the vectors; null: 768 for `gemini`; for `openai` that of the model, for which each process asks."""
     query_prefix: str = ""
-    """Text that a model of `openai` expects before a query, such as `"query: "`."""
+    """Text that a model of `openai` or of `model_dir` expects before a query, such as `"query: "`."""
     document_prefix: str = ""
-    """Text that a model of `openai` expects before a document, such as `"passage: "`."""
+    """Text that a model of `openai` or of `model_dir` expects before a document, such as `"passage: "`."""
     max_input_tokens: int | None = Field(default=None, ge=16)
-    """Most tokens that a model of `openai` reads of a text; null: 8191 at OpenAI itself, else 512."""
+    """Most tokens that a model of `openai` or of `model_dir` reads of a text; null: 8191 at OpenAI itself, else 512."""
     timeout_seconds: float = Field(default=60.0, gt=0)
     """Time-out of one call of a service."""
     texts_per_minute: int | None = Field(default=None, ge=1)
@@ -67,9 +67,9 @@ class EmbeddingSettings(ServiceSettings):
 
     @property
     def input_limit(self) -> int:
-        """Most tokens that a model behind OpenAI's API reads of a text."""
-        common = _OPENAI_TOKENS if is_openai(self.base_url or OPENAI_ADDRESS) else _COMMON_TOKENS
-        return self.max_input_tokens or common
+        """Most tokens that a model behind OpenAI's API, or of the user's own, reads of a text."""
+        is_theirs = self.provider == "openai" and is_openai(self.base_url or OPENAI_ADDRESS)
+        return self.max_input_tokens or (_OPENAI_TOKENS if is_theirs else _COMMON_TOKENS)
 
     @property
     def per_minute(self) -> tuple[int, int]:

@@ -118,7 +118,9 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
         )
 
 
-def make_unit_rows(values: Sequence[Sequence[float]], shape: tuple[int, int], embedder_id: str) -> Vectors:
+def make_unit_rows(
+    values: Sequence[Sequence[float]] | NDArray[np.float32], shape: tuple[int, int], embedder_id: str
+) -> Vectors:
     """Check the vectors of an answer, and give them length 1.
 
     Args:

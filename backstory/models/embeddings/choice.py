@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from google import genai
     from pydantic import SecretStr
 
-    from backstory.models.embeddings.local.bert_model import BertModel
-
 _GEMINI_NAMESPACES = ("google-gla", "gemini")
 _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
 
@@ -52,30 +50,25 @@ def make_embedder(
         from backstory.models.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
-    from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
-    from backstory.models.embeddings.local.embedder import LocalEmbedder
+    from backstory.models.embeddings.local.embedder import open_own_model, open_pack
 
-    return LocalEmbedder(
-        _read_local_model(settings),
-        graphs=cache_folder() / "models",
-        runtime=settings.runtime,
-        ranges=read_granite_ranges() if settings.precision == "int8" else None,
-        languages=settings.languages,
-    )
-
-
-def _read_local_model(settings: EmbeddingSettings) -> BertModel:
     if settings.model_dir is not None:
-        from backstory.models.embeddings.local.bert_folder import read_bert_folder
-
-        return read_bert_folder(settings.model_dir)
+        return open_own_model(settings)
     if settings.model == "multilingual":
         from backstory.models.embeddings.local.e5_pack import read_e5_pack
 
-        return read_e5_pack()
-    from backstory.models.embeddings.local.granite_pack import read_granite_pack
+        model = read_e5_pack()
+    else:
+        from backstory.models.embeddings.local.granite_pack import read_granite_pack
 
-    return read_granite_pack()
+        model = read_granite_pack()
+    return open_pack(
+        model,
+        cache_folder() / "models",
+        runtime=settings.runtime,
+        int8=settings.precision == "int8",
+        languages=settings.languages,
+    )
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:

@@ -200,7 +200,7 @@ def _try_embedder(workspace: Workspace) -> str:
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
     languages = "its languages are not known" if known is None else f"knows {_list_languages(known)}"
-    computed = f"; computed by {embedder.find_provider()}" if isinstance(embedder, LocalEmbedder) else ""
+    computed = f"; computed by {embedder.onnx.provider}" if isinstance(embedder, LocalEmbedder) else ""
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
         f"{languages}{computed}"

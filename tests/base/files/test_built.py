@@ -7,11 +7,11 @@ import pytest
 from backstory.base.errors import ModelFileError
 from backstory.base.files.atomic import temporary_path
 from backstory.base.files.built import checksum_path, require_built_file
-from backstory.models.embeddings.local.bert_folder import read_bert_folder
-from backstory.models.embeddings.local.embedder import LocalEmbedder
-from backstory.models.embeddings.local.onnx_graph import build_graph
+from backstory.models.embeddings.local.bert_graph import build_graph
+from backstory.models.embeddings.local.e5_pack import read_e5_pack
+from backstory.models.embeddings.local.embedder import open_pack
 from tests.errors import raises
-from tests.models.embeddings.local.tiny_bert import write_tiny_bert
+from tests.models.embeddings.local.tiny_e5 import checksum_of, write_tiny_e5
 from tests.started_python import StartedPython
 
 CONTENT = b"a graph" * 1000
@@ -111,16 +111,16 @@ _USE_MODEL = """
 import sys
 from pathlib import Path
 from backstory.models.embeddings.local import embedder as local
-from backstory.models.embeddings.local.bert_folder import read_bert_folder
+from backstory.models.embeddings.local.e5_pack import read_e5_pack
 
-folder, graphs = Path(sys.argv[1]), Path(sys.argv[2])
+pack, graphs = Path(sys.argv[1]), Path(sys.argv[3])
 build = local.build_graph
 def build_noted(model):
     with (graphs / "builds").open("a") as file:
         file.write("built\\n")
     return build(model)
 local.build_graph = build_noted
-embedder = local.LocalEmbedder(read_bert_folder(folder), graphs=graphs)
+embedder = local.open_pack(read_e5_pack(pack, checksum=sys.argv[2]), graphs)
 print("ready", flush=True)
 sys.stdin.readline()
 print(embedder.embed(["soup"], task="query").tobytes().hex())
@@ -128,10 +128,11 @@ print(embedder.embed(["soup"], task="query").tobytes().hex())
 
 
 def test_processes_that_start_at_once_build_once_and_agree(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path / "model")
+    pack = tmp_path / "e5.bin"
+    write_tiny_e5(pack)
     processes = [
         StartedPython(
-            ["-c", _USE_MODEL, str(tmp_path / "model"), str(tmp_path)],
+            ["-c", _USE_MODEL, str(pack), checksum_of(pack), str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -146,15 +147,14 @@ def test_processes_that_start_at_once_build_once_and_agree(tmp_path: Path) -> No
         process.stdin.flush()
     outputs = {process.communicate()[0] for process in processes}
 
-    expected = LocalEmbedder(read_bert_folder(tmp_path / "model"), graphs=tmp_path).embed(
-        ["soup"], task="query"
-    )
+    model = read_e5_pack(pack, checksum=checksum_of(pack))
+    expected = open_pack(model, tmp_path).embed(["soup"], task="query")
     assert outputs == {expected.tobytes().hex() + "\n"}
     assert (tmp_path / "builds").read_text() == "built\n"
 
 
 def test_the_same_weights_give_the_same_file(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path / "model")
-    model = read_bert_folder(tmp_path / "model")
+    write_tiny_e5(tmp_path / "e5.bin")
+    model = read_e5_pack(tmp_path / "e5.bin", checksum=checksum_of(tmp_path / "e5.bin"))
 
     assert build_graph(model) == build_graph(model)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.models.embeddings.local.e5_pack import read_e5_pack
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from backstory.models.services.meter import CallMeter, Unmetered
@@ -21,7 +21,7 @@ from tests.models.services.gemini_server import GeminiServer
 
 @pytest.fixture(scope="session")
 def granite(model_cache: Path) -> LocalEmbedder:
-    return LocalEmbedder(read_granite_pack(), graphs=model_cache / "models")
+    return open_pack(read_granite_pack(), model_cache / "models")
 
 
 @pytest.fixture
@@ -44,9 +44,7 @@ def tiny_e5(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     """Make an embedder of a small pack in the format of the multilingual model."""
     folder = tmp_path_factory.mktemp("tiny_e5")
     write_tiny_e5(folder / "e5.bin")
-    return LocalEmbedder(
-        read_e5_pack(folder / "e5.bin", checksum=checksum_of(folder / "e5.bin")), graphs=folder
-    )
+    return open_pack(read_e5_pack(folder / "e5.bin", checksum=checksum_of(folder / "e5.bin")), folder)
 
 
 @pytest.fixture

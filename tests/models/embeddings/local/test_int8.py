@@ -9,8 +9,7 @@ from onnx import numpy_helper
 
 from backstory.models.embeddings.batches import group_equal_lengths
 from backstory.models.embeddings.choice import make_embedder
-from backstory.models.embeddings.local.activation_ranges import read_granite_ranges
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import refuses
@@ -19,7 +18,7 @@ from tests.models.embeddings.local.test_embedder import TEXTS
 
 @pytest.fixture(scope="module")
 def int8(model_cache: Path) -> LocalEmbedder:
-    return LocalEmbedder(read_granite_pack(), graphs=model_cache / "models", ranges=read_granite_ranges())
+    return open_pack(read_granite_pack(), model_cache / "models", int8=True)
 
 
 def test_vectors_are_near_those_of_float32_in_another_space(
@@ -28,7 +27,7 @@ def test_vectors_are_near_those_of_float32_in_another_space(
     cosines = (int8.embed(TEXTS, task="document") * granite.embed(TEXTS, task="document")).sum(axis=1)
     assert cosines.min() > 0.98
     assert int8.id.startswith(f"{granite.id}:int8-")
-    assert int8.graph_path != granite.graph_path
+    assert int8.onnx.path != granite.onnx.path
 
 
 def test_a_text_has_the_same_vector_in_every_batch(int8: LocalEmbedder) -> None:
@@ -39,7 +38,7 @@ def test_a_text_has_the_same_vector_in_every_batch(int8: LocalEmbedder) -> None:
 
 def test_sums_are_exact_on_processors_that_add_two_products_in_16_bits(int8: LocalEmbedder) -> None:
     int8.embed(["ok"], task="document")  # builds the graph
-    tensors = [numpy_helper.to_array(tensor) for tensor in onnx.load(int8.graph_path).graph.initializer]
+    tensors = [numpy_helper.to_array(tensor) for tensor in onnx.load(int8.onnx.path).graph.initializer]
     heaviest = [np.abs(tensor.astype(int)).max() for tensor in tensors if tensor.dtype == np.int8]
     assert heaviest
     assert 2 * 255 * max(heaviest) < 2**15

@@ -1,15 +1,14 @@
-"""Writes a small BERT with random weights, as a user's model folder."""
+"""Writes a small BERT with random weights, as a model folder of the user's own."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from backstory.models.embeddings.local.bert_graph import BertModel, Pooling, Weights, build_graph
 
 WORDS = (
     "the",
@@ -31,49 +30,47 @@ LAYERS = 2
 EPSILON = 1e-7
 _HIDDEN = 32
 _WIDE = 48
-_POSITIONS = 24
+POSITIONS = 128
 
 
 def write_tiny_bert(
-    folder: Path, *, model_type: str = "bert", prefix: str = "", seed: int = 7, **config: Any
+    folder: Path, *, seed: int = 7, pooling: Pooling = "mean"
 ) -> dict[str, NDArray[np.float32]]:
-    """Write a model folder.
+    """Write a model folder, whose graph pools and gives unit rows.
 
     Args:
         folder: An empty or absent folder.
-        model_type: As in ``config.json``.
-        prefix: Put before every tensor's name, as some exporters do.
         seed: Of the random weights.
-        **config: Replaces entries of ``config.json``.
+        pooling: How the graph pools.
 
     Returns:
-        The weights by name, without the prefix.
+        The weights by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = {word: number for number, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
     _write_tokenizer(folder / "tokenizer.json", vocabulary)
     weights = _draw_weights(len(vocabulary), seed)
-    save_file({prefix + name: tensor for name, tensor in weights.items()}, folder / "model.safetensors")
-    write_json(
-        folder / "config.json",
-        {
-            "model_type": model_type,
-            "hidden_act": "gelu",
-            "hidden_size": _HIDDEN,
-            "num_hidden_layers": LAYERS,
-            "num_attention_heads": HEADS,
-            "layer_norm_eps": EPSILON,
-            "max_position_embeddings": _POSITIONS,
-            "pad_token_id": 0,
-            **config,
-        },
-    )
+    (folder / "model.onnx").write_bytes(build_graph(make_bert(weights, pooling)))
     return weights
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
+def make_bert(weights: Weights, pooling: Pooling) -> BertModel:
+    """Make the model of weights."""
+    return BertModel(
+        name="tiny",
+        checksum="0" * 64,
+        hidden_size=_HIDDEN,
+        layers=LAYERS,
+        heads=HEADS,
+        layer_norm_epsilon=EPSILON,
+        pooling=pooling,
+        max_input_tokens=POSITIONS,
+        min_similarity=0.0,
+        languages=None,
+        prompts={},
+        read_tokenizer=bytes,
+        read_weights=lambda: weights,
+    )
 
 
 def _write_tokenizer(path: Path, vocabulary: dict[str, int]) -> None:
@@ -89,7 +86,7 @@ def _write_tokenizer(path: Path, vocabulary: dict[str, int]) -> None:
 def _draw_weights(vocabulary: int, seed: int) -> dict[str, NDArray[np.float32]]:
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (vocabulary, _HIDDEN),
-        "embeddings.position_embeddings.weight": (_POSITIONS, _HIDDEN),
+        "embeddings.position_embeddings.weight": (POSITIONS, _HIDDEN),
         "embeddings.token_type_embeddings.weight": (2, _HIDDEN),
         "embeddings.LayerNorm.weight": (_HIDDEN,),
         "embeddings.LayerNorm.bias": (_HIDDEN,),

@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.services.text_tokenizers import load_text_tokenizer
+from backstory.models.onnx_text import load_text_tokenizer
 
 PLAIN = "the soup talks about trains\n1 < 2 [see above] </div> unheard"
 SPECIAL = ("<s>", "</s>", "<unk>", "[CLS]", "[SEP]", "[UNK]")

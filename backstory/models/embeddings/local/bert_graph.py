@@ -1,28 +1,95 @@
-"""BERT-type weights to an ONNX graph that includes pooling and normalization."""
+"""The weights of a BERT-type model from a package, made an ONNX graph that includes pooling and normalization."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelFileError
-from backstory.models.embeddings.local.bert_model import BertModel, Weights
+from backstory.models.embeddings.protocol import Task
+from backstory.models.onnx_text import ATTENTION_MASK, INPUT_IDS
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
-GRAPH_VERSION = 1
-INPUT_IDS = "input_ids"
-ATTENTION_MASK = "attention_mask"
+Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
+Pooling: TypeAlias = Literal["cls", "mean"]
 
-_OPSET = 20
-_IR_VERSION = 9
-_LARGEST_FILE = 2_000_000_000
-_ONE = np.float32(1)
-_MASKED = np.float32(np.finfo(np.float32).min / 2)
+GRAPH_VERSION: Final = 1
+
+_OPSET: Final = 20
+_IR_VERSION: Final = 9
+_ONE: Final = np.float32(1)
+_MASKED: Final = np.float32(np.finfo(np.float32).min / 2)
+
+
+@dataclass(frozen=True)
+class BertModel:
+    """A transformer encoder (Devlin et al. 2019) and the pooling of its output into one vector.
+
+    Attributes:
+        name: Name of the model, safe as a file name.
+        checksum: SHA-256 of all files that the vectors depend on, hexadecimal.
+        hidden_size: Width of a vector.
+        layers: Number of transformer blocks.
+        heads: Attention heads of a block.
+        layer_norm_epsilon: Added to the variance in layer normalization.
+        pooling: ``cls`` takes the first token's vector, ``mean`` the mean of all tokens.
+        max_input_tokens: Most tokens of an input, special tokens included.
+        min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence.
+        languages: Languages that the model was trained for, ISO 639-1; None if its files do not say.
+        prompts: Prefix that the model expects before a query or a document.
+        read_tokenizer: Reads the content of the ``tokenizer.json``.
+        read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
+            table belongs to the first token.
+    """
+
+    name: str
+    checksum: str
+    hidden_size: int
+    layers: int
+    heads: int
+    layer_norm_epsilon: float
+    pooling: Pooling
+    max_input_tokens: int
+    min_similarity: float
+    languages: tuple[str, ...] | None
+    prompts: Mapping[Task, str]
+    read_tokenizer: Callable[[], bytes]
+    read_weights: Callable[[], Weights]
+
+
+def read_pack(path: Path, checksum: str, remedy: str) -> bytes:
+    """Read the file of a package, and verify every byte of it.
+
+    Args:
+        path: The file.
+        checksum: SHA-256 that it must have, hexadecimal.
+        remedy: What installs the file anew.
+
+    Raises:
+        ModelFileError: The file is absent, or differs from the one that was tested.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file", path=path) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != checksum:
+        raise ModelFileError(
+            f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
+            code="other_checksum",
+            path=path,
+            found=found,
+            expected=checksum,
+        )
+    return content
 
 
 def build_graph(model: BertModel) -> bytes:
@@ -36,34 +103,23 @@ def build_graph(model: BertModel) -> bytes:
 
     Returns:
         The serialized ONNX file.
-
-    Raises:
-        ModelFileError: A tensor is absent or of the wrong shape, or the weights exceed the format's 2 GB.
     """
-    weights = model.read_weights()
-    size = sum(tensor.nbytes for tensor in weights.values())
-    if size > _LARGEST_FILE:
-        raise ModelFileError(
-            f"{model.name} has {size / 1e9:.1f} GB of float32 weights; at most 2 GB can be run",
-            code="too_large",
-            model=model.name,
-        )
-    graph = GraphBuilder(model, weights)
-    hidden = graph.embed_tokens()
+    graph = GraphBuilder(model)
+    hidden = graph.normalize(graph.place_tokens(), "embeddings.LayerNorm")
     attention_bias = graph.mask_padding()
     for layer in range(model.layers):
         hidden = graph.transform(hidden, attention_bias, layer)
     pooled = graph.take_first(hidden) if model.pooling == "cls" else graph.average(hidden)
     output = graph.apply("LpNormalization", pooled, axis=-1, p=2)
-    return graph.serialize((INPUT_IDS, ATTENTION_MASK), (output,))
+    return graph.serialize((INPUT_IDS, ATTENTION_MASK), output)
 
 
 class GraphBuilder:
     """Collects the nodes and constants of one graph. Every method returns the name of its output."""
 
-    def __init__(self, model: BertModel, weights: Weights) -> None:
+    def __init__(self, model: BertModel) -> None:
         self.model = model
-        self._weights = weights
+        self._weights = model.read_weights()
         self._head_size = model.hidden_size // model.heads
         self.nodes: list[NodeProto] = []
         self.initializers: list[TensorProto] = []
@@ -76,19 +132,12 @@ class GraphBuilder:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def serialize(self, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-        """Make the ONNX file of the nodes.
-
-        Args:
-            inputs: Names of the inputs, int64 of shape ``(texts, tokens)``.
-            outputs: Names of the outputs, float32; the first has the vectors.
-        """
+    def serialize(self, inputs: tuple[str, ...], output: str) -> bytes:
+        """Make the ONNX file of the nodes, whose output is a row of float32 for each text."""
         import onnx
         from onnx import TensorProto, helper
 
-        of_vectors: list[str | int | None] = ["texts", self.model.hidden_size]
-        of_tokens: list[str | int | None] = ["texts", "tokens", "channels"]
-        shapes = [of_vectors, *(of_tokens for _ in outputs[1:])]
+        domains = sorted({"", *(node.domain for node in self.nodes)})
         proto = helper.make_model(
             helper.make_graph(
                 self.nodes,
@@ -97,30 +146,15 @@ class GraphBuilder:
                     helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
                     for name in inputs
                 ],
-                [
-                    helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-                    for name, shape in zip(outputs, shapes, strict=True)
-                ],
+                [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["texts", self.model.hidden_size])],
                 self.initializers,
             ),
-            opset_imports=[helper.make_opsetid("", _OPSET), *self._further_operators()],
+            opset_imports=[helper.make_opsetid(domain, 1 if domain else _OPSET) for domain in domains],
             ir_version=_IR_VERSION,
         )
         onnx.checker.check_model(proto)
         content: bytes = proto.SerializeToString(deterministic=True)
         return content
-
-    def _further_operators(self) -> list[Any]:
-        from onnx import helper
-
-        return sorted(
-            (helper.make_opsetid(domain, 1) for domain in {node.domain for node in self.nodes} - {""}),
-            key=lambda opset: str(opset.domain),
-        )
-
-    def embed_tokens(self) -> str:
-        """Add the normalized embeddings of the tokens."""
-        return self.normalize(self.place_tokens(), "embeddings.LayerNorm")
 
     def place_tokens(self) -> str:
         """Add the embeddings of the tokens and of their places, summed."""
@@ -153,6 +187,10 @@ class GraphBuilder:
         """Add one block."""
         name = f"encoder.layer.{layer}"
         attended = self._attend(hidden, attention_bias, f"{name}.attention.self")
+        return self.finish_block(attended, hidden, name)
+
+    def finish_block(self, attended: str, hidden: str, name: str) -> str:
+        """Add what comes after the attention of a block."""
         projected = self.project(attended, f"{name}.attention.output.dense")
         hidden = self.normalize(self.apply("Add", projected, hidden), f"{name}.attention.output.LayerNorm")
         widened = self.apply("Gelu", self.project(hidden, f"{name}.intermediate.dense"))
@@ -205,13 +243,6 @@ class GraphBuilder:
 
     def weight(self, name: str) -> NDArray[np.float32]:
         """Return a tensor of the model."""
-        if name not in self._weights:
-            raise ModelFileError(
-                f"{self.model.name} has no tensor {name}; it is not a BERT-type model",
-                code="absent_tensor",
-                model=self.model.name,
-                tensor=name,
-            )
         return self._weights[name]
 
     def integers(self, values: list[int]) -> str:
