@@ -140,20 +140,12 @@ class EmbeddingInputError(EmbeddingError, ValueError):
     text: str | None = None
 
 
-class RerankError(ModelError):
-    """A reranker failed, or gave an unusable answer."""
-
-
 class AuthenticationError(ModelError, PermissionError):
     """The provider refused the credentials."""
 
 
 class QuotaExhaustedError(ModelError):
     """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
-
-
-class WriterError(ModelError):
-    """A writer plugin failed, or is not a valid ``Writer``."""
 
 
 class AnswerError(ModelError):
@@ -171,7 +163,7 @@ class ModelFileError(ModelError):
 
 
 class SearchIndexError(BackstoryError, RuntimeError):
-    """A search index cannot be built, opened or searched."""
+    """A search index, here or on a server, cannot be built, opened or searched."""
 
 
 class NoIndexError(SearchIndexError, FileNotFoundError):
@@ -182,10 +174,6 @@ class NoIndexError(SearchIndexError, FileNotFoundError):
 
 class EmbedderMismatchError(SearchIndexError, ValueError):
     """Queries and index come from different embedding spaces."""
-
-
-class RemoteSearchError(BackstoryError, RuntimeError):
-    """The search tool of a remote server cannot be called, or gave no usable answer; the message names the server."""
 
 
 class AlertError(BackstoryError, RuntimeError):
@@ -230,7 +218,3 @@ class BudgetExhaustedError(StoppedError):
     """The next call of a paid service would exceed a budget."""
 
     status = 503
-
-
-class RunLimitError(StoppedError):
-    """A run took longer than a run may take."""

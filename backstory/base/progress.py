@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
+from backstory.base.telemetry.logs import log_event
+
 logger = logging.getLogger(__name__)
 
 STEP_OF_TABLES: Final = "tables of the documents"
@@ -114,6 +116,6 @@ def _log_tenths(label: str) -> Iterator[Callable[[int, int], None]]:
             reached = tenth
         elif tenth > reached:
             reached = tenth
-            logger.info("progress step=%s done=%d total=%d", label, done, total)
+            log_event(logger, "progress", step=label, done=done, total=total)
 
     yield report

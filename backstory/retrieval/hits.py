@@ -13,6 +13,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
+from backstory.base.telemetry.logs import log_event
 from backstory.index.request import SearchRequest
 from backstory.index.result import SearchResult
 from backstory.index.search import SearchIndex
@@ -187,8 +188,8 @@ def find_hits(
     hits = queried.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
         engine=pl.lit(result.engine), index_version=pl.lit(index.version)
     )
-    logger.info(
-        "searched queries=%d hits=%d engine=%s reason=%s", len(frame), len(hits), result.engine, result.reason
+    log_event(
+        logger, "searched", queries=len(frame), hits=len(hits), engine=result.engine, reason=result.reason
     )
     return FoundHits(conform(hits, schemas.Hits), result.engine, result.reason, len(frame))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest
+from backstory.base.telemetry.logs import log_event
 from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
@@ -75,9 +76,7 @@ def cut_window_chunks(
         for order, granularity in enumerate(settings.granularities)
     ]
     chunks = _drop_repeated(pl.concat(cuts)).sort("window", "order", "chunk_index")
-    logger.info(
-        "cut window chunks windows=%d texts=%d chunks=%d", len(windows), len(pieces.frame), len(chunks)
-    )
+    log_event(logger, "cut window chunks", windows=len(windows), texts=len(pieces.frame), chunks=len(chunks))
     named = chunks.with_columns(window_id=windows["window_id"].gather(chunks["window"]))
     return conform(_identify(named), schemas.WindowChunks)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
+from backstory.base.telemetry.logs import log_event
 from backstory.settings.models import WindowSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
@@ -83,15 +84,16 @@ def cut_windows(
     else:
         bounds = _find_bounds(rows, _find_limits(rows, tokens, settings), before)
     windows = _describe_windows(rows, tokens, bounds, settings)
-    logger.info(
-        "cut windows partitions=%d messages=%d windows=%d unit=%s size=%d overlap=%d seconds=%.2f",
-        len(before),
-        len(rows),
-        len(windows),
-        settings.unit,
-        settings.size,
-        settings.overlap,
-        time.perf_counter() - started,
+    log_event(
+        logger,
+        "cut windows",
+        partitions=len(before),
+        messages=len(rows),
+        windows=len(windows),
+        unit=settings.unit,
+        size=settings.size,
+        overlap=settings.overlap,
+        seconds=time.perf_counter() - started,
     )
     return windows
 

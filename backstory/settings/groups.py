@@ -39,7 +39,7 @@ class ServiceSettings(SettingsGroup):
     """A model of `provider: openai`, for the error that asks for one."""
     key_variable: ClassVar[str]
     """Environment variable of the key of a service with OpenAI's API."""
-    failure: ClassVar[type[ModelError]]
+    failure: ClassVar[type[ModelError]] = ModelError
     """Type of the error if the service gives no usable answer."""
     sent: ClassVar[str] = "chats, documents and key"
     """What travels to the service."""

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from backstory.base.addresses import require_protected
 from backstory.base.environment import RERANK_KEY_VARIABLE
-from backstory.base.errors import ModelError, RerankError, SettingsError
+from backstory.base.errors import SettingsError
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import (
     LanguageModelSettings,
@@ -192,7 +192,6 @@ class RerankSettings(LanguageModelSettings):
     """An optional step of selection: a model judges the candidates, and its judgements select ``rag.top_k`` of them."""
 
     key_variable: ClassVar[str] = RERANK_KEY_VARIABLE
-    failure: ClassVar[type[ModelError]] = RerankError
 
     provider: Literal["none", "gemini", "openai", "cross_encoder"] = "none"
     """`gemini`, `openai`, or a name of `services`: one call per window; `cross_encoder`: an ONNX model of yours."""

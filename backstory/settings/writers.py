@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE, SUMMARY_KEY_VARIABLE, WRITER_KEY_VARIABLE
-from backstory.base.errors import AnswerError, ModelError, SettingsError, WriterError
+from backstory.base.errors import AnswerError, ModelError, SettingsError
 from backstory.settings.groups import LanguageModelSettings
 
 LetterGrain: TypeAlias = Literal["day", "week", "month"]
@@ -20,7 +20,6 @@ class WriterSettings(LanguageModelSettings):
     """Who writes a post for each window, and what becomes of the posts."""
 
     key_variable: ClassVar[str] = WRITER_KEY_VARIABLE
-    failure: ClassVar[type[ModelError]] = WriterError
 
     provider: Literal["none", "digest", "gemini", "openai", "custom"] = "none"
     """`none`: no posts; `digest`: no model; `gemini`, `openai`, or a name of `services`; `custom`: your `plugin`."""
@@ -101,7 +100,6 @@ class SummarySettings(LanguageModelSettings):
     """Who summarizes a document on demand. No run reads these settings."""
 
     key_variable: ClassVar[str] = SUMMARY_KEY_VARIABLE
-    failure: ClassVar[type[ModelError]] = WriterError
     sent: ClassVar[str] = "documents and key"
 
     provider: Literal["extractive", "gemini", "openai"] = "extractive"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Final
 
-from backstory.base.errors import SettingsError, WriterError
+from backstory.base.errors import ModelError, SettingsError
 from backstory.base.ids import digest
 from backstory.writing.draft import Draft, Writer
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
@@ -50,11 +50,11 @@ class CustomWriter:
 
         Raises:
             ModelError: The model that the class asks failed.
-            WriterError: The class returned something else than a draft.
+            ModelError: The class returned something else than a draft.
         """
         draft = self.writer.write(window, context)
         if not isinstance(draft, Draft):
-            raise WriterError(
+            raise ModelError(
                 f"the writer {self.writer.id} returned {type(draft).__name__}; return a backstory.writing.draft.Draft",
                 code="no_draft",
             )

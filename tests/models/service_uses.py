@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from backstory.base.errors import AnswerError, EmbeddingError, ModelError, RerankError, WriterError
+from backstory.base.errors import AnswerError, EmbeddingError, ModelError
 from backstory.models.chat_model import ChatModel
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from backstory.models.rerankers.llm_reranker import LLMReranker
@@ -137,7 +137,7 @@ class Writing(ChatUse):
     """Posts."""
 
     group = "writers"
-    failure = WriterError
+    failure = ModelError
     key_variable = "BACKSTORY_WRITER_KEY"
     settings = WriterSettings
     good: ClassVar[Mapping[str, Any]] = {"title": "Garden", "text": "It was watered [1].", "tags": ["garden"]}
@@ -159,7 +159,7 @@ class Reranking(ChatUse):
     """Judgements of candidates."""
 
     group = "rerank"
-    failure = RerankError
+    failure = ModelError
     key_variable = "BACKSTORY_RERANK_KEY"
     settings = RerankSettings
     good: ClassVar[Mapping[str, Any]] = rerank_requests.answer_of({"soup": [2]}, [[0], [5]])
@@ -188,7 +188,7 @@ class Summarizing(ChatUse):
     """Summaries of documents."""
 
     group = "summaries"
-    failure = WriterError
+    failure = ModelError
     key_variable = "BACKSTORY_SUMMARY_KEY"
     settings = SummarySettings
     good: ClassVar[Mapping[str, Any]] = {"summary": "Warm water."}

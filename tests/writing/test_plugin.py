@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import SettingsError, WriterError
+from backstory.base.errors import ModelError, SettingsError
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.parquet import read_table
 from backstory.writing.plugin import load_plugin
@@ -56,5 +56,5 @@ def test_what_is_no_writer_is_said(
 def test_what_is_no_draft_is_said(tmp_path: Path) -> None:
     source = "class Mine:\n    id = prompt_hash = 'a'\n    def write(self, window, context):\n        return 'text'\n"
     (tmp_path / "mine.py").write_text(source, encoding="utf-8")
-    with raises(WriterError, "no_draft"):
+    with raises(ModelError, "no_draft"):
         load_plugin("mine.py:Mine", tmp_path).write(make_window(), make_context())

@@ -1,8 +1,6 @@
 """Log output on standard error: text by default, or one JSON object per line.
 
-Messages of the library follow the form ``words name=%d name=%s``: the words are the event, and the names are the
-fields of its values. A message of another form is a sentence and has the event ``message``. A record may carry further
-fields as ``extra={"fields": {...}}``.
+:func:`log_event` writes an event with its fields. Any other record is a sentence, and has the event ``message``.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,8 +26,38 @@ PRINTED: Final = {"printed": True}
 _LOGGERS: Final = ("backstory", "pipelines", "opentelemetry")
 _SERVING: Final = ("mcp", "uvicorn")
 """Libraries of servers whose warnings alone are shown."""
-_PLACEHOLDER = re.compile(r"%%|(?:(\w+)=)?%[-+ #0]*\d*(?:\.\d+)?[sdrfgexi]")
 _SENTENCE: Final = "message"
+
+
+def log_event(
+    logger: logging.Logger,
+    event: str,
+    figures: Mapping[str, object] | None = None,
+    *,
+    level: int = logging.INFO,
+    extra: Mapping[str, object] | None = None,
+    exc_info: BaseException | None = None,
+    **fields: object,
+) -> None:
+    """Log an event, such as ``built index rows=3 seconds=0.12``.
+
+    Args:
+        logger: The logger of the module.
+        event: What happened, in words that stay the same.
+        figures: Fields that are known by their names.
+        level: The level.
+        extra: Further attributes of the record, such as :data:`PRINTED`.
+        exc_info: An error whose traceback is logged.
+        fields: Further fields. JSON holds them one by one.
+    """
+    if logger.isEnabledFor(level):
+        named = {**(figures or {}), **fields}
+        shown = (
+            f"{name}={value:.3f}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in named.items()
+        )
+        found = {**(extra or {}), "event": event, "fields": named}
+        logger.log(level, "%s", " ".join([event, *shown]), exc_info=exc_info, extra=found, stacklevel=2)
 
 
 def configure_logs(chosen: LogFormat | None = None) -> None:
@@ -77,30 +104,18 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, in ASCII, so that no text can break it."""
-        event, fields = read_event(record)
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": event,
+            "event": getattr(record, "event", _SENTENCE),
             "message": record.getMessage(),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        others = {**current_fields(), **fields}
+        others = {**current_fields(), **getattr(record, "fields", {})}
         line.update({name: _plain(value) for name, value in others.items() if name not in line})
         return json.dumps(line, default=str, allow_nan=False)
-
-
-def read_event(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
-    """Return the event of a record and its fields, read from the form of its message and from ``fields``."""
-    extra: Mapping[str, Any] = getattr(record, "fields", {})
-    if not isinstance(record.msg, str) or not isinstance(record.args, tuple):
-        return _SENTENCE, dict(extra)
-    found = [match for match in _PLACEHOLDER.finditer(record.msg) if match[0] != "%%"]
-    named = {match[1]: value for match, value in zip(found, record.args, strict=False) if match[1]}
-    words = record.msg[: found[0].start()].strip() if named else ""
-    return words or _SENTENCE, {**named, **extra}
 
 
 class _TextLines(logging.Formatter):

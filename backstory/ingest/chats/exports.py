@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
+from backstory.base.telemetry.logs import log_event
 from backstory.ingest.chats.chat_rows import split_aliases
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of
@@ -174,12 +175,13 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
             _sign(file, row) for file, row in zip(listed, read, strict=True) if file.status != "ignored"
         ),
     )
-    _logger.info(
-        "read exports: sources=%d messages=%d quarantined=%d seconds=%.3f",
-        sum(row.status == "read" for row in read),
-        len(result.messages),
-        len(result.quarantine),
-        time.perf_counter() - started,
+    log_event(
+        _logger,
+        "read exports",
+        sources=sum(row.status == "read" for row in read),
+        messages=len(result.messages),
+        quarantined=len(result.quarantine),
+        seconds=time.perf_counter() - started,
     )
     return result
 

@@ -20,6 +20,7 @@ from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.sandbox import ReadingLimits
+from backstory.base.telemetry.logs import log_event
 from backstory.ingest.documents.archives import Archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, list_formats, name_binary_kind, name_kind
@@ -175,9 +176,8 @@ def read_listed_documents(
         hidden = is_unlisted(uri, unlisted)
         rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
     rows.sort(key=lambda row: row.uri)
-    statuses = Counter(source.status for source in sources)
-    counts = " ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
-    logger.info("read documents %s seconds=%.2f", counts, time.perf_counter() - started)
+    statuses = sorted(Counter(source.status for source in sources).items())
+    log_event(logger, "read documents", dict(statuses), seconds=time.perf_counter() - started)
     return DocumentRead(
         documents=pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents)),
         sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),

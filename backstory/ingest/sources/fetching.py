@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from backstory.base.credentials import Keys, read_bucket_credentials
 from backstory.base.sandbox import ReadingLimits
+from backstory.base.telemetry.logs import log_event
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
@@ -50,12 +51,13 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         rules = make_rules(documents, source.settings)
         remote = _make_remote(source, workspace.keys)
         state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
-        logger.info(
-            "fetched source=%s files=%d failed=%d reached=%s",
-            source.name,
-            len(state.stamps),
-            len(state.failed),
-            not state.problem,
+        log_event(
+            logger,
+            "fetched",
+            source=source.name,
+            files=len(state.stamps),
+            failed=len(state.failed),
+            reached=not state.problem,
         )
 
 

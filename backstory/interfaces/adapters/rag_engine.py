@@ -136,7 +136,7 @@ class RAGEngine:
         Raises:
             InputError: The question is blank, or ``top_k`` is below 1.
             ModelError: The model could not be used.
-            RemoteSearchError: The call of the MCP server's tool failed.
+            SearchIndexError: The call of the MCP server's tool failed.
         """
         if not self.config.enabled:
             return []

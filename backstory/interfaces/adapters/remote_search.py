@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.addresses import require_protected
 from backstory.base.environment import hook_environment
-from backstory.base.errors import InputError, RemoteSearchError, SettingsError
+from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.interfaces.adapters.rag_config import VectorStoreConfig
 
@@ -55,7 +55,7 @@ class RemoteTool:
             InputError: The question is blank, or ``top_k`` is below 1.
             MissingExtraError: The extra ``mcp`` is not installed.
             SettingsError: The key would travel unencrypted.
-            RemoteSearchError: The server cannot be reached, has no such tool, or the tool failed or gave something
+            SearchIndexError: The server cannot be reached, has no such tool, or the tool failed or gave something
                 else.
         """
         store = self._store
@@ -71,7 +71,7 @@ class RemoteTool:
             if cause is not None and was_open:  # the server may have been started again
                 answer, cause = self._call(query, top_k)
         if cause is not None:
-            raise RemoteSearchError(
+            raise SearchIndexError(
                 f"{store.server} could not be called ({cause}); check mcp_server and api_key",
                 code="unreachable",
             )
@@ -135,7 +135,7 @@ def _require_protected(store: VectorStoreConfig) -> None:
 async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int) -> Any:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     if store.mcp_tool is None or store.mcp_tool not in tools:
-        raise RemoteSearchError(
+        raise SearchIndexError(
             f"{store.server} has no tool {store.mcp_tool!r}; it has {', '.join(tools)}", code="unknown_tool"
         )
     known = tools[store.mcp_tool].input_schema.get("properties", {})
@@ -143,7 +143,7 @@ async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int)
     arguments = {name: value for name, value in named.items() if name}
     unknown = [name for name in arguments if name not in known]
     if unknown:
-        raise RemoteSearchError(
+        raise SearchIndexError(
             f"the tool {store.mcp_tool} of {store.server} takes no {', '.join(unknown)}; it takes "
             f"{', '.join(known) or 'nothing'}: name its arguments in vector_store.mcp_fields (question, limit)",
             code="unknown_argument",
@@ -151,7 +151,7 @@ async def _ask(client: Client, store: VectorStoreConfig, query: str, top_k: int)
     answer = await client.call_tool(store.mcp_tool, arguments)
     texts = [block.text for block in answer.content if block.type == "text"]
     if answer.is_error:
-        raise RemoteSearchError(
+        raise SearchIndexError(
             f"the tool {store.mcp_tool} of {store.server} failed: {' '.join(texts)}", code="failed_tool"
         )
     return (
@@ -192,13 +192,13 @@ def _list_entries(answer: Any, store: VectorStoreConfig) -> list[Mapping[str, An
     # An answer without structure is a list of texts already.
     found = answer.get(results) if isinstance(answer, Mapping) else answer
     if not (isinstance(found, list) and all(isinstance(entry, Mapping) for entry in found)):
-        raise RemoteSearchError(
+        raise SearchIndexError(
             f"the tool {store.mcp_tool} of {store.server} gave no list of results called {results!r}; name it in "
             "vector_store.mcp_fields (results)",
             code="no_results",
         )
     if not all(isinstance(entry.get(text), str) for entry in found):
-        raise RemoteSearchError(
+        raise SearchIndexError(
             f"the tool {store.mcp_tool} of {store.server} gave results without a text called {text!r}; name it in "
             "vector_store.mcp_fields (text)"
         )

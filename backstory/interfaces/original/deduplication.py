@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backstory.base.errors import InputError
+from backstory.base.telemetry.logs import log_event
 
 logger = logging.getLogger(__name__)
 
@@ -41,5 +42,13 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
         for group in by_document.values()
         for result in sorted(group, key=lambda row: -float(row.get("similarity") or 0.0))[:n]
     ]
-    logger.debug("deduplicated results=%d kept=%d documents=%d n=%d", count, len(best), len(by_document), n)
+    log_event(
+        logger,
+        "deduplicated",
+        level=logging.DEBUG,
+        results=count,
+        kept=len(best),
+        documents=len(by_document),
+        n=n,
+    )
     return best

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from backstory.base.errors import EmbedderMismatchError
+from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.original.vector_store import VectorStore
 from backstory.models.embeddings.choice import resolve_embedder
 from backstory.models.embeddings.embed import embed_texts
@@ -65,5 +66,5 @@ def query_rag_per_chunk(
         overfetch=retrieval_overfetch,
     )
     per_chunk = found["query_chunk"].value_counts(sort=False).sort("query_chunk")["count"].to_list()
-    logger.info("collected results=%d chunks=%d per_chunk=%s", len(found), len(chunks), per_chunk)
+    log_event(logger, "collected", results=len(found), chunks=len(chunks), per_chunk=per_chunk)
     return found.to_dicts()

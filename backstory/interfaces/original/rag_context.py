@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from returns.result import Failure, Result, Success, safe
 
+from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
 from backstory.interfaces.original.deduplication import deduplicate_by_document
@@ -142,7 +143,7 @@ def query_rag_for_context(
     outcome = safe(answer)()
     if isinstance(outcome, Failure):
         cause = outcome.failure()
-        logger.error("rag query failed error=%s", type(cause).__name__, exc_info=cause)
+        log_event(logger, "rag query failed", level=logging.ERROR, error=type(cause).__name__, exc_info=cause)
         return Failure(RagErrorReason("system_error", cause))
     found = outcome.unwrap()
     return Success(found) if found else Failure(RagErrorReason.NO_HITS)
@@ -179,11 +180,12 @@ def _find_context(
     )
     deduplicated = deduplicate_by_document(results, n=_ORIGINAL.dedup_max_per_doc)
     final = sorted(deduplicated, key=lambda row: -float(row["similarity"]))[: _ORIGINAL.top_k]
-    logger.info(
-        "rag query done chunks=%d results=%d deduplicated=%d final=%d",
-        len(chunks),
-        len(results),
-        len(deduplicated),
-        len(final),
+    log_event(
+        logger,
+        "rag query done",
+        chunks=len(chunks),
+        results=len(results),
+        deduplicated=len(deduplicated),
+        final=len(final),
     )
     return RagContext(format_markdown(final, ContextSettings(excerpt="head")), final) if final else None

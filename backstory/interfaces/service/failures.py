@@ -26,6 +26,7 @@ from backstory.base.errors import (
     NoIndexError,
     QuotaExhaustedError,
 )
+from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.refusals import RefusedError, hide_paths
 
@@ -192,5 +193,7 @@ def add_failures(app: FastAPI, root: Path) -> None:
 def log_fault(error: BaseException) -> str:
     """Write an error into the log, and return the id of the entry."""
     logged = secrets.token_hex(_ID_BYTES)
-    logger.error("request failed id=%s error=%s", logged, type(error).__name__, exc_info=error)
+    log_event(
+        logger, "request failed", level=logging.ERROR, id=logged, error=type(error).__name__, exc_info=error
+    )
     return logged

@@ -14,6 +14,7 @@ from typing import Final
 from backstory.base.errors import BackstoryError, InputError, StoppedError
 from backstory.base.mounts import find_mount
 from backstory.base.progress import announce
+from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.library.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses
@@ -139,7 +140,12 @@ class IndexJobs:
                 if self._find_leases(tenant) is not None:
                     self._find_left(tenant)
             except BackstoryError as error:
-                logger.warning("the jobs of a tenant could not be looked up code=%s", error.code)
+                log_event(
+                    logger,
+                    "the jobs of a tenant could not be looked up",
+                    level=logging.WARNING,
+                    code=error.code,
+                )
 
     def _find_left(self, tenant: str) -> None:
         store = self.store(tenant)
@@ -170,7 +176,12 @@ class IndexJobs:
                     self.submit(tenant, SCHEDULE)
                     requested.append(tenant)
             except BackstoryError as error:  # such as that the tenant was removed meanwhile
-                logger.warning("the indexing of a tenant could not be requested code=%s", error.code)
+                log_event(
+                    logger,
+                    "the indexing of a tenant could not be requested",
+                    level=logging.WARNING,
+                    code=error.code,
+                )
         return requested
 
     def _find_last_begin(self, tenant: str) -> float:

@@ -12,6 +12,7 @@ from typing import Final
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
+from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
@@ -67,7 +68,7 @@ def index_once(
                 store.fail(turn, code, failure)
             else:
                 store.complete(turn, {name: int(getattr(report, name)) for name in _COUNTS})
-            logger.info("an index job ended job=%s state=%s", turn.job_id, store.read(turn.job_id).state)
+            log_event(logger, "an index job ended", job=turn.job_id, state=store.read(turn.job_id).state)
 
 
 def is_there(folder: Path) -> bool:

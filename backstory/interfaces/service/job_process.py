@@ -24,7 +24,7 @@ from backstory.base.credentials import Keys
 from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError
 from backstory.base.mounts import find_mount, mount
-from backstory.base.telemetry.logs import configure_logs
+from backstory.base.telemetry.logs import configure_logs, log_event
 from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts_file import open_accounts_file
@@ -97,7 +97,13 @@ class JobProcesses:
             self._running.remove(process)
             _end_input(process)
         if code:
-            logger.error("the process of an index job has ended job=%s exit_code=%d", turn.job_id, code)
+            log_event(
+                logger,
+                "the process of an index job has ended",
+                level=logging.ERROR,
+                job=turn.job_id,
+                exit_code=code,
+            )
 
     def end(self) -> None:
         """Have every process stop at its next step, and each that starts later at its first one."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError
+from backstory.base.telemetry.logs import log_event
 from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
@@ -59,7 +60,12 @@ class SyncSchedule:
                 return True
             moment = find_next_sync(paths)
         except BackstoryError as error:
-            logger.warning("the sources of a tenant could not be looked up code=%s", error.code)
+            log_event(
+                logger,
+                "the sources of a tenant could not be looked up",
+                level=logging.WARNING,
+                code=error.code,
+            )
             return False
         if moment is not None and moment > now:
             self._next[tenant] = min(moment, now + SYNC_SECONDS)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbeddingError, StateError
+from backstory.base.telemetry.logs import log_event
 from backstory.base.telemetry.scope import bind, observe
 from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
 from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
@@ -140,12 +141,7 @@ def embed_texts(
         api_calls=embedder.api_calls - calls_before,
         seconds=round(time.perf_counter() - started, 3),
     )
-    logger.info(
-        "embedded texts=%d unique=%d cached=%d computed=%d tokens=%d api_calls=%d seconds=%.2f embedder=%s task=%s",
-        *vars(stats).values(),
-        embedder.id,
-        task,
-    )
+    log_event(logger, "embedded", vars(stats), embedder=embedder.id, task=task)
     return EmbeddedTexts(vectors if len(unique) == len(texts) else vectors[order], stats)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError, RerankError
+from backstory.base.errors import ModelError, ModelFileError
 from backstory.models.onnx_text import OnnxText, find_model_folder
 from backstory.models.rerankers.protocol import PROBABILITY, Judgements, RerankRequest, Topic
 from backstory.settings.models import RerankSettings
@@ -49,7 +49,7 @@ class CrossEncoderReranker:
         self._onnx = OnnxText(
             files.model,
             files.tokenizer,
-            failure=RerankError,
+            failure=ModelError,
             limit="rerank.max_tokens",
             most_tokens=settings.max_tokens,
         )
@@ -65,7 +65,7 @@ class CrossEncoderReranker:
 
         Raises:
             ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.
-            RerankError: The model failed, or its output is not one score per pair.
+            ModelError: The model failed, or its output is not one score per pair.
         """
         chosen = [_choose_pairs(request) for request in requests]
         pairs = [
@@ -100,7 +100,7 @@ def _read_scores(output: NDArray[Any], mask: NDArray[np.int64]) -> NDArray[np.fl
     """Read the probability of each pair."""
     count = len(mask)
     if output.shape not in ((count,), (count, 1), (count, 2)):
-        raise RerankError(
+        raise ModelError(
             f"the cross-encoder answered {count} pairs with an output of shape {output.shape}; it must give one score "
             f"per pair, shape ({count}, 1), or one for each of the classes irrelevant and relevant",
             code="unusable_scores",
@@ -110,7 +110,7 @@ def _read_scores(output: NDArray[Any], mask: NDArray[np.int64]) -> NDArray[np.fl
     # With two classes, the softmax of "relevant" grows with the difference of the two scores.
     scores = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
     if not np.isfinite(scores).all():
-        raise RerankError(
+        raise ModelError(
             "the cross-encoder answered with a score that is not finite; check its precision",
             code="unusable_scores",
         )

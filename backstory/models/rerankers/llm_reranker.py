@@ -50,7 +50,7 @@ class LLMReranker:
             AuthenticationError: There is no key, or it was refused.
             QuotaExhaustedError: A daily quota is used up.
             BudgetExhaustedError: The calls would exceed a budget; usually none of them was sent.
-            RerankError: No attempt was answered, or the service refused the request.
+            ModelError: No attempt was answered, or the service refused the request.
         """
         prompts = [Messages(INSTRUCTION, write_prompt(request)) for request in requests]
         tokens = sum(messages.estimate_tokens() for messages in prompts)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
+from backstory.base.telemetry.logs import log_event
 from backstory.models.rerankers.judgement_cache import JudgementCache, hash_request
 from backstory.models.rerankers.protocol import (
     QUERY_CHARACTERS,
@@ -120,8 +121,12 @@ class Reranking:
             self.counts["rerank_uncovered_topics"] += len(result.uncovered)
             if result.note is not None:
                 self.counts["rerank_kept_order"] += 1
-                logger.warning(
-                    "reranker left the order unchanged window=%s answer=%s", window_id, result.note
+                log_event(
+                    logger,
+                    "reranker left the order unchanged",
+                    level=logging.WARNING,
+                    window=window_id,
+                    answer=result.note,
                 )
         return {
             window_id: _spread(result, requests[window_id], contested[window_id])

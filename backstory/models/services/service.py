@@ -25,6 +25,7 @@ from backstory.base.credentials import Keys
 from backstory.base.environment import read_api_key, read_service_key
 from backstory.base.extras import require_extra
 from backstory.base.retry import TransientError, choose_delay, failure_of
+from backstory.base.telemetry.logs import log_event
 from backstory.base.telemetry.scope import observe
 from backstory.models.services.failures import Failure, explain_failure, redact
 from backstory.models.services.meter import CallMeter, Unmetered, Usage
@@ -287,12 +288,14 @@ class Service:
 
     def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
         error, delay = failure_of(state), state.upcoming_sleep
-        logger.warning(
-            "call failed service=%s attempt=%d retry_in=%.1f cause=%s",
-            self.settings.provider,
-            state.attempt_number,
-            delay,
-            error,
+        log_event(
+            logger,
+            "call failed",
+            level=logging.WARNING,
+            service=self.settings.provider,
+            attempt=state.attempt_number,
+            retry_in=delay,
+            cause=error,
         )
         if error.delay is not None:
             self._connect()[1].pause(delay)  # the other threads and processes would be refused as well

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key
 from backstory.base.errors import AlertError, InputError, WorkspaceError
-from backstory.base.telemetry.logs import PRINTED
+from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.ingest.chats.export_files import list_files
 from backstory.models.services.failures import hide_quotes, redact
 from backstory.operations.alerts.ended_run import EndedRun
@@ -61,7 +61,7 @@ def send_alerts_of_run(workspace: Workspace, run: EndedRun) -> list[str]:
                 for sentence in _alert_hook(workspace, memory, name, send, run, now)
             ]
     except OSError as error:
-        logger.warning("alerts not sent cause=%s", error.strerror, extra=PRINTED)
+        log_event(logger, "alerts not sent", level=logging.WARNING, cause=error.strerror, extra=PRINTED)
         return [
             f"Alerts not sent: {path} cannot be written ({error.strerror}); make room, or correct its owner"
         ]
@@ -159,9 +159,9 @@ def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
     try:
         send(payload)
     except AlertError as error:
-        logger.warning("alert not sent hook=%s cause=%s", name, error, extra=PRINTED)
+        log_event(logger, "alert not sent", level=logging.WARNING, hook=name, cause=error, extra=PRINTED)
         return f"Alert not sent by {name}: {error}", False
-    logger.info("alert sent hook=%s kind=%s", name, payload["event"])
+    log_event(logger, "alert sent", hook=name, kind=payload["event"])
     return f"Alert sent by {name}: {payload['event']}", True
 
 

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from backstory.base.environment import hook_environment
 from backstory.base.errors import AlertError
+from backstory.base.telemetry.logs import log_event
 from backstory.base.version import VERSION
 from backstory.operations.alerts.payload import Payload
 from backstory.settings.models import require_address
@@ -113,7 +114,7 @@ def post(
                     **error.values,
                 ) from None
             pause = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
-            logger.info("webhook failed attempt=%d retry_in=%.1f cause=%s", attempt, pause, error)
+            log_event(logger, "webhook failed", attempt=attempt, retry_in=pause, cause=error)
             wait(pause)
         else:
             return

@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from backstory.base.telemetry.logs import log_event
 from backstory.base.wording import count_rest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
@@ -112,10 +113,15 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
     wanted = partitions if check.table in PARTITIONED else None
     rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
     finding = CheckResult(check, check.find(workspace, wanted), rows)
-    text = "checked table=%s check=%s found=%d"
-    fields = {"blocking": check.blocking}
-    extra = {"fields": fields} if are_parts() else {"finding": finding, "fields": fields}
-    logger.info(text, check.table, check.name, len(finding.cases), extra=extra)
+    log_event(
+        logger,
+        "checked",
+        table=check.table,
+        check=check.name,
+        found=len(finding.cases),
+        blocking=check.blocking,
+        extra=None if are_parts() else {"finding": finding},
+    )
     return finding
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import uuid4
 
 from backstory.base.database import NO_LIMIT, Session
-from backstory.base.errors import RunHistoryError, RunLimitError
+from backstory.base.errors import RunHistoryError, StoppedError
 from backstory.base.telemetry.scope import current_run
 from backstory.models.services.meter import CallMeter, Usage
 from backstory.pipeline.history import liveness
@@ -200,7 +200,7 @@ class RunHistory:
             total: Partitions that the stage makes again.
 
         Raises:
-            RunLimitError: The run has taken longer than ``runs.max_minutes``.
+            StoppedError: The run has taken longer than ``runs.max_minutes``.
         """
         if self._current is None:
             return
@@ -209,7 +209,7 @@ class RunHistory:
         late = limit is not None and time.monotonic() - self._started > limit * _SECONDS_OF_A_MINUTE
         self._beat(record, now=late or stage != self._current.stage)
         if late:
-            raise RunLimitError(
+            raise StoppedError(
                 f"the run has taken more than {limit} minutes (runs.max_minutes) and stopped before {partition}; "
                 "finished work is kept, so run the same command again to resume, or raise the limit",
                 setting="runs.max_minutes",

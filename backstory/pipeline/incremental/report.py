@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.telemetry.logs import PRINTED
+from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.base.wording import shorten
 from backstory.storage.tables.parquet import WHOLE
 from backstory.text.prompts.escaping import escape_line
@@ -168,16 +168,8 @@ def log_report(report: StageResult) -> None:
 
     The record carries the report for handlers that format it, except inside of :func:`reporting_parts`.
     """
-    logger.info(
-        "materialized table=%s rows=%d partitions=%d computed=%d seconds=%.2f %s",
-        report.table,
-        report.rows,
-        report.partitions,
-        report.computed,
-        report.seconds,
-        " ".join(f"{name}={value}" for name, value in _leave_out_names(report.counts).items()),
-        extra={"fields": report.figures} if are_parts() else {"report": report, "fields": report.figures},
-    )
+    extra = None if are_parts() else {"report": report}
+    log_event(logger, "materialized", {"table": report.table, **report.figures}, extra=extra)
 
 
 def _leave_out_names(counts: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
@@ -193,8 +185,7 @@ def log_unread(sources: pl.DataFrame) -> None:
     """
     unread = sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
     for row in unread.select("folder", "source", "status", "reason").iter_rows(named=True):
-        text = "file not read folder=%s source=%s status=%s reason=%s"
-        logger.warning(text, *row.values(), extra=PRINTED)
+        log_event(logger, "file not read", row, level=logging.WARNING, extra=PRINTED)
 
 
 def format_preview(frame: pl.DataFrame, *, cell_characters: int = _CELL_CHARACTERS) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 
 from backstory.base.errors import DamagedTableError, InputError
 from backstory.base.files.disk_full import naming_full_disk
-from backstory.base.telemetry.logs import PRINTED
+from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.base.telemetry.scope import observe_run
 from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.checks.checks import CheckResult
@@ -357,14 +357,15 @@ def _find_span(workspace: Workspace, partitions: Sequence[str]) -> Span:
 def log_run(result: RunResult) -> None:
     """Log the end of a run, with its figures and each failure."""
     for failure in result.failures:
-        logger.error("run failed reason=%s", failure, extra=PRINTED)
-    logger.info(
-        "run ended success=%s fresh=%s computed=%d files_not_read=%d seconds=%.2f",
-        result.success,
-        result.fresh,
-        result.computed,
-        len(result.unfinished),
-        result.seconds,
+        log_event(logger, "run failed", level=logging.ERROR, reason=failure, extra=PRINTED)
+    log_event(
+        logger,
+        "run ended",
+        success=result.success,
+        fresh=result.fresh,
+        computed=result.computed,
+        files_not_read=len(result.unfinished),
+        seconds=result.seconds,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.base.telemetry.logs import PRINTED, configure_logs
+from backstory.base.telemetry.logs import PRINTED, configure_logs, log_event
 from backstory.base.telemetry.scope import bind, observe, observe_run
 from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
@@ -35,19 +35,19 @@ def read_lines(text: str) -> list[dict[str, object]]:
 
 def test_the_named_values_of_a_message_are_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
-    logger.info("built index rows=%d share=%.1f%% reason=%s", 3, 12.5, "two\nlines \u2028 \x1b[31m")
-    logger.warning("%s was moved to %s", "it", "there", extra={"fields": {"moved": 1}})
-    logger.debug("left out n=%d", 1)
+    log_event(logger, "built index", rows=3, share=12.5, reason="two\nlines \u2028 \x1b[31m")
+    logger.warning("%s was moved to %s", "it", "there")
+    log_event(logger, "left out", level=logging.DEBUG, n=1)
     built, moved = read_lines(capsys.readouterr().err)
     assert (built["event"], built["level"], built["logger"]) == ("built index", "info", "backstory.test")
     assert (built["rows"], built["share"], built["reason"]) == (3, 12.5, "two\nlines \u2028 \x1b[31m")
     assert str(built["time"]).endswith("+00:00")
-    assert (moved["event"], moved["message"], moved["moved"]) == ("message", "it was moved to there", 1)
+    assert (moved["event"], moved["message"]) == ("message", "it was moved to there")
 
 
 def test_values_that_json_does_not_know_leave_the_line_valid(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
-    logger.info("odd score=%s path=%s time=%s", float("nan"), Path("a"), 5)
+    log_event(logger, "odd", score=float("nan"), path=Path("a"), time=5)
     (line,) = read_lines(capsys.readouterr().err)
     assert (line["score"], line["path"]) == (None, "a")
     assert line["time"] != 5  # a field replaces nothing that every line has
@@ -56,8 +56,8 @@ def test_values_that_json_does_not_know_leave_the_line_valid(capsys: pytest.Capt
 def test_records_carry_the_fields_of_the_work_around_them(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     with observe_run(["2025-03-13", "2025-03-14"]) as run_id, observe("stage", stage="hits"):
-        bind(logger.info)("inside n=%d", 1)
-    logger.info("outside n=%d", 1)
+        bind(lambda: log_event(logger, "inside", n=1))()
+    log_event(logger, "outside", n=1)
     inside, outside = read_lines(capsys.readouterr().err)
     assert {name: inside[name] for name in ("run_id", "stage", "first", "last", "partitions")} == {
         "run_id": run_id, "stage": "hits", "first": "2025-03-13", "last": "2025-03-14", "partitions": 2
@@ -68,7 +68,7 @@ def test_records_carry_the_fields_of_the_work_around_them(capsys: pytest.Capture
 def test_text_shows_the_warnings_that_no_summary_prints(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     configure_logs("text")  # the later call replaces the earlier one
-    logger.info("built rows=%d", 3)
+    log_event(logger, "built", rows=3)
     logger.warning("moved to %s", "there")
     logger.warning("file not read", extra=PRINTED)
     assert capsys.readouterr().err == "warning: moved to there\n"
@@ -79,7 +79,7 @@ def test_the_environment_chooses_the_format(
 ) -> None:
     monkeypatch.setenv("BACKSTORY_LOG_FORMAT", "json")
     configure_logs()
-    logger.info("built rows=%d", 3)
+    log_event(logger, "built", rows=3)
     assert read_lines(capsys.readouterr().err)[0]["rows"] == 3
     monkeypatch.setenv("BACKSTORY_LOG_FORMAT", "xml")
     with raises(InputError, "unknown_value", variable="BACKSTORY_LOG_FORMAT", value="xml"):

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from backstory.base.errors import InputError
-from backstory.base.telemetry import traces
+from backstory.base.telemetry import scope
 from backstory.base.telemetry.scope import observe, observe_run
 from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
@@ -105,7 +105,7 @@ def test_a_run_inside_a_run_adds_no_span(collector: LoopbackServer) -> None:
 def test_an_absent_extra_is_told_once_and_the_run_goes_on(
     collector: LoopbackServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(traces._Export, "was_reported", False)
+    scope._can_export.cache_clear()
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     for _ in range(2):
         with observe_run(DAYS):
@@ -114,6 +114,7 @@ def test_an_absent_extra_is_told_once_and_the_run_goes_on(
     assert "pip install 'backstory[otel]'" in said
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in said
     assert collector.received == []
+    scope._can_export.cache_clear()
 
 
 def test_nothing_of_opentelemetry_is_loaded_unless_a_collector_is_named() -> None:

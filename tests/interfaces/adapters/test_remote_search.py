@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backstory import Library
-from backstory.base.errors import InputError, RemoteSearchError, SettingsError
+from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.interfaces.adapters.rag_config import RAGConfig, VectorStoreConfig
 from backstory.interfaces.adapters.rag_engine import RAGEngine
 from tests.errors import raises
@@ -78,7 +78,7 @@ def test_an_answer_without_structure_gives_its_texts(address: str) -> None:
     ],
 )
 def test_what_a_tool_cannot_answer_is_an_error(tool: str, code: str, address: str) -> None:
-    with raises(RemoteSearchError, code):
+    with raises(SearchIndexError, code):
         engine_of(tool, address, KEY).search("bread")
 
 
@@ -95,10 +95,10 @@ def test_a_server_that_cannot_be_asked_is_an_error_without_the_key(
     with caplog.at_level(logging.DEBUG):
         for key, server in ((f"{KEY}-wrong", address), (KEY, "http://127.0.0.1:9/mcp")):
             engine = engine_of("find_notes", server, key, NOTES)
-            with raises(RemoteSearchError, "unreachable") as raised:
+            with raises(SearchIndexError, "unreachable") as raised:
                 engine.search("bread")
             assert KEY not in f"{raised.value} {engine.config} {engine.config.vector_store!r}"
-        with raises(RemoteSearchError, "unreachable"):
+        with raises(SearchIndexError, "unreachable"):
             engine_of("find_notes", "/no/such/program").search("bread")
         engine_of("find_notes", address, KEY, NOTES).search("bread")
     assert KEY not in caplog.text

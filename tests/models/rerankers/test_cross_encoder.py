@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from backstory.base.errors import ModelFileError, RerankError
+from backstory.base.errors import ModelError, ModelFileError
 from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
 from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
 from backstory.settings.models import RerankSettings
@@ -141,7 +141,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "three", {"soup": 1.0}, classes=3)
-    with raises(RerankError, "unusable_scores", shape=(2, 3)):
+    with raises(ModelError, "unusable_scores", shape=(2, 3)):
         connect(tmp_path / "three").judge([request_of("soup", "rust")])
 
     write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
@@ -151,7 +151,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "model", {"soup": float("nan")})
-    with raises(RerankError, "unusable_scores"):
+    with raises(ModelError, "unusable_scores"):
         connect(tmp_path / "model").judge([request_of("soup", "rust")])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.base.errors import RerankError
+from backstory.base.errors import ModelError
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.rerankers.judgement_cache import JudgementCache
@@ -74,7 +74,7 @@ class FailingRater(FixedRater):
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         if self.requests:
-            raise RerankError("no answer")
+            raise ModelError("no answer")
         return super().judge(requests)
 
 
@@ -258,7 +258,7 @@ def test_a_label_with_a_real_name_is_not_kept() -> None:
 def test_a_failure_loses_no_answer_that_was_given(tmp_path: Path) -> None:
     cache = JudgementCache(open_cache(tmp_path))
     rows = [*HITS, ("v", "q4", "b", 0.8)]
-    with pytest.raises(RerankError):
+    with pytest.raises(ModelError):
         judge(FailingRater(SOUP_BEST), BEST_TWO, rows=rows, cache=cache, threads=1)
     again = FixedRater(SOUP_BEST)
     judge(again, BEST_TWO, rows=rows, cache=cache, threads=1)

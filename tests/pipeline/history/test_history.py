@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import ReadError, RunHistoryError, RunLimitError
+from backstory.base.errors import ReadError, RunHistoryError, StoppedError
 from backstory.pipeline.history.describe import (
     STALLED_SECONDS,
     describe_status,
@@ -179,7 +179,7 @@ def test_a_run_beyond_its_limit_stops_before_the_next_group(
             monkeypatch.setattr(time, "monotonic", lambda: later)
             history.advance("hits", DAYS[1], 1, 3)
 
-    with raises(RunLimitError, setting="runs.max_minutes"):
+    with raises(StoppedError, setting="runs.max_minutes"):
         run_for_a_minute()
     [record] = history.read()
     assert (record.status, record.stage, record.partition, record.done) == ("stopped", "hits", DAYS[1], 1)

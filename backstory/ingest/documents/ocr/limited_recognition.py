@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import ReadError, ReadingLimitError
 from backstory.base.sandbox import ReadingLimits, run_limited
+from backstory.base.telemetry.logs import log_event
 from backstory.ingest.documents.ocr.paged_file import (
     PagedFile,
     PictureReader,
@@ -150,7 +151,7 @@ def _recognise(
         if over_limits == _MOST_FAILURES:
             obstacle = f"{over_limits} other pages exceed the limits, and Backstory did not try these"
             break
-    logger.info("recognised pages=%d failed=%d uri=%s", len(pages), len(failures), request["uri"])
+    log_event(logger, "recognised", pages=len(pages), failed=len(failures), uri=request["uri"])
     return Recognition(pages, failures, obstacle)
 
 
