@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.index.snapshot.shards import SHARD_BYTES
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
 from benchmarks.backfill import run_stages

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
 from backstory.index.search import SearchIndex
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.library_path import embed_windows, index_documents

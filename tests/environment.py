@@ -70,13 +70,8 @@ def _own_environment(
     monkeypatch: pytest.MonkeyPatch,
     model_cache: Path,
     one_authority: Path,
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """Keep a developer's workspace, keys and cache out of the tests, and the rate limits of one out of another."""
-    monkeypatch.setattr(
-        "backstory.models.services.service.default_limits_file",
-        lambda: tmp_path_factory.mktemp("limits") / "limits.sqlite",
-    )
+    """Keep a developer's workspace, keys and cache out of the tests."""
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     for variable in (
@@ -120,11 +115,6 @@ def instant_time() -> InstantTime:
 
 
 @pytest.fixture
-def open_service(tmp_path: Path, instant_time: InstantTime) -> Callable[..., Service]:
-    """Make clients of services that never wait in real time, with limits of the test's own."""
-    return partial(
-        Service,
-        limits_file=tmp_path / "limits.sqlite",
-        clock=instant_time.clock,
-        wait=instant_time.wait,
-    )
+def open_service(instant_time: InstantTime) -> Callable[..., Service]:
+    """Make clients of services that never wait in real time."""
+    return partial(Service, clock=instant_time.clock, wait=instant_time.wait)

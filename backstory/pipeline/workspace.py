@@ -13,10 +13,9 @@ from backstory.base.environment import SETTINGS_FILE, cache_folder, find_workspa
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.base.mounts import find_mount, mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
+from backstory.models.choice import LocalModels, make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
-from backstory.models.local_models import LocalModels
 from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
@@ -174,7 +173,7 @@ class Workspace(WorkspacePaths):
     @cached_property
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
-        from backstory.models.rerankers.choice import make_reranker
+        from backstory.models.choice import make_reranker
         from backstory.pipeline.history.record import RERANKING
 
         settings = self.located_settings.rerank

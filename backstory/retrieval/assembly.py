@@ -14,8 +14,8 @@ from typing import Self
 import polars as pl
 
 from backstory.index.search import SearchIndex
+from backstory.models.choice import make_reranker
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.rerankers.choice import make_reranker
 from backstory.models.rerankers.judgement_cache import JudgementCache
 from backstory.models.rerankers.protocol import Reranker
 from backstory.models.rerankers.reranking import Reranking

@@ -14,8 +14,8 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.library_path import embed_windows, embed_with_progress, index_documents
 from backstory.operations.evaluation.scoring import compare_methods, name_group

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import Settings
 from benchmarks.peers import driver, environments

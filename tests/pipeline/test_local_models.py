@@ -11,7 +11,7 @@ from backstory.base.errors import InputError, ModelFileError
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.library import Library
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.local.bert_graph import build_graph
 from backstory.models.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
 from backstory.pipeline.workspace import open_workspace

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.database import Description
-from backstory.base.errors import ModelError
-from backstory.base.mounts import open_database
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.history.record import SUCCEEDED
@@ -118,9 +115,3 @@ def test_no_command_opens_a_file_of_state_but_the_ledger(tmp_path: Path, address
     assert {path.name for path in tmp_path.rglob("*") if path.suffix in (".sqlite", ".db")} == {
         "ledger.sqlite"
     }
-    with mounted(tmp_path / "cache", address):
-        limits = open_database(
-            tmp_path / "cache" / "rate_limits.sqlite",
-            Description(schema="", name="", remedy="", error=ModelError),
-        )
-        assert limits.exists()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from backstory.base.errors import EmbedderMismatchError
 from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.original.vector_store import VectorStore
-from backstory.models.embeddings.choice import resolve_embedder
+from backstory.models.choice import resolve_embedder
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Embedder
 

@@ -15,7 +15,7 @@ from backstory.interfaces.original.consolidation import consolidate_messages_to_
 from backstory.interfaces.original.deduplication import deduplicate_by_document
 from backstory.interfaces.original.per_chunk import query_rag_per_chunk
 from backstory.interfaces.original.vector_store import VectorStore
-from backstory.models.embeddings.choice import resolve_embedder
+from backstory.models.choice import resolve_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.settings.models import ContextSettings, RAGSettings
 from backstory.text.prompts.entries import format_markdown

@@ -35,7 +35,7 @@ from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
 from backstory.interfaces.service.removal import RemovalProof, remove_files, remove_folder
 from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfinished
-from backstory.models.local_models import LocalModels
+from backstory.models.choice import LocalModels
 from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.paths import INDEX_FOLDER

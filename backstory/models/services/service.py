@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,7 +28,7 @@ from backstory.base.telemetry.logs import log_event
 from backstory.base.telemetry.scope import observe
 from backstory.models.services.failures import Failure, explain_failure, redact
 from backstory.models.services.meter import CallMeter, Unmetered, Usage
-from backstory.models.services.rate_limit import RateLimiter, default_limits_file
+from backstory.models.services.rate_limit import RateLimiter
 from backstory.settings.groups import ServiceSettings
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ class Service:
         keys: Keys | None = None,
         key: SecretStr | None = None,
         client: genai.Client | None = None,
-        limits_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = _wait_in_real_time,
     ) -> None:
@@ -85,9 +83,8 @@ class Service:
             meter: Counts what calls use, within budgets.
             keys: The keys of the workspace; None for those of the environment.
             key: The key; None reads it from ``keys``.
-            client: The client of Gemini; None makes one from the key. All such clients share one limit per model.
-            limits_file: File of the limits that processes share; None for the one in the user's cache folder.
-            clock: Gives monotonic seconds, the same in all processes.
+            client: The client of Gemini; None makes one from the key.
+            clock: Gives monotonic seconds.
             wait: Blocks the calling thread for a number of seconds.
 
         Raises:
@@ -110,10 +107,9 @@ class Service:
         self._keys = keys
         self._key = key
         self._given_client = client
-        self._limits_file = limits_file
-        self._clock = clock
         self._wait = wait
-        self._connected: tuple[Any, RateLimiter] | None = None
+        self._limiter = RateLimiter(self.units_per_minute, self.tokens_per_minute, clock=clock, wait=wait)
+        self._client: Any = None
         self._connecting = threading.Lock()
         self._counting = threading.Lock()
 
@@ -197,8 +193,8 @@ class Service:
         find_usage: Callable[[Response], Usage],
         most: Usage,
     ) -> Result:
-        client, limiter = self._connect()
-        limiter.acquire(most.texts, most.tokens_in)
+        client = self._connect()
+        self._limiter.acquire(most.texts, most.tokens_in)
         settle = self.meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
         used = most  # an attempt without an answer may have been billed; one that was refused was not
         try:
@@ -251,20 +247,11 @@ class Service:
         message = redact(str(error), self._key_text()) or "connection lost"
         return TransientError(f"{name}: {message}", cause=name)
 
-    def _connect(self) -> tuple[Any, RateLimiter]:
+    def _connect(self) -> Any:
         with self._connecting:
-            if self._connected is None:
-                client = self._make_gemini_client() if self.is_gemini else self._make_http_client()
-                limiter = RateLimiter(
-                    self._limits_file or default_limits_file(),
-                    [self.settings.base_url or "", self.model, self._key_text() or ""],
-                    units_per_minute=self.units_per_minute,
-                    tokens_per_minute=self.tokens_per_minute,
-                    clock=self._clock,
-                    wait=self._wait,
-                )
-                self._connected = client, limiter
-            return self._connected
+            if self._client is None:
+                self._client = self._make_gemini_client() if self.is_gemini else self._make_http_client()
+            return self._client
 
     def _make_http_client(self) -> Any:
         import httpx2
@@ -298,7 +285,7 @@ class Service:
             cause=error,
         )
         if error.delay is not None:
-            self._connect()[1].pause(delay)  # the other threads and processes would be refused as well
+            self._limiter.pause(delay)  # the other threads would be refused as well
 
 
 def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:

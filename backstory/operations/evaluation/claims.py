@@ -19,8 +19,8 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.index.search import SearchIndex
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder, Vectors
 from backstory.operations.evaluation.hidden_topics import (
     NOTHING_HIDDEN,

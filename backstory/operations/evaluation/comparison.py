@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from backstory.base.environment import cache_folder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.choice import make_embedder
 from backstory.operations.evaluation.excerpts import compare_excerpts, score_excerpts
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.library_path import (

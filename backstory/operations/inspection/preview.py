@@ -24,7 +24,7 @@ from backstory.ingest.documents.folder import DocumentRead, read_documents, read
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.operations.inspection.classification import classify, list_readers_beside
 from backstory.operations.inspection.file_rows import (

@@ -14,7 +14,7 @@ from backstory.index.chunks import embedding_texts
 from backstory.models.embeddings.cache import embedding_key
 from backstory.models.embeddings.protocol import Task
 from backstory.models.embeddings.throughput import ON_THIS_MACHINE, Pace, predict_pace
-from backstory.models.rerankers.llm_scoring import MAX_OUTPUT_TOKENS
+from backstory.models.rerankers.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.services.meter import Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price

@@ -7,7 +7,7 @@ import pytest
 from onnxruntime import InferenceSession
 
 from backstory.base.errors import AuthenticationError, InputError, SettingsError
-from backstory.models.embeddings.choice import make_embedder, resolve_embedder
+from backstory.models.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local.e5_pack import read_e5_pack
 from backstory.models.embeddings.local.embedder import LocalEmbedder
@@ -105,7 +105,7 @@ def test_a_gemini_name_needs_a_key() -> None:
 def test_making_embedders_loads_no_model_library() -> None:
     script = """
 import sys
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.settings.embedding import EmbeddingSettings
 for provider in ("local", "gemini", "openai", "hashing"):
     make_embedder(EmbeddingSettings(provider=provider, model="tiny" if provider == "openai" else None))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backstory.models.chat_model import UnusableAnswerError
-from backstory.models.rerankers.llm_scoring import (
+from backstory.models.rerankers.llm_reranker import (
     LABEL_CHARACTERS,
     MOST_TOPICS,
     read_judgements,

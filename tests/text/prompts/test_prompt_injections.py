@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from backstory.models.rerankers.llm_scoring import write_prompt
+from backstory.models.rerankers.llm_reranker import write_prompt
 from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
 from backstory.settings.models import ContextSettings
 from backstory.text.prompts.entries import format_markdown

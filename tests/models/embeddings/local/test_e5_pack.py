@@ -6,7 +6,7 @@ import pytest
 
 from backstory.base.errors import MissingExtraError, ModelFileError
 from backstory.base.language_names import LANGUAGE_NAMES
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.local.bert_graph import BertModel
 from backstory.models.embeddings.local.e5_pack import LANGUAGES, PACK_SHA256, read_e5_pack
 from backstory.models.embeddings.local.embedder import open_pack

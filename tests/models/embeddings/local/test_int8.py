@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.batches import group_equal_lengths
-from backstory.models.embeddings.choice import make_embedder
 from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.settings.embedding import EmbeddingSettings

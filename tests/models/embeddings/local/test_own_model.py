@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from tokenizers import Tokenizer
 
 from backstory.base.errors import EmbeddingError, EmbeddingInputError, ModelFileError
-from backstory.models.embeddings.choice import make_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.local.bert_graph import Pooling
 from backstory.models.embeddings.protocol import Embedder
 from backstory.settings.embedding import EmbeddingSettings

@@ -1,7 +1,8 @@
-"""The embedder that settings or a model's name choose."""
+"""The embedder and the reranker that settings, or a model's name, choose."""
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ from backstory.base.credentials import Keys
 from backstory.base.environment import cache_folder, read_api_key
 from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Embedder
+from backstory.models.rerankers.protocol import Reranker
 from backstory.models.services.meter import CallMeter, Unmetered
 from backstory.settings.embedding import LOCAL_MODELS, EmbeddingSettings
 from backstory.settings.groups import SERVICES
+from backstory.settings.models import RerankSettings
 
 if TYPE_CHECKING:
     from google import genai
@@ -69,6 +72,68 @@ def make_embedder(
         int8=settings.precision == "int8",
         languages=settings.languages,
     )
+
+
+def make_reranker(
+    settings: RerankSettings,
+    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    keys: Keys | None = None,
+) -> Reranker | None:
+    """Make the reranker that the settings name.
+
+    Args:
+        settings: The provider, its model and its limits.
+        meter: Counts what calls of a paid service use, within budgets.
+        keys: The keys of the workspace; None for those of the environment.
+
+    Returns:
+        The reranker, or None for the provider ``none``. It loads its model or client when first used.
+
+    Raises:
+        MissingExtraError: The packages of the provider are not installed.
+        ModelFileError: The settings name no folder for a cross-encoder, or a file is absent from it.
+    """
+    if settings.provider == "cross_encoder":
+        from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings)
+    if settings.provider == "none":
+        return None
+    from backstory.models.chat_model import ChatModel
+    from backstory.models.rerankers.llm_reranker import LLMReranker
+    from backstory.models.services.service import Service
+
+    model = ChatModel(settings, Service(settings, meter=meter, keys=keys))
+    return LLMReranker(model, threads=settings.threads, meter=meter)
+
+
+class LocalModels:
+    """Opens the models of equal settings once. They stay open as long as this object, and threads may share them.
+
+    A model keeps nothing of what it read, so that workspaces of different people may share it. Models behind a service
+    are never shared: each has the key and the budget of its workspace.
+    """
+
+    def __init__(self) -> None:
+        self._opening = threading.Lock()
+        self._embedders: dict[str, Embedder] = {}
+        self._rerankers: dict[str, Reranker | None] = {}
+
+    def open_embedder(self, settings: EmbeddingSettings) -> Embedder:
+        """Return the embedder of settings that name no service; see :func:`make_embedder`."""
+        key = settings.model_dump_json()
+        with self._opening:
+            if key not in self._embedders:
+                self._embedders[key] = make_embedder(settings)
+            return self._embedders[key]
+
+    def open_reranker(self, settings: RerankSettings) -> Reranker | None:
+        """Return the reranker of settings that name no service; None if they name none."""
+        key = settings.model_dump_json()
+        with self._opening:
+            if key not in self._rerankers:
+                self._rerankers[key] = make_reranker(settings)
+            return self._rerankers[key]
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
