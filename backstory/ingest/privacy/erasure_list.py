@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, TypeAlias
@@ -308,12 +309,23 @@ def hide_members(
     tokens = present | named
     if not tokens:
         return frame
+    if secret is None:
+        return frame.with_columns(_replace_words(frame[name], tokens) for name in columns)
     return frame.with_columns(
-        pl.col(name).str.replace_many(
-            list(tokens), list(tokens.values()), ascii_case_insensitive=secret is None, leftmost=True
-        )
-        for name in columns
+        pl.col(name).str.replace_many(list(tokens), list(tokens.values()), leftmost=True) for name in columns
     )
+
+
+def _replace_words(texts: pl.Series, tokens: Mapping[str, str]) -> pl.Series:
+    """Replace names in any case, but none inside a longer word: no "Ann" in a channel."""
+    names = sorted(tokens, key=lambda name: -len(name))
+    words = "|".join(f"({re.escape(name)})" for name in names)
+    pattern = re.compile(rf"(?<![^\W_])(?:{words})(?![^\W_])", re.IGNORECASE)
+
+    def write(found: re.Match[str]) -> str:
+        return tokens[names[(found.lastindex or 1) - 1]]
+
+    return pl.Series(texts.name, [text and pattern.sub(write, text) for text in texts], dtype=pl.String)
 
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:

@@ -27,7 +27,9 @@ from backstory.ingest.privacy.possessives import end_possessive, write_possessiv
 from backstory.ingest.privacy.views import find_open_marks, list_views, spread_views
 from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
 
-_MARKS = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+BLANK: Final = "\ufffc"
+"""Separates the texts on both sides of a replaced name; so it is in no name."""
+_MARKS = f"\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff{BLANK}"
 _MARK: Final = re.compile(f"[{_MARKS}]")
 _PHONE: Final = re.compile(r"\+?[\d\s().\-\u2010\u2011]{7,}")
 _PHONE_GAP = r"[\s().\-\u2010\u2011/]{0,3}"
@@ -39,8 +41,6 @@ ANY_PHONE: Final = rf"\+\d(?:{_PHONE_GAP}\d){{6,14}}"
 _CERTAIN: Final = re.compile(rf"{ISOLATED_MENTION}|{NUMBER_MENTION}(?!\d)")
 _CERTAIN_IN_APP_LINE: Final = re.compile(rf"{_CERTAIN.pattern}|{ANY_PHONE}(?!\d)")
 
-BLANK: Final = "\ufffc"
-"""Separates the texts on both sides of a replaced name."""
 _LEAST_BURIED_LETTERS = 8
 """Shorter names are often a part of other words in file names."""
 Place = Literal["message", "app line", "identifier"]
@@ -54,7 +54,7 @@ def normalize_name(name: str) -> str:
         name: As an export of any platform writes it.
 
     Returns:
-        The name composed (NFC), in folded case, with single spaces, without direction marks and without the
+        The name composed (NFC), in folded case, with single spaces, without invisible marks and without the
         tilde before an unsaved contact; of a phone number, a plus sign and its digits.
     """
     return unicodedata.normalize("NFC", plain_name(name).casefold())

@@ -92,6 +92,12 @@ def test_names_in_lines_of_the_app(text: str, expected: str) -> None:
     assert find(text, "Ann", "Ben Lee", "🐙", "Will", app_line=True, members=("Zoe",)) == expected
 
 
+def test_an_object_that_a_chat_shows_is_in_no_name() -> None:
+    text = "\ufffc said hello to @\ufffc and @Ada Lind \ufffc"
+    assert find(text, "\ufffc", "Ada \ufffcLind") == text.replace("@Ada Lind", "@<ada lind>")
+    assert find(text, "\ufffc", app_line=True) == text
+
+
 def test_members_are_found_only_where_a_name_is_meant() -> None:
     assert find("Zoe Hill and @Zoe Hill", "Ann", members=("Zoe Hill",)) == "Zoe Hill and @<zoe hill>"
 

@@ -174,6 +174,20 @@ def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Works
     assert "Ada Lind" in set(read_table(made.tables, "messages")["author"])
 
 
+def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace", f"{SETTINGS}privacy: {{pseudonyms: false}}\n")
+    said = "The channel meets annually, (ANN) said, and Ann's tent is there: _ann_"
+    chat = f"16/03/2025, 09:00 - Ann: I bring a tent\n16/03/2025, 09:01 - Ben Okri: {said}\n"
+    (workspace.chats_dir / "planning.txt").write_text(chat, "utf-8")
+    forget(workspace, "member", "Ann")
+    run_pipeline(reopen(workspace))
+    messages = read_table(workspace.tables, "messages").filter(conversation_id="planning")
+    token = read_forgotten(workspace.forgotten).token("Ann")
+    told = f"The channel meets annually, ({token}) said, and {token}'s tent is there: _{token}_"
+    assert told in set(messages["text"])
+    assert "Ann" not in set(messages["author"])
+
+
 def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
     assert forget(reopen(made_workspace), "conversation", "garden").search.found == {}
     assert read_table(made_workspace.tables, "messages").is_empty()
