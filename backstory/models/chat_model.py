@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from backstory.base.addresses import is_openai, name_service
 from backstory.base.retry import TransientError
+from backstory.base.wording import count
 from backstory.models.services.meter import Usage
 from backstory.text.chunking.tokens import estimate_tokens
 
@@ -74,8 +75,9 @@ class Withheld:
     """Reason why a service gave no answer, or only a part of one.
 
     Attributes:
-        reason: Short, without the model's own words: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
-        detail: The words of a refusal, or the advice of the form for an answer that was cut; may be empty.
+        reason: Short: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
+        detail: The length of a refusal, or the advice of the form for an answer that was cut; may be empty. The model's
+            own words may name somebody, and nobody has checked them.
     """
 
     reason: str
@@ -308,7 +310,7 @@ def _read_completion(completion: Mapping[str, Any], form: AnswerForm) -> tuple[s
     message = message if isinstance(message, Mapping) else {}
     text, refusal = message.get("content"), message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        return "", Withheld("refused", " ".join(refusal.split()))
+        return "", Withheld("refused", count(len(refusal), "character"))
     withheld = _find_withheld(choice.get("finish_reason"), form)
     return text if withheld is None and isinstance(text, str) else "", withheld
 

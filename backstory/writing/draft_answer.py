@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from backstory.base.wording import shorten
+from backstory.base.wording import count
 from backstory.models.chat_model import Answer, AnswerForm, parse_answer
 from backstory.writing.draft import Draft
 
@@ -19,8 +19,6 @@ ANSWER_SCHEMA: Final[dict[str, Any]] = {
     "additionalProperties": False,
 }
 """JSON schema of an answer."""
-
-_SHOWN_CHARACTERS: Final = 200
 
 
 def make_post_form(max_output_tokens: int) -> AnswerForm:
@@ -38,8 +36,8 @@ def read_draft(answer: Answer) -> Draft:
     try:
         content = parse_answer(answer.text)
     except ValueError:
-        said = shorten(" ".join(answer.text.split()), _SHOWN_CHARACTERS)
-        return _withhold(answer, f"not JSON: the model answered {said!r}")
+        # Its words may name somebody, and are neither stored nor shown.
+        return _withhold(answer, f"not JSON: the model answered {count(len(answer.text), 'character')}")
     fields = content if isinstance(content, dict) else {}
     title, text, tags = (fields.get(name) for name in ("title", "text", "tags"))
     if not isinstance(title, str) or not isinstance(text, str):

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from backstory.base.wording import name_some
+from backstory.base.wording import count, name_some
 from backstory.settings.writers import WriterSettings
 from backstory.text.languages import detect_language, is_known, name_language
 from backstory.text.leaks import FindLeaks
@@ -64,7 +64,8 @@ def find_fault(draft: Draft, settings: WriterSettings, language: str | None) -> 
 
 def find_refusal(text: str) -> str | None:
     """Describe a text that is an apology in place of a post; None for any other text."""
-    return f"refused: {_fold(text)}" if len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text) else None
+    is_refusal = len(text) < _REFUSAL_CHARACTERS and _REFUSAL.match(text)
+    return f"refused: {count(len(text), 'character')}" if is_refusal else None
 
 
 def find_leak(draft: Draft, context: ContextMaterial, find_leaks: FindLeaks) -> str | None:
@@ -111,8 +112,6 @@ def _find_unfit_form(draft: Draft, settings: WriterSettings) -> str | None:
 
 
 def _find_unfit_content(draft: Draft, language: str | None) -> str | None:
-    if refusal := find_refusal(draft.text):
-        return refusal
     # A writer without a model quotes the window, in whatever languages it is.
     if draft.model is None or language is None or len(draft.text) < _LANGUAGE_CHARACTERS:
         return None

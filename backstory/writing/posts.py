@@ -19,7 +19,7 @@ from backstory.text.leaks import Discretion, FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
-from backstory.writing.draft_checks import clean_draft, find_fault, find_leak
+from backstory.writing.draft_checks import clean_draft, find_fault, find_leak, find_refusal
 from backstory.writing.material import ContextMaterial, WindowMaterial, hash_material
 from backstory.writing.post_files import Post, make_slug, name_letter
 from backstory.writing.writer_calls import WriterCalls
@@ -152,9 +152,7 @@ def write_post(
     if calls.end is not None:
         return row | {"status": "waiting", "reason": calls.end}
     try:
-        draft = _drop_leak(
-            _name_people(writer.write(window, context), window), context, discretion.find_leaks
-        )
+        draft = _withhold(_name_people(writer.write(window, context), window), context, discretion.find_leaks)
     except AuthenticationError:
         raise
     except (ModelError, BudgetExhaustedError) as error:
@@ -187,10 +185,10 @@ def _name_people(draft: Draft, window: WindowMaterial) -> Draft:
     )
 
 
-def _drop_leak(draft: Draft, context: ContextMaterial, find_leaks: FindLeaks) -> Draft:
-    """Drop the text of a draft that must not be stored anywhere."""
-    leak = find_leak(draft, context, find_leaks)
-    return draft if leak is None else replace(draft, title="", text="", tags=(), withheld=leak)
+def _withhold(draft: Draft, context: ContextMaterial, find_leaks: FindLeaks) -> Draft:
+    """Drop the text of a draft that is no post, or must not be stored anywhere."""
+    fault = find_refusal(draft.text) or find_leak(draft, context, find_leaks)
+    return draft if fault is None else replace(draft, title="", text="", tags=(), withheld=fault)
 
 
 def _start_row(

@@ -108,13 +108,13 @@ def test_who_may_be_given_advice_about_a_cut_answer_is_given_it(
 
 
 @pytest.mark.parametrize("name", CHAT_USES)
-def test_the_words_of_a_refusal_are_shown_but_not_in_a_table_of_judgements(
+def test_of_a_refusal_only_its_length_is_shown(
     openai_service: OpenAIService, tmp_path: Path, name: str
 ) -> None:
     use = CHAT_USES[name]
     openai_service.play(complete(None, refusal="I will\nnot."))
     reason = use.connect(openai_service, tmp_path)().reason
-    assert reason == ("refused" if use.group == "rerank" else "refused: I will not.")
+    assert reason == ("refused" if use.group == "rerank" else "refused: 11 characters")
     assert len(openai_service.requests) == 1
 
 

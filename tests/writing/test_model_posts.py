@@ -1,5 +1,6 @@
 """From the answer of a model behind a real server to a row of table posts."""
 
+import re
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +20,7 @@ from backstory.writing.writer_calls import WriterCalls
 from tests.caches import open_cache
 from tests.errors import raises
 from tests.models.services import chat_server
-from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
+from tests.models.services.chat_server import ChatBehaviour, ChatReply, ChatRequest, ChatServer
 from tests.writing.material import make_context, make_window
 
 REFUSAL = chat_server.complete(None, refusal="I will not.")
@@ -70,7 +71,7 @@ def test_a_rejected_draft_is_not_asked_for_again(chat: ChatServer, rows_of: Rows
     chat.always = REFUSAL
     rows = rows_of()
     assert {(row["status"], row["reason"], row["tokens_in"]) for row in rows} == {
-        ("rejected", "refused: I will not.", 120)
+        ("rejected", "refused: 11 characters", 120)
     }
     assert len(chat.requests) == len(WINDOWS)
     assert count_unfinished(tabulate([row | {"cost": None} for row in rows])) == 0
@@ -163,9 +164,29 @@ def test_a_draft_that_fails_a_check_is_no_post(
     rows = rows_of()
     assert set(statuses(rows)) == {"rejected"}
     assert all(row["reason"].startswith(reason) for row in rows)
-    if reason == "leak: ":
+    if reason in ("leak: ", "refused: "):
         assert not any(row["text"] or row["title"] for row in rows)
-        assert not any(b"Ada Lind" in path.read_bytes() for path in tmp_path.iterdir())
+        assert not any(text.encode() in path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        chat_server.complete("Ada Lind said: +44 7400 123456"),
+        chat_server.complete(None, refusal="Ada Lind may not be named."),
+        chat_server.post("I'm sorry, but I can't write about Ada Lind."),
+    ],
+)
+def test_nothing_of_an_answer_that_is_no_post_is_kept_but_its_kind_and_length(
+    chat: ChatServer, rows_of: Rows, tmp_path: Path, behaviour: ChatBehaviour
+) -> None:
+    chat.always = behaviour
+    rows = rows_of()
+    assert set(statuses(rows)) == {"rejected"}
+    for row in rows:
+        assert re.fullmatch(r"(refused|not JSON): .*\d+ characters", row["reason"])
+    kept = [str(rows), *(path.read_bytes().decode(errors="replace") for path in tmp_path.iterdir())]
+    assert not [word for word in ("Ada", "Lind", "7400") for text in kept if word in text]
 
 
 def test_what_a_post_may_hold(chat: ChatServer, rows_of: Rows) -> None:

@@ -141,10 +141,10 @@ def test_an_answer_that_stays_broken_is_an_error(chat: ChatServer, connect: Conn
     ("behaviour", "note"),
     [
         (chat_server.complete(None, finish="content_filter"), "blocked (content_filter)"),
-        (chat_server.complete(None, refusal="I will not."), "refused: I will not."),
+        (chat_server.complete(None, refusal="I will not."), "refused: 11 characters"),
     ],
 )
-def test_who_declines_to_answer_is_quoted(
+def test_who_declines_to_answer_gives_a_refusal(
     chat: ChatServer, connect: Connect, behaviour: ChatBehaviour, note: str
 ) -> None:
     chat.always = behaviour

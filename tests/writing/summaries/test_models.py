@@ -153,7 +153,7 @@ def test_nothing_is_asked_twice_until_the_document_the_style_or_the_model_is_ano
     [
         (chat_server.complete(None, finish="content_filter"), "blocked (content_filter)"),
         (chat_server.complete("{", finish="length"), "cut (length): raise summaries.max_output_tokens"),
-        (chat_server.complete(None, refusal="I will not."), "refused: I will not."),
+        (chat_server.complete(None, refusal="I will not."), "refused: 11 characters"),
         (chat_server.complete("Here it is"), "not JSON"),
         (chat_server.refuse(400, "too long"), "refused the request"),
     ],
