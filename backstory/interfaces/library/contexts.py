@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain
 from typing import Final
 
 import polars as pl
@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import digest_json
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.messages import Message, list_messages, read_messages
+from backstory.interfaces.library.messages import Message, read_messages
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
@@ -28,16 +28,14 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
 from backstory.storage.tables.parquet import read_table
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
-from backstory.text.chunking.units import split_sentences
+from backstory.text.layout import join_wrapped, list_lines, list_sentences
+from backstory.text.message_markdown import MESSAGE_SEPARATOR
 from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
 
 _LONGEST_QUESTION: Final = 300
-"""Length in characters of the longest text that counts as one question; longer ones are divided into parts."""
+"""Characters of the longest paragraph that is one part."""
 _LEAST_PARAGRAPH: Final = 8
-"""Tokens of the shortest paragraph with a query of its own: a greeting or a heading has no topic."""
-_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
-_MARKS: Final = "-+*•>|#"
-"""Beginnings of the items of a list, of quoted lines, of rows of a table and of headings."""
+"""Tokens of the shortest paragraph that is a part of its own: a greeting or a heading has no topic."""
 _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
 
@@ -72,17 +70,11 @@ class ContextPlan:
                 name="format",
                 value=self.form,
             )
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InputError(
-                f"max_tokens {self.max_tokens} must be at least 1",
-                code="out_of_range",
-                name="max_tokens",
-                value=self.max_tokens,
-            )
-        if self.top_k is not None and self.top_k < 1:
-            raise InputError(
-                f"top_k {self.top_k} must be at least 1", code="out_of_range", name="top_k", value=self.top_k
-            )
+        for name, value in (("max_tokens", self.max_tokens), ("top_k", self.top_k)):
+            if value is not None and value < 1:
+                raise InputError(
+                    f"{name} {value} must be at least 1", code="out_of_range", name=name, value=value
+                )
         if self.as_of is not None and self.as_of.tzinfo is None:
             stated = self.as_of.isoformat()
             raise InputError(
@@ -102,9 +94,8 @@ def make_context(
 ) -> ContextAnswer:
     """Find the documents that serve a text, part by part, and write them as a context.
 
-    Messages are joined into query chunks as those of a window are, whichever way they are written. Prose of more than
-    300 characters, or of several paragraphs, is divided into its sentences. Those of a paragraph are joined as messages
-    are; a paragraph of a few words goes with the next one.
+    The parts of messages are those of a window, whichever way they are written. Those of prose are its paragraphs, or
+    runs of sentences of a long one.
 
     Args:
         snapshot: The open snapshot.
@@ -118,12 +109,8 @@ def make_context(
             filters fits no document or several.
         ModelError: The reranker could not be used.
     """
-    if isinstance(query, str):
-        text, messages = query, read_messages(query, snapshot.workspace.settings.conversations)
-    else:
-        messages = list_messages(query)
-        text = "\n".join(messages["text"].drop_nulls())
-    windows, chunks = _divide(snapshot, text, messages, plan.as_of)
+    windows, chunks = _divide(snapshot, query, plan.as_of)
+    text = query if isinstance(query, str) else MESSAGE_SEPARATOR.join(chunks["text"])
     rag = snapshot.workspace.located_settings.rag.model_copy(
         update={"as_of": plan.as_of is not None, "plan": "chunked"}
     )
@@ -187,8 +174,7 @@ def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
     Raises:
         InputError: The text holds no visible character.
     """
-    conversations = snapshot.workspace.settings.conversations
-    return tuple(_divide(snapshot, text, read_messages(text, conversations), None)[1]["text"])
+    return tuple(_divide(snapshot, text, None)[1]["text"])
 
 
 def _cover(
@@ -273,19 +259,23 @@ def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RA
 
 
 def _divide(
-    snapshot: OpenSnapshot, text: str, messages: pl.DataFrame | None, as_of: datetime | None
+    snapshot: OpenSnapshot, query: str | Sequence[Message], as_of: datetime | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build the tables ``windows`` and ``window_chunks`` of messages, or of the sentences of prose as messages."""
-    workspace, embedder = snapshot.workspace, snapshot.workspace.embedder
-    queries = workspace.settings.queries
+    """Build the tables ``windows`` and ``window_chunks`` of messages, or of prose: of its sentences as messages."""
+    settings, embedder = snapshot.workspace.settings, snapshot.workspace.embedder
+    queries = settings.queries
+    messages = read_messages(query, settings.conversations)
     if messages is not None:
         sizes = [len(messages)]
     else:
-        paragraphs = _split(text, embedder.count_tokens)
-        sizes = [len(paragraph) for paragraph in paragraphs]
-        messages = pl.DataFrame({"text": [unit for paragraph in paragraphs for unit in paragraph]})
-        messages = messages.with_columns(kind=pl.lit("message"))
-        queries = queries.model_copy(update={"granularities": (1,)})
+        paragraphs = _list_paragraphs(str(query), embedder.count_tokens)
+        sizes = [len(units) for units in paragraphs]
+        texts = list(chain.from_iterable(paragraphs))
+        messages = pl.DataFrame({"text": texts}).with_columns(kind=pl.lit("message"))
+        if (
+            queries.min_tokens is None
+        ):  # stated, since short sentences belong together as short messages need not
+            queries = queries.model_copy(update={"min_tokens": embedder.default_query_tokens})
     window_id = digest_json([sizes, messages["text"].to_list()], length=16)
     ids = [f"{window_id}-{number}" for number in range(len(messages))]
     moment = as_of or datetime.now(UTC)
@@ -300,18 +290,17 @@ def _divide(
         }
     )
     # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
-    starts = [0, *accumulate(sizes)]
-    apart = pl.DataFrame(
-        {
-            "window_id": [f"{window_id}-{number}" for number in range(len(sizes))],
-            "message_ids": [ids[start:end] for start, end in pairwise(starts)],
-        }
-    )
+    starts = dict(enumerate(accumulate(sizes[:-1], initial=0)))
     chunks = cut_window_chunks(
-        apart,
+        pl.DataFrame(
+            {
+                "window_id": [str(number) for number in starts],
+                "message_ids": [ids[start : start + sizes[number]] for number, start in starts.items()],
+            }
+        ),
         messages.with_columns(message_id=pl.Series(ids, dtype=pl.String)),
         queries,
-        max_tokens=embedder.max_input_tokens,
+        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
         count_tokens=embedder.count_tokens,
         default_min_tokens=embedder.default_query_tokens,
     )
@@ -319,52 +308,30 @@ def _divide(
         raise InputError(
             "the text holds no visible character; give a question in words", code="blank_text", name="text"
         )
-    before = pl.col("window_id").replace_strict(dict(zip(apart["window_id"], starts, strict=False)))
+    before = chunks["window_id"].cast(pl.Int64).replace_strict(starts)
     return windows, chunks.with_columns(
         window_id=pl.lit(window_id),
         chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
-        first_message=(pl.col("first_message") + before).cast(chunks.schema["first_message"]),
-        last_message=(pl.col("last_message") + before).cast(chunks.schema["last_message"]),
+        **{
+            name: (pl.col(name) + before).cast(chunks.schema[name])
+            for name in ("first_message", "last_message")
+        },
     )
 
 
-def _split(text: str, count_tokens: CountTokens) -> list[list[str]]:
-    """Divide a text into its paragraphs, and these into units. A short paragraph is a part of the next one."""
-    paragraphs = [units for paragraph in _BLANK.split(text) if (units := _list_units(paragraph))]
-    if len(paragraphs) == 1 and len(whole := " ".join(text.split())) <= _LONGEST_QUESTION:
+def _list_paragraphs(text: str, count_tokens: CountTokens) -> list[list[str]]:
+    """List the lines of each paragraph of prose, or the sentences of its only line; a few words go with the next."""
+    written = join_wrapped(list_lines(text))
+    if len(written) == 1 and len(whole := " ".join(written[0])) <= _LONGEST_QUESTION:
         return [[whole]]
-    found: list[list[str]] = []
-    is_short = False
-    for units, tokens in zip(
-        paragraphs, count_tokens([" ".join(units) for units in paragraphs]).tolist(), strict=True
-    ):
-        if is_short:
-            found[-1] += units
-        else:
-            found.append(units)
-        is_short = tokens < _LEAST_PARAGRAPH
-    if is_short and len(found) > 1:
-        last = found.pop()
-        found[-1] += last
-    return found
-
-
-def _list_units(paragraph: str) -> list[str]:
-    """List the lines of a paragraph, or its sentences if it is one line or one that was wrapped."""
-    lines = [folded for line in paragraph.splitlines() if (folded := " ".join(line.split()))]
-    if len(lines) > 1 and not _is_wrapped(lines):
-        return lines
-    text = " ".join(lines)
-    return [text[start:end] for start, end in split_sentences(text, 0, len(text))]
-
-
-def _is_wrapped(lines: Sequence[str]) -> bool:
-    """Return whether no first word would have fitted into the line before, as in a paragraph that was wrapped."""
-    width = max(map(len, lines))
-    return all(
-        len(line) + 1 + len(after.partition(" ")[0]) > width and after[0] not in _MARKS
-        for line, after in pairwise(lines)
-    )
+    paragraphs: list[list[str]] = [[]]
+    for lines, tokens in zip(written, count_tokens([*map(" ".join, written)]).tolist(), strict=True):
+        paragraphs[-1] += lines if len(lines) > 1 else list_sentences(lines[0])
+        if tokens >= _LEAST_PARAGRAPH:
+            paragraphs.append([])
+    rest = paragraphs.pop() if len(paragraphs) > 1 else []
+    paragraphs[-1] += rest
+    return paragraphs
 
 
 def _list_parts(
@@ -388,20 +355,20 @@ def _list_parts(
 
 def _list_documents(retrieved: Retrieved, judged: pl.DataFrame) -> tuple[ContextDocument, ...]:
     """List the cited documents with the numbers of the parts that each serves."""
-    serves: dict[str, list[int]] = {}
+    serves = defaultdict[str, list[int]](list)
     for number, documents in enumerate(judged["documents"].to_list(), start=1):
         for document_id in documents:
-            serves.setdefault(document_id, []).append(number)
-    found: dict[int, ContextDocument] = {}
-    for row in retrieved.contexts.iter_rows(named=True):
-        known = found.get(row["citation"])
-        found[row["citation"]] = ContextDocument(
-            citation=row["citation"],
-            document_id=row["document_id"],
-            uri=row["uri"],
-            title=row["title"],
-            date=row["published_at"],
-            similarity=max(row["similarity"], known.similarity if known else -1.0),
-            serves=tuple(serves.get(row["document_id"], ())),
+            serves[document_id].append(number)
+    cited = (
+        retrieved.contexts.group_by("citation")
+        .agg(
+            pl.col("document_id", "uri", "title").first(),
+            pl.col("published_at").first().alias("date"),
+            pl.col("similarity").max(),
         )
-    return tuple(found[citation] for citation in sorted(found))
+        .sort("citation")
+    )
+    return tuple(
+        ContextDocument(**row, serves=tuple(serves[row["document_id"]]))
+        for row in cited.iter_rows(named=True)
+    )

@@ -1,5 +1,6 @@
 """What a library with the local model claims: what serves what, what nothing serves, and what asks for nothing."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,14 @@ KNOWN = (
 FOREIGN = (
     "The senate of the university elected a vice-chancellor on Tuesday, after four ballots and a long debate.",
     "The central bank raised its interest rate by a quarter of a point, and bonds lost value in the afternoon.",
+)
+SIX = (
+    "Blight has got the allotment next to mine.",
+    "Is the night train cheaper in spring?",
+    "My sourdough is flat again",
+    "The wheel wobbles after the pothole",
+    "Who brings the games on Sunday?",
+    "The far bed is dry",
 )
 CHAT = f"""
 Ana: Morning all!
@@ -96,6 +105,21 @@ def test_a_conversation_whose_documents_are_there_is_served(posts: Library) -> N
     assert answer.verdict in ("sufficient", "partial")
     assert set(states) <= {"served", "unsure"}
     assert states.count("served") > len(states) / 2
+
+
+def test_what_separates_messages_changes_nothing_of_what_is_found(posts: Library) -> None:
+    first = posts.context(list(SIX))
+    assert len(first.documents) > 1
+    said = [f"{author}: {text}" for author, text in zip(("Ana", "Ben") * 3, SIX, strict=True)]
+    for text in (
+        *("\n".join(SIX), "\r\n".join(SIX), "\n\n".join(SIX), json.dumps(SIX)),
+        *("\n".join(f"{mark} {text}" for text in SIX) for mark in ("-", "*", "1.")),
+        *("\n".join(said), "\n\n".join(f"- {line}" for line in said)),
+    ):
+        answer = posts.context(text)
+        assert (answer.parts, answer.documents, answer.verdict) == (
+            *(first.parts, first.documents, first.verdict),
+        )
 
 
 @pytest.mark.parametrize("message", SMALL_TALK)

@@ -1,9 +1,9 @@
-"""The messages of a conversation, in whichever way it is written."""
+"""The messages of a conversation, in whichever way it is written, and their parts."""
 
 import json
 import random
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -11,30 +11,49 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from backstory import consolidate_messages_to_markdown
+from backstory import consolidate_messages_to_markdown, run_pipeline
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.messages import Message, list_messages, read_messages
+from backstory.interfaces.library.messages import Message, read_messages
+from backstory.operations.inspection.windows import list_windows
+from backstory.pipeline.workspace import open_workspace
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
+from tests.interfaces.library.conftest import SETTINGS, write_documents
 from tests.long_tests import each_of
 
-SETTINGS = ConversationSettings()
+CHATS = ConversationSettings()
 TEXTS = (
     "Is the night train to Lisbon booked out in summer, or are there seats left?",
     "Book the seat reservation early. The couchettes go first!",
     "My sourdough starter is sluggish, it does not rise at all",
     "Feed it flour and water twice a day: once in the morning, once at night.",
-    "ok",
-    "thanks, I will try that on Sunday",
     "Moths are best seen by a lamp behind a white sheet, see https://example.org/moths?a=b",
     "Gluons, quarks and leptons: nobody here knows anything of chromodynamics, I fear",
     "# this is no heading, and 10:15 is no time",
-    "- neither is this a list",
+    "-- neither is this a list",
     "Wait - what (really)? I thought [no offence] that it was <b>cheaper</b> in spring",
     "Das Brot ist um 9:30 fertig, kommt alle vorbei und bringt Butter mit!",
+    *("ok", "haha", "thanks!!", "👍", "thanks, I will try that on Sunday", "20 metres of hose, please"),
+    *(
+        "Is the night train cheaper in spring?",
+        "My sourdough is flat again",
+        "who books the seat reservation",
+    ),
+    *("the drip line leaks near the tomatoes", "there's a click in the backup disk", "Ist das Brot fertig"),
+    *("Moths by the lamp: nobody's keen?", "夜行列车春天便宜吗", "面包又塌了。"),
 )
 AUTHORS = ("Ana", "Bob_42", "Zoë van Dyk", "李雷")
+FORMS = (
+    *("{author}: {text}", "**{author}:** {text}", "{author}:\n{text}"),
+    "{when:%d/%m/%Y, %H:%M} - {author}: {text}",  # WhatsApp on Android
+    "[{when:%d.%m.%y, %H:%M:%S}] {author}: {text}",  # WhatsApp on iOS
+    "{when:%H:%M} <{nick}> {text}",  # irssi
+    "[{when:%H:%M:%S}] <{nick}> {text}",  # ZNC
+    *("{when:%Y-%m-%d %H:%M} {author}: {text}", "[{when:%H:%M}] {author}: {text}"),
+    "({number}) {when:%Y-%m-%d %H:%M} **{author}**: {text}",  # the input of a writer
+)
+MARKS = ("", "- ", "* ", "• ", "{}. ", "{}) ", "({}) ")
 
 
 @dataclass(frozen=True)
@@ -47,19 +66,18 @@ class Said:
 
 
 Conversation = Sequence[Said]
-Rendering = Callable[[Conversation], str]
 
 
 def make_conversation(seed: int) -> list[Said]:
-    """Make a conversation in which the first author speaks twice."""
+    """Make a conversation whose first author speaks twice."""
     chance = random.Random(seed)
-    count = chance.randint(3, 12)
-    authors = [chance.choice(AUTHORS) for _ in range(count)]
+    texts = chance.choices(TEXTS, k=chance.randint(3, 12))
+    authors = [AUTHORS[seed % len(AUTHORS)], *chance.choices(AUTHORS, k=len(texts) - 1)]
     authors[-1] = authors[0]
-    moment = datetime(2024, 5, chance.randint(1, 28), 9, 0)
+    moment = datetime(2026, 6, 1, 9, 0) + timedelta(days=seed)
     return [
-        Said(author, moment + timedelta(minutes=7 * place), chance.choice(TEXTS))
-        for place, author in enumerate(authors)
+        Said(author, moment + timedelta(minutes=place), text)
+        for place, (author, text) in enumerate(zip(authors, texts, strict=True))
     ]
 
 
@@ -69,129 +87,141 @@ def as_rows(conversation: Conversation) -> list[dict[str, str]]:
     ]
 
 
-def write_own(conversation: Conversation) -> str:
-    rows = [{**row, "timestamp": row["time"], "message": row["text"]} for row in as_rows(conversation)]
-    return consolidate_messages_to_markdown(rows)
+def as_own_rows(conversation: Conversation) -> list[dict[str, str]]:
+    return [{**row, "timestamp": row["time"], "message": row["text"]} for row in as_rows(conversation)]
 
 
-def write_lines(form: str) -> Rendering:
-    """Write a message per line, by a format of ``when``, ``author``, ``nick`` and ``text``."""
-    return lambda conversation: "\n".join(
-        form.format(
-            when=said.time,
-            author=said.author,
-            nick=said.author.replace(" ", "_"),
-            text=said.text,
-            number=number,
-        )
-        for number, said in enumerate(conversation, start=1)
-    )
+def render_json(conversation: Conversation, chance: random.Random) -> str:
+    rows = chance.choice([as_rows(conversation), [said.text for said in conversation]])
+    if chance.random() < 0.3:
+        return "\n".join(map(json.dumps, as_rows(conversation)))
+    value: object = chance.choice([rows, {"messages": rows}])
+    return json.dumps(value, ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 2]))
 
 
-LINES: dict[str, Rendering] = {
-    "names": write_lines("{author}: {text}"),
-    "bold names": write_lines("**{author}:** {text}"),
-    "blank lines": write_lines("{author}: {text}\n"),
-    "names alone": write_lines("{author}:\n{text}\n"),
-    "WhatsApp on Android": write_lines("{when:%d/%m/%Y, %H:%M} - {author}: {text}"),
-    "WhatsApp on iOS": write_lines("[{when:%d.%m.%y, %H:%M:%S}] {author}: {text}"),
-    "irssi": write_lines("{when:%H:%M} <{nick}> {text}"),
-    "WeeChat": write_lines("{when:%Y-%m-%d %H:%M:%S}\t{nick}\t{text}"),
-    "ZNC": write_lines("[{when:%H:%M:%S}] <{nick}> {text}"),
-    "dates": write_lines("{when:%Y-%m-%d %H:%M} {author}: {text}"),
-    "clock": write_lines("[{when:%H:%M}] {author}: {text}"),
-    "writer's input": write_lines("- ({number}) {when:%Y-%m-%d %H:%M} **{author}**: {text}"),
-    "own Markdown": write_own,
-}
-WHOLE: dict[str, Rendering] = {
-    "JSON": lambda conversation: json.dumps(as_rows(conversation)),
-    "indented JSON": lambda conversation: json.dumps({"messages": as_rows(conversation)}, indent=2),
-    "JSON lines": lambda conversation: "\n".join(map(json.dumps, as_rows(conversation))),
-}
+def render_lines(conversation: Conversation, chance: random.Random, form: str) -> str:
+    """Write messages with random marks, separators, line ends and white space; those with authors are wrapped, too."""
+    mark, end = chance.choice(MARKS), chance.choice(["\n", "\r\n"])
+    if form == FORMS[2]:
+        mark = ""
+    blanks = chance.choice([[0], [1], [0, 1, 2]])
+    indents = chance.choice([[0], [2], [0, 1, 4]])
+    width = chance.choice([0, 50, 72]) if form != "{text}" and not mark else 0
+    lines: list[str] = []
+    for number, said in enumerate(conversation, start=1):
+        nick = said.author.replace(" ", "_")
+        values = {"when": said.time, "author": said.author, "nick": nick, "text": said.text}
+        written = mark.format(number) + form.format(**values, number=number)
+        wrapped = textwrap.wrap(written, width, break_on_hyphens=False) if width and "\n" not in form else []
+        lines += wrapped or [" " * chance.choice(indents) + line for line in written.split("\n")]
+        lines[-1] += " " * chance.choice([0, 0, 2])
+        lines += [" " * chance.choice([0, 3])] * chance.choice(blanks)
+    return chance.choice(["", "\n", "\ufeff"]) + end.join(lines)
 
 
-def disturb(text: str, chance: random.Random) -> str:
-    """Change what says nothing about the messages: wrapping, blank lines, white space at the ends, line ends."""
-    width = chance.choice([0, 34, 50, 72])
-    lines = []
-    for line in text.split("\n"):
-        is_long = width and len(line) > width and "\t" not in line
-        wrapped = wrap(line, width) if is_long else [line]
-        lines += [part + " " * chance.choice([0, 0, 2]) for part in wrapped]
-        lines += [""] * chance.choice([0, 0, 1, 2])
-    return chance.choice(["", "\n", "\ufeff"]) + chance.choice(["\n", "\r\n"]).join(lines)
-
-
-def wrap(line: str, width: int) -> list[str]:
-    """Wrap a line; what begins it, up to the name, stays together."""
-    head, colon, _ = line.partition(": ")
-    kept = len(head) + 2 if colon and len(head) < 45 else 45
-    return textwrap.wrap(
-        line, max(width, kept), break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
-    )
+def render(conversation: Conversation, chance: random.Random) -> str:
+    kind = chance.random()
+    if kind < 0.2:
+        return render_json(conversation, chance)
+    if kind < 0.25:
+        return consolidate_messages_to_markdown(as_own_rows(conversation))
+    return render_lines(conversation, chance, chance.choice(FORMS) if kind < 0.6 else "{text}")
 
 
 def read(text: str) -> list[str] | None:
-    found = read_messages(text, SETTINGS)
+    found = read_messages(text, CHATS)
     return None if found is None else found["text"].to_list()
 
 
-@pytest.mark.parametrize("seed", each_of(range(8), 2))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_conversation_is_the_same_messages_in_every_rendering(seed: int) -> None:
     conversation = make_conversation(seed)
-    texts = [said.text for said in conversation]
     chance = random.Random(seed)
-    assert list_messages(conversation)["text"].to_list() == texts
-    for name, write in LINES.items():
-        assert read(write(conversation)) == texts, name
-        assert read(disturb(write(conversation), chance)) == texts, name
-    for name, write in WHOLE.items():
-        assert read(write(conversation)) == texts, name
+    for _ in range(8):
+        text = render(conversation, chance)
+        assert read(text) == [said.text for said in conversation], text
 
 
-@pytest.mark.parametrize(
-    "seed", [100, *(pytest.param(seed, marks=pytest.mark.long) for seed in (101, 102, 103))]
-)
-def test_every_rendering_has_the_same_parts_and_verdict(indexed_once: Library, seed: int) -> None:
+@pytest.fixture(scope="module")
+def chats(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """A library of six posts after a run over 25 conversations, a day each."""
+    settings = f"{SETTINGS}conversations: {{folder: chats, timezone: UTC}}\n"
+    root = write_documents(tmp_path_factory.mktemp("chats") / "workspace", settings)
+    (root / "chats").mkdir()
+    for seed in range(25):
+        lines = map(json.dumps, as_own_rows(make_conversation(seed)))
+        (root / "chats" / f"c{seed}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    run_pipeline(open_workspace(root))
+    return Library.open(root)
+
+
+@pytest.mark.parametrize("seed", each_of(range(25), 5))
+def test_every_rendering_has_the_parts_documents_and_verdict_of_a_run(chats: Library, seed: int) -> None:
     conversation = make_conversation(seed)
     chance = random.Random(seed)
-    given: list[str | Sequence[Message]] = [
-        conversation,
-        as_rows(conversation),
-        [said.text for said in conversation],
-        *(disturb(write(conversation), chance) for write in LINES.values()),
-        *(write(conversation) for write in WHOLE.values()),
-    ]
-    answers = [indexed_once.context(each) for each in given]
-    first = answers[0]
-    for answer in answers:
-        assert answer.parts == first.parts
-        assert (answer.verdict, answer.confidence) == (first.verdict, first.confidence)
-        assert answer.documents == first.documents
+    texts = [said.text for said in conversation]
+    given: list[str | Sequence[Message]] = [conversation, as_rows(conversation), texts]
+    given += [render(conversation, chance) for _ in range(8)]
+    [window] = [row for row in list_windows(chats.workspace) if row["conversation_id"] == f"c{seed}"]
+    run = chats.window_context(window["window_id"])
+    for answer in map(chats.context, given):
+        assert answer.parts == run.parts
+        assert (answer.verdict, answer.confidence) == (run.verdict, run.confidence)
+        assert answer.documents == run.documents
     # Every message is whole in one part.
-    parts = [part.text.split("\n\n") for part in first.parts]
-    assert [text for part in parts for text in part] == [said.text for said in conversation]
+    parts = [part.text.split("\n\n") for part in run.parts]
+    assert [text for part in parts for text in part] == texts
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "Note: the night train is late.\nWarning: bring a coat.\nNote: it has no heating.",
         "Ingredients: flour and water.\nMethod: wait for a day.\nTime: a day.",
         "Remember this: the train leaves at nine.\nAnd one more thing: it is late.",
-        "From: Ana\nTo: Bob\nSubject: Trains\n\nDear Bob,\n\nwhen does it leave?\n\nAna",
         "He said the following: go.\nShe said the following: stay.\nHe said the following: no.",
         "It leaves at 10:15 from Lisbon.\nAt 11:20 there is another.",
-        '{"quince": 1}',
-        "[1, 2, 3]",
-        '{"messages": "a train"}',
-        "[see note] what does the first train cost?",
         "When was it founded?\n\nhttps://example.org/a: b",
+    ],
+)
+def test_what_stands_before_a_colon_may_be_no_author(text: str) -> None:
+    assert read(text) == [line for line in text.splitlines() if line]
+
+
+MAIL = """\
+Dear all,
+
+The night train to Lisbon needs a seat reservation, and somebody should book it early. It is full in summer. Who has a \
+card that the railway takes?
+
+Die Reservierung für die Brüder aus Köln fehlt auch noch, sagt Maria, weil die Bahn die Plätze im Mai nicht verkauft \
+hat. Fragt bitte im Büro nach, bevor der Sommer kommt.
+
+Thanks!
+Ana"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(MAIL, MAIL.replace("\n", "\r\n")),
+        *('{"quince": 1}', "[1, 2, 3]", '{"messages": "a train"}', "[see note] what does the train cost?"),
+        "The train is late. It has no heating. Bring a coat.\n\nThe loaf is flat. The oven is cold. Wait longer.",
+        "Which train is late,\nand why is it\ncold in there?",
         "a" * 400 + "\n\n12/03/2024, 10:15 - Ana: this is what she wrote",
     ],
 )
 def test_prose_is_no_conversation(text: str) -> None:
     assert read(text) is None
+
+
+def test_wrapping_does_not_change_the_parts_of_prose(indexed_once: Library) -> None:
+    parts = indexed_once.context(MAIL).parts
+    assert len(parts) > 1
+    for width in (40, 55, 66, 72, 79):
+        for end in ("\n", "\r\n"):
+            wrapped = end.join(textwrap.fill(line, width).replace("\n", end) for line in MAIL.split("\n"))
+            assert read(wrapped) is None
+            assert indexed_once.context(wrapped).parts == parts
 
 
 def test_what_stands_before_a_chat_and_what_an_app_writes() -> None:
@@ -201,7 +231,7 @@ def test_what_stands_before_a_chat_and_what_an_app_writes() -> None:
         "12/03/2024, 10:17 - Bob: <Media omitted>\n"
         "31/12/2024, 10:18 - Bob: At nine."
     )
-    found = read_messages(f"Who is late?\n\n{chat}", SETTINGS)
+    found = read_messages(f"Who is late?\n\n{chat}", CHATS)
     assert found is not None
     assert found.rows() == [
         ("Who is late?", "message"),
@@ -214,24 +244,21 @@ def test_what_stands_before_a_chat_and_what_an_app_writes() -> None:
 def test_a_list_holds_texts_objects_or_rows() -> None:
     given: list[Message] = ["One\ntwo", {"content": "three"}, SimpleNamespace(text=None)]
     given.append({"text": "left", "kind": "system"})
-    assert list_messages(given).rows() == [
-        ("One two", "message"),
-        ("three", "message"),
-        (None, "message"),
-        (None, "message"),
-    ]
+    found = read_messages(given, CHATS)
+    assert found is not None
+    assert found["text"].to_list() == ["One two", "three", None, None]
 
 
 @pytest.mark.parametrize(
     ("given", "code", "values"),
     [
         ([], "blank_text", {"name": "query"}),
-        (["a", 5], "absent_text", {"number": 2, "type": "int"}),
-        ([{"author": "Ana"}], "absent_text", {"number": 1, "type": "dict"}),
-        ([{"text": 5}], "wrong_type", {"name": "text", "number": 1, "type": "int"}),
-        (5, "wrong_type", {"name": "query", "type": "int"}),
-        ({"text": "a"}, "wrong_type", {"name": "query", "type": "dict"}),
-        (pl.DataFrame({"text": ["a"]}), "wrong_type", {"name": "query", "type": "DataFrame"}),
+        (["a", 5], "absent_text", {"name": "query"}),
+        ([{"author": "Ana"}], "absent_text", {"name": "query"}),
+        ([{"text": 5}], "absent_text", {"name": "query"}),
+        (5, "wrong_type", {"name": "query"}),
+        ({"text": "a"}, "wrong_type", {"name": "query"}),
+        (pl.DataFrame({"text": ["a"]}), "wrong_type", {"name": "query"}),
         (["a \ud800 train"], "no_unicode", {"name": "text"}),
         (["\u200b", ""], "blank_text", {"name": "text"}),
     ],
@@ -241,23 +268,6 @@ def test_a_list_that_holds_no_messages_is_an_error(
 ) -> None:
     with raises(InputError, code, **values):
         indexed_once.context(given)
-
-
-def test_wrapping_does_not_change_the_parts_of_prose(indexed_once: Library) -> None:
-    train = "The night train to Lisbon needs a seat reservation, which somebody should book early. " * 3
-    starter = "The sourdough starter is sluggish, so that it needs flour and water twice a day. " * 3
-    paragraphs = [train.strip(), starter.strip()]
-    parts = indexed_once.context("\n\n".join(paragraphs)).parts
-    assert len(parts) > 1
-    for width in (40, 60, 79):
-        for blank in ("\n\n", "\r\n \r\n"):
-            wrapped = blank.join(textwrap.fill(paragraph, width) for paragraph in paragraphs)
-            assert indexed_once.context(wrapped).parts == parts
-
-
-def test_lines_without_names_are_kept_whole(indexed_once: Library) -> None:
-    texts = [text for text in TEXTS if "." in text or "!" in text] * 2
-    assert indexed_once.context("\n".join(texts)).parts == indexed_once.context(texts).parts
 
 
 def test_a_question_is_one_part(indexed_once: Library) -> None:
