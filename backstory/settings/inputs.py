@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from backstory.base.chunker_names import ChunkerName
 from backstory.base.errors import SettingsError
 from backstory.base.files.patterns import compile_patterns
 from backstory.settings.groups import SettingsGroup
@@ -18,6 +17,12 @@ from backstory.settings.sources import SourceSettings
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 LanguageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_/]*$")]
+ChunkerName: TypeAlias = Literal[
+    "markdown", "sentence", "character", "rows", "page", "python",
+    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
+]  # fmt: skip
+"""Chunkers: by Markdown, by sentences, by characters, by rows, by pages (no chunk holds text of two pages),
+or by the definitions of a programming language; see :mod:`backstory.text.chunking.chunkers`."""
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
 
 

@@ -9,9 +9,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from backstory.base.chunker_names import ChunkerName
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.settings.inputs import ChunkSettings
+from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import CHUNKERS

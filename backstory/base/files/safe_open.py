@@ -1,19 +1,24 @@
-"""The one step that resolves and authorises a path before a document or an export is opened.
+"""Opening and reading files that others may change meanwhile.
 
-Whatever changes on the disk meanwhile: what is opened is a regular file that lies in the root.
+What is opened is a regular file that lies in its root, and all bytes that are read of it belong to one content.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LAST: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+FileState: TypeAlias = tuple[int, int, int]
+"""Size, and times of the last change of content and of the file, in nanoseconds."""
 
 
 class OutsideError(OSError):
@@ -81,3 +86,44 @@ def _open_below(root: Path, parts: tuple[str, ...]) -> int:
         return os.open(name, _LAST, dir_fd=here)
     finally:
         os.close(here)
+
+
+class ChangedFileError(OSError):
+    """A file changed while it was read."""
+
+    def __init__(self) -> None:
+        """State it in the way of the system's own errors."""
+        super().__init__(errno.ESTALE, "it was written while it was read")
+
+
+def state_of(file: BufferedReader) -> FileState:
+    """Return the state of an open file, which differs after every change of it."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def require_unchanged(file: BufferedReader, before: FileState) -> None:
+    """Raise unless an open file is as it was.
+
+    Raises:
+        ChangedFileError: It was written since.
+    """
+    if state_of(file) != before:
+        raise ChangedFileError
+
+
+def hash_unchanged(file: BufferedReader, before: FileState) -> str:
+    """Return the SHA-256 of an open file, in hexadecimal digits.
+
+    Args:
+        file: The file.
+        before: Its state before anything was read of it.
+
+    Raises:
+        ChangedFileError: It was written since, so that the hash may be that of another content than was read.
+        OSError: It cannot be read.
+    """
+    file.seek(0)
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+    require_unchanged(file, before)
+    return found

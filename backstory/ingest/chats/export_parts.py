@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import open_contained
-from backstory.base.files.steady import ChangedFileError, hash_unchanged, state_of
+from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, open_contained, state_of
 from backstory.base.ids import digest
 
 MAX_UNPACKED_BYTES: Final = 8 << 30

@@ -15,7 +15,7 @@ from typing import IO, Final
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError, ReadingLimitError
-from backstory.base.files.steady import ChangedFileError, hash_unchanged, state_of
+from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, state_of
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.base.wording import count
 from backstory.ingest.chats.chat_rows import collect_items

@@ -16,7 +16,7 @@ from posixpath import splitext
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.steady import hash_unchanged, require_unchanged, state_of
+from backstory.base.files.safe_open import hash_unchanged, require_unchanged, state_of
 from backstory.ingest.documents.opening import open_inside
 
 ARCHIVE_SUFFIX: Final = ".zip"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from backstory.base.chunker_names import ChunkerName
 from backstory.ingest.documents.metadata.last_change import UpdateOrigin
+from backstory.settings.inputs import ChunkerName
 
 Chunker: TypeAlias = ChunkerName
 """How a text is cut; the first line of each page cut by ``rows`` is its header."""

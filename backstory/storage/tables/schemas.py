@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 
 import polars as pl
 
-from backstory.base.chunker_names import ChunkerName
+from backstory.settings.inputs import ChunkerName
 from backstory.storage.tables.table import Table, declare
 
 UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from backstory.base.chunker_names import ChunkerName
 from backstory.base.ids import digest
-from backstory.settings.inputs import ChunkSettings
+from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.text.chunking.characters import cut_characters
 from backstory.text.chunking.code import CODE_LANGUAGES, cut_code_in
 from backstory.text.chunking.cut import Cut, Span, cut_chunks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.files.steady import ChangedFileError, hash_unchanged, require_unchanged, state_of
+from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, require_unchanged, state_of
 
 
 def test_what_stays_as_it_is_is_hashed_as_a_whole_wherever_it_was_read(tmp_path: Path) -> None:
