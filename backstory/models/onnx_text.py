@@ -50,12 +50,7 @@ _LONG_TEXT: Final = 250_000
 
 
 class Tokens(NamedTuple):
-    """A text or a pair of texts as a model takes it.
-
-    Attributes:
-        ids: The tokens.
-        types: For each token of a pair whether it belongs to the first text (0); empty for a single text.
-    """
+    """A text or a pair of texts as a model takes it; the types tell the texts of a pair apart, and are none of one."""
 
     ids: list[int]
     types: list[int]
@@ -68,8 +63,7 @@ class TextTokenizer:
     Attributes:
         tokenizer: Encodes texts.
         special: Spellings of the special tokens.
-        leaking: Ids of special tokens that it makes of their spelling nevertheless, since vocabularies of some
-            types (Unigram) hold them as ordinary pieces. :meth:`find_text_tokens` leaves them out.
+        leaking: Special tokens that it makes of their spelling nevertheless, as vocabularies of type Unigram do.
     """
 
     tokenizer: Tokenizer
@@ -87,14 +81,7 @@ class TextTokenizer:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder with a model of the user's own.
-
-    Attributes:
-        name: Its name, safe in an id.
-        model: The ONNX file.
-        tokenizer: The tokenizer.
-        checksum: SHA-256 of these files and of weights in other files beside the model, hexadecimal.
-    """
+    """A folder with a model of the user's own: its name, safe in an id, its files, and their SHA-256."""
 
     name: str
     model: Path
@@ -103,15 +90,7 @@ class ModelFolder:
 
 
 def find_model_folder(folder: str, setting: str) -> ModelFolder:
-    """Find the files of a model and hash them.
-
-    Args:
-        folder: The folder.
-        setting: The setting that names it.
-
-    Raises:
-        ModelFileError: A file is absent.
-    """
+    """Find the files of a model in the folder that a setting names, and hash them."""
     path = Path(folder).expanduser().resolve()
     models = [path / name for name in MODEL_FILES if (path / name).is_file()]
     tokenizer = path / TOKENIZER_FILE
@@ -150,7 +129,6 @@ class OnnxText:
         path: Path,
         tokenizer: Path | Callable[[], bytes],
         *,
-        failure: type[ModelError],
         limit: str,
         build: Callable[[], bytes] | None = None,
         runtime: Runtime | None = None,
@@ -162,8 +140,7 @@ class OnnxText:
         Args:
             path: The ONNX file.
             tokenizer: A ``tokenizer.json``, or what reads one.
-            failure: Type of the error if the model fails.
-            limit: The setting of the most tokens, which that error names.
+            limit: The setting of the most tokens, for the error if the model fails.
             build: Makes the content of the file if it is absent; None for a file that is there.
             runtime: Where the model runs; None for a GPU if onnxruntime has one, else the CPU.
             most_tokens: Tokens to which a pair is cut, the longer text first; None to cut nothing.
@@ -172,7 +149,6 @@ class OnnxText:
         self.path = path
         self.padded_tokens = PADDED_TOKENS_OF_GPU if runtime == "cuda" else PADDED_TOKENS
         self._source = tokenizer
-        self._failure = failure
         self._limit = limit
         self._build = build
         self._runtime = runtime
@@ -215,19 +191,12 @@ class OnnxText:
         return rows
 
     def run(self, tokens: Sequence[Tokens], read: ReadOutput) -> NDArray[Any]:
-        """Run the model over texts, batch by batch.
-
-        Args:
-            tokens: The texts, from :meth:`tokenize`; at least one.
-            read: Reads the output of a batch, which has the shape of the model and of the batch.
-
-        Returns:
-            What was read, a row or number for each text in their order.
+        """Run the model over texts from :meth:`tokenize`, and return a row or number for each.
 
         Raises:
             SettingsError: The GPU cannot be used.
             ModelFileError: The model cannot be run, or needs inputs that are not text.
-            ModelError: The model failed; of the type that was set.
+            ModelError: The model failed.
         """
         session = self._open()
         names = [found.name for found in session.get_inputs()]
@@ -257,7 +226,7 @@ class OnnxText:
                 session.run([_SENTENCE_OUTPUT if _SENTENCE_OUTPUT in outputs else outputs[0]], feeds)[0]
             )
         except (failures.Fail, failures.InvalidArgument, failures.RuntimeException) as error:
-            raise self._failure(
+            raise ModelError(
                 f"{self.path} failed on {feeds[INPUT_IDS].shape[1]} tokens ({error}); if the model takes fewer, set "
                 f"{self._limit} to its limit",
                 code="failed_model",
@@ -322,14 +291,7 @@ class OnnxText:
 
 
 def load_text_tokenizer(content: bytes) -> TextTokenizer:
-    """Load a tokenizer for texts that other people wrote.
-
-    Args:
-        content: A ``tokenizer.json``.
-
-    Raises:
-        ValueError: The content is no tokenizer.
-    """
+    """Load a ``tokenizer.json`` for texts that other people wrote, or raise ``ValueError``."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_buffer(content)

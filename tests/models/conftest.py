@@ -44,9 +44,12 @@ def chat_use(request: pytest.FixtureRequest, service: Service) -> ChatUse:
     return use
 
 
-@pytest.fixture(params=USES)
+@pytest.fixture(params=["answer", "embed"])
 def use(request: pytest.FixtureRequest, service: Service) -> Use:
-    """Give each use of a service in turn. After its script, the server gives good answers."""
+    """Give a use of a chat model and one of an embedder: all uses of each kind call a service in one way.
+
+    After its script, the server gives good answers.
+    """
     found = USES[request.param]
     service.play(always=found.answer(service))
     return found

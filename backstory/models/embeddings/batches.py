@@ -34,15 +34,7 @@ def group_by_length(
 
 
 def group_equal_lengths(token_counts: NDArray[np.int64], *, max_tokens: int) -> list[NDArray[np.int64]]:
-    """Group texts of the same length, so that no padding is computed.
-
-    Args:
-        token_counts: Tokens of each text.
-        max_tokens: Most tokens of a batch. A single text above it is a separate batch.
-
-    Returns:
-        Positions of the texts, each exactly once, batch by batch, the longest first.
-    """
+    """Group texts of the same length within a number of tokens, the longest first; nothing is padded."""
     order = np.argsort(-token_counts, kind="stable")
     changes = np.flatnonzero(np.diff(token_counts[order])) + 1
     batches: list[NDArray[np.int64]] = []
@@ -55,16 +47,7 @@ def group_equal_lengths(token_counts: NDArray[np.int64], *, max_tokens: int) -> 
 def group_in_order(
     token_counts: NDArray[np.int64], *, max_texts: int, max_tokens: int
 ) -> list[NDArray[np.int64]]:
-    """Group neighbouring texts until a batch is full.
-
-    Args:
-        token_counts: Tokens of each text.
-        max_texts: Most texts of a batch.
-        max_tokens: Most tokens of a batch. A single text above it is a separate batch.
-
-    Returns:
-        Positions of the texts, each exactly once and in order, batch by batch.
-    """
+    """Group neighbouring texts until a batch is full; a text over the limit of tokens is a batch alone."""
     starts: list[int] = []
     texts = tokens = 0
     for position, count in enumerate(token_counts.tolist()):

@@ -29,18 +29,11 @@ class EmbeddingCache(Cache):
         super().__init__(state, "vector")
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
-        """Look up many keys at once.
-
-        Args:
-            keys: Distinct keys, from :func:`embedding_key`.
-            dimension: Width of a vector.
+        """Look up many distinct keys at once.
 
         Returns:
             A mask of the known keys, shape ``(len(keys),)``, and the vectors, shape ``(len(keys), dimension)``.
             The rows of unknown keys are undefined.
-
-        Raises:
-            StateError: The cache is damaged or cannot be used.
         """
         known = np.zeros(len(keys), np.bool_)
         vectors = np.empty((len(keys), dimension), np.float32)
@@ -52,31 +45,12 @@ class EmbeddingCache(Cache):
         return known, vectors
 
     def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Look up which vectors are stored.
-
-        Args:
-            keys: Distinct keys, from :func:`embedding_key`.
-
-        Returns:
-            A mask of the stored keys, shape ``(len(keys),)``.
-
-        Raises:
-            StateError: The cache is damaged or cannot be used.
-        """
+        """Look up which of distinct keys are stored; a mask of shape ``(len(keys),)``."""
         found = {key for key, _ in self.find(keys)}
         return np.array([key in found for key in keys], np.bool_)
 
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
-        """Store vectors, all of them or none.
-
-        Args:
-            embedder_id: Embedding space of the vectors, for statistics.
-            keys: Key of each vector, from :func:`embedding_key`.
-            vectors: Shape ``(len(keys), dimension)``.
-
-        Raises:
-            StateError: The cache is damaged or busy.
-        """
+        """Store vectors of one embedding space, shape ``(len(keys), dimension)``, all of them or none."""
         blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))
         owner = embedder_id.encode()
         self.put_rows(((key, owner, blob) for key, blob in zip(keys, blobs, strict=True)), replace=False)

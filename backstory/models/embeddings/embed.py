@@ -24,6 +24,7 @@ from backstory.models.embeddings.protocol import Embedder, Task, Vectors
 logger = logging.getLogger(__name__)
 
 ReportProgress: TypeAlias = Callable[[int, int], None]
+Rows: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,7 @@ def embed_texts(
     known, vectors = _look_up(embedder, keys, len(unique), cache)
     missing = np.flatnonzero(~known)
     report = progress or _ignore_progress
-    done = len(unique) - len(missing)
-    report(done, len(unique))
+    report(int(known.sum()), len(unique))
     missing_texts = [unique[row] for row in missing]
     token_counts = embedder.count_tokens(missing_texts) if missing_texts else np.zeros(0, np.int64)
     order = np.fromiter((row_of[text] for text in texts), np.int64, len(texts))
@@ -113,25 +113,31 @@ def embed_texts(
     require_within_limit(all_counts[order], embedder.max_input_tokens, embedder.id)
     own = np.zeros(len(missing), np.bool_)
 
-    def find_left(batch: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_left(batch: Rows) -> Rows:
         """Take what another process has stored meanwhile, and return the rest of a batch."""
-        nonlocal done
         rows = missing[batch]
         stored, found = _look_up(embedder, [keys[row] for row in rows], len(rows), cache)
         vectors[rows[stored]] = found[stored]
-        done += int(stored.sum())
+        known[rows[stored]] = True
         return batch[~stored]
 
-    batches = _plan(embedder, token_counts)
-    left = map(find_left, _begin_anywhere(batches)) if cache and len(batches) > 1 else batches
-    for batch, computed in _compute(embedder, missing_texts, token_counts, task, left):
+    batches = embedder.plan_batches(token_counts)
+    left = map(find_left, _begin_anywhere(batches)) if cache and len(batches) > 1 else iter(batches)
+    # A question is one batch, which needs no further thread.
+    workers = embedder.workers if len(batches) > 1 else 0
+    for batch, computed in _compute(embedder, missing_texts, token_counts, task, left, workers):
         rows = missing[batch]
         if cache:
             cache.put(embedder.id, [keys[row] for row in rows], computed)
         vectors[rows] = computed
-        own[batch] = True
-        done += len(batch)
-        report(done, len(unique))
+        known[rows] = own[batch] = True
+        report(int(known.sum()), len(unique))
+    if not known.all():
+        raise EmbeddingError(
+            f"{embedder.id} planned batches that do not hold every text",
+            code="incomplete_plan",
+            embedder=embedder.id,
+        )
     stats = EmbeddingStats(
         texts=len(texts),
         unique=len(unique),
@@ -167,8 +173,7 @@ def embed_in_parts(
         progress: As for :func:`embed_texts`; repeated texts count if there are several parts.
 
     Returns:
-        The vectors in the order of the texts, and the figures of all parts. A text counts as one of ``unique`` in
-        each part that it occurs in.
+        The vectors in the order of the texts, and the figures of all parts.
 
     Raises:
         EmbeddingInputError: A text is over the model's limit; parts before it are stored.
@@ -217,22 +222,10 @@ def _look_up(
     return known, vectors
 
 
-def _plan(embedder: Embedder, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    batches = embedder.plan_batches(token_counts)
-    held = np.sort(np.concatenate([*batches, np.zeros(0, np.int64)]))
-    if not np.array_equal(held, np.arange(len(token_counts))):
-        raise EmbeddingError(
-            f"{embedder.id} planned batches that do not hold every text exactly once",
-            code="incomplete_plan",
-            embedder=embedder.id,
-        )
-    return batches
+def _begin_anywhere(batches: list[Rows]) -> list[Rows]:
+    """Turn the order, so that processes with the same texts begin with different ones.
 
-
-def _begin_anywhere(batches: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Turn the order of all but the first batch, so that processes with the same texts begin with different ones.
-
-    The first one has the longest texts in it, and shows at once whether the memory is enough.
+    The first batch stays: it has the longest texts, and shows at once whether the memory is enough.
     """
     start = int(np.random.default_rng().integers(1, len(batches)))
     return [batches[0], *batches[start:], *batches[1:start]]
@@ -241,35 +234,33 @@ def _begin_anywhere(batches: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]
 def _compute(
     embedder: Embedder,
     texts: list[str],
-    token_counts: NDArray[np.int64],
+    token_counts: Rows,
     task: Task,
-    batches: Iterable[NDArray[np.int64]],
-) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
-    """Run as many batches at a time as the embedder allows, and yield each one when it is finished.
+    batches: Iterable[Rows],
+    workers: int,
+) -> Iterator[tuple[Rows, Vectors]]:
+    """Run a number of batches at a time, or none in a thread of its own, and yield each one when it is finished.
 
     The caller stores a batch before the next one starts in its place. After a failure no further batch is
     started; the running ones are yielded, and then the error is raised. A batch without texts is left out.
     """
     waiting = (batch for batch in batches if len(batch))
-    running: dict[Future[Vectors], NDArray[np.int64]] = {}
+    running: dict[Future[Vectors], Rows] = {}
     failure: BaseException | None = None
 
-    def run(batch: NDArray[np.int64]) -> Vectors:
+    def run(batch: Rows) -> Vectors:
         tokens = int(token_counts[batch].sum())
         with observe("embed", texts=len(batch), tokens=tokens, embedder=embedder.id, task=task):
             vectors = embedder.embed([texts[position] for position in batch], task=task)
         require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
         return vectors
 
-    if (
-        isinstance(batches, list) and len(batches) <= 1
-    ):  # a question, or only known texts, which need no threads
-        for only in waiting:
-            yield only, run(only)
+    if not workers:
+        yield from ((batch, run(batch)) for batch in waiting)
         return
-    with ThreadPoolExecutor(max_workers=embedder.workers, thread_name_prefix="embedding") as pool:
+    with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="embedding") as pool:
         while True:
-            while failure is None and len(running) < embedder.workers:
+            while failure is None and len(running) < workers:
                 batch = next(waiting, None)
                 if batch is None:
                     break

@@ -40,11 +40,7 @@ class HashingEmbedder:
     api_calls = 0
 
     def __init__(self, *, languages: tuple[str, ...] | None = None) -> None:
-        """Set the languages to state.
-
-        Args:
-            languages: ISO 639-1 codes to state as known; None for all. The vectors do not depend on them.
-        """
+        """Set the languages to state as known; None for all. The vectors do not depend on them."""
         self.languages = languages
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -59,18 +55,7 @@ class HashingEmbedder:
         return group_in_order(token_counts, max_texts=_MAX_TEXTS, max_tokens=_MAX_TOKENS)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:  # noqa: ARG002 - queries and documents get the same vectors
-        """Embed texts.
-
-        Args:
-            texts: Any number of texts.
-            task: Ignored: queries and documents get the same vectors.
-
-        Returns:
-            Unit rows, shape ``(len(texts), 256)``, in the order of the texts.
-
-        Raises:
-            EmbeddingInputError: A text is over ``max_input_tokens``.
-        """
+        """Embed texts; queries and documents get the same vectors."""
         require_within_limit(self.count_tokens(texts), MAX_INPUT_TOKENS, self.id)
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
         for row, text in zip(vectors, texts, strict=True):

@@ -22,12 +22,7 @@ _SECONDS_PER_MINUTE = 60
 
 @dataclass(frozen=True)
 class Pace:
-    """How long texts take.
-
-    Attributes:
-        seconds: Wall-clock time of all texts.
-        basis: Where the figure comes from, for a reader.
-    """
+    """How long texts take: the seconds, and where the figure comes from, for a reader."""
 
     seconds: float
     basis: str
@@ -36,16 +31,10 @@ class Pace:
 def predict_pace(
     embedder: Embedder, settings: EmbeddingSettings, texts: Sequence[str], counts: NDArray[np.int64]
 ) -> Pace:
-    """Predict how long texts take.
+    """Predict how long texts take, by the tokens of each.
 
     A model on this machine embeds a sample of them, which takes a second or two. For a service the time follows
     from the limits in the settings, and no call is made; without limits it is the least time that can be.
-
-    Args:
-        embedder: The embedder.
-        settings: Its settings.
-        texts: The texts; may be empty.
-        counts: Tokens of each text, shape ``(len(texts),)``.
     """
     if not texts:
         return Pace(0.0, "nothing to embed")

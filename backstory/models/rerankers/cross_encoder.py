@@ -29,14 +29,7 @@ class CrossEncoderReranker:
     api_calls = 0
 
     def __init__(self, settings: RerankSettings) -> None:
-        """Find the model's files and hash them.
-
-        Args:
-            settings: ``model_dir`` and ``max_tokens``.
-
-        Raises:
-            ModelFileError: The settings name no folder, or a file is absent from it.
-        """
+        """Find the model's files and hash them, or raise ``ModelFileError`` if one is absent."""
         if settings.model_dir is None:
             raise ModelFileError(
                 "rerank.provider is cross_encoder, but rerank.model_dir names no folder; set it to a folder with "
@@ -49,19 +42,12 @@ class CrossEncoderReranker:
         self._onnx = OnnxText(
             files.model,
             files.tokenizer,
-            failure=ModelError,
             limit="rerank.max_tokens",
             most_tokens=settings.max_tokens,
         )
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
-        """Judge every candidate for the query chunks that found it best.
-
-        Args:
-            requests: One request per window.
-
-        Returns:
-            One result per request, in the same order: a row per query, in the order of the request.
+        """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.
 
         Raises:
             ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.

@@ -28,14 +28,7 @@ class JudgementCache(Cache):
         super().__init__(state, "judgement")
 
     def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
-        """Return the judgements of windows that were requested before in the same way.
-
-        Args:
-            requests: Hash of the request, :func:`hash_request`, by window.
-
-        Raises:
-            StateError: The cache is damaged or cannot be used.
-        """
+        """Return the judgements of windows whose last request had the given hash, :func:`hash_request`."""
         found = self.find([window_id.encode() for window_id in requests])
         stored = {key.decode(): json.loads(value) for key, value in found}
         return {
@@ -45,14 +38,7 @@ class JudgementCache(Cache):
         }
 
     def put(self, found: Mapping[str, tuple[str, Judgements]]) -> None:
-        """Store the judgements of windows in place of their earlier ones.
-
-        Args:
-            found: Hash of the request, and the judgements, by window.
-
-        Raises:
-            StateError: The cache is damaged or busy.
-        """
+        """Store, by window, the hash of a request and its judgements in place of earlier ones."""
         rows = []
         for window_id, (request, judgements) in found.items():
             value = json.dumps({"request": request, **_describe(judgements)}).encode()

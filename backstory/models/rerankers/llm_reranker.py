@@ -87,13 +87,7 @@ class LLMReranker:
     """Asks a model about windows, from several threads."""
 
     def __init__(self, model: ChatModel, *, threads: int, meter: CallMeter) -> None:
-        """Set the model.
-
-        Args:
-            model: Answers the prompts.
-            threads: Most calls at once.
-            meter: Keeps the calls within budgets.
-        """
+        """Set the model, the most calls at once, and the meter that keeps them within budgets."""
         self._model = model
         self._threads = threads
         self._meter = meter

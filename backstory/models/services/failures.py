@@ -29,13 +29,7 @@ _QUOTED: Final = re.compile("“[^”]*(?:”|$)")
 
 
 class Failure(NamedTuple):
-    """A call that the service answered with an error, which it does not bill.
-
-    Attributes:
-        status: The HTTP status.
-        headers: The headers of the answer.
-        body: The JSON of the answer; None if it is none.
-    """
+    """A call that the service answered with an error, which it does not bill: status, headers and JSON, if any."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,17 +37,10 @@ class Failure(NamedTuple):
 
 
 def explain_failure(failure: Failure, service: str, settings: ServiceSettings, key: str | None) -> ModelError:
-    """Convert the error of a service into an error of this library.
+    """Convert the error of a service into an error of this library, without the key that the service may repeat.
 
-    Args:
-        failure: What the service answered.
-        service: The service, as the subject of a sentence.
-        settings: The settings of the call.
-        key: The key, which is removed from the message if the service repeats it.
-
-    Returns:
-        A :class:`TransientError` for time-outs, errors of the server and quotas per minute; an error that must not be
-        retried for everything else, redirects included.
+    A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; any other error must not
+    be retried, a redirect included.
     """
     status, target = failure.status, failure.headers.get("Location", "")
     if 300 <= status < 400:

@@ -21,14 +21,7 @@ class RateLimiter:
         clock: Callable[[], float],
         wait: Callable[[float], None],
     ) -> None:
-        """Set the limits.
-
-        Args:
-            units_per_minute: Most units (texts, or requests) in any 60 seconds.
-            tokens_per_minute: Most tokens in any 60 seconds.
-            clock: Gives monotonic seconds.
-            wait: Blocks the calling thread for a number of seconds.
-        """
+        """Set the most units (texts, or requests) and tokens in any 60 seconds, by a monotonic clock."""
         self._units = units_per_minute
         self._tokens = tokens_per_minute
         self._clock = clock

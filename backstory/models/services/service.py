@@ -140,19 +140,13 @@ class Service:
         most: Usage,
         read_usage: Callable[[Response], Usage] | None = None,
     ) -> Result:
-        """Send a request by Gemini's SDK, which has no time-out and no retries of its own that would do.
+        """Send a request by Gemini's SDK, whose own time-out and retries are not used; see :meth:`post`.
 
         Args:
             send: Sends the request by a client with options for the call.
             read: Turns the response into the result, or raises :class:`TransientError`.
             most: What the call uses at most.
             read_usage: Reads from the response what the call used; None takes ``most``.
-
-        Raises:
-            BudgetExhaustedError: The next attempt would exceed a budget.
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A quota that does not refill soon is used up.
-            ModelError: Every attempt failed, or the request was refused. The type is that of the settings.
         """
         return self._call(partial(self._send_by_sdk, send), read, read_usage or (lambda _: most), most)
 

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -70,12 +69,6 @@ def test_rows_are_in_the_order_of_the_texts(embedder: Embedder) -> None:
     assert len(np.unique(forwards.round(4), axis=0)) == len(TEXTS)
 
 
-def test_the_same_call_gives_the_same_bytes(embedder: Embedder) -> None:
-    first = embedder.embed(TEXTS, task="query")
-
-    assert embedder.embed(TEXTS, task="query").tobytes() == first.tobytes()
-
-
 def test_a_text_has_the_same_vector_alone_and_in_a_batch(embedder: Embedder) -> None:
     together = embedder.embed(TEXTS, task="document")
     alone = np.concatenate([embedder.embed([text], task="document") for text in TEXTS])
@@ -110,12 +103,6 @@ def test_the_longest_text_within_the_limit_is_embedded(embedder: Embedder) -> No
     vectors = embedder.embed(["word " * (above - 1)], task="document")
 
     assert vectors.shape == (1, embedder.dimension)
-
-
-@pytest.mark.parametrize("text", ["\ud83d half an emoji", None])
-def test_what_is_not_text_is_refused(embedder: Embedder, text: Any) -> None:
-    with raises(EmbeddingInputError, "no_text", text=1):
-        embedder.embed(["fine", text], task="query")
 
 
 def test_the_task_must_be_named(embedder: Embedder) -> None:

@@ -1,18 +1,14 @@
 """A service that fails as services do: vectors are those of a clean one, and nothing that was paid for is lost."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from backstory.base.errors import EmbeddingError
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from tests.caches import open_cache
-from tests.errors import raises
-from tests.models.services import gemini_server
 from tests.models.services.faults import Faults
 from tests.models.services.gemini_server import GeminiServer
 
@@ -39,26 +35,3 @@ def test_a_faulty_service_gives_the_vectors_of_a_clean_one(
     assert faults.counts["answered"] + faults.counts["slow"] >= len(TEXTS) / REQUEST_TEXTS
     assert min(faults.counts[fate] for fate in ("refused", "failed", "dropped", "silent", "slow")) >= 1
     assert found.stats.api_calls == len(server.requests) == faults.counts.total()
-
-
-def test_what_is_worse_than_the_attempts_names_the_cause_and_keeps_what_it_had(
-    server: GeminiServer, connect: Connect, tmp_path: Path
-) -> None:
-    server.always = Faults(server, 3, failed=0.6)
-    embedder = connect(texts_per_minute=REQUEST_TEXTS, max_attempts=3)
-    cache = EmbeddingCache(open_cache(tmp_path))
-
-    with raises(EmbeddingError, "no_answer", attempts=3, status=500) as raised:
-        embed_texts(embedder, TEXTS, task="document", cache=cache)
-    assert "something broke" in str(raised.value.values["said"])
-
-    stored = sum(cache.count_by_owner().values())
-    assert 0 < stored < len(TEXTS)
-    assert stored % REQUEST_TEXTS == 0
-    server.requests.clear()
-    server.always = gemini_server.succeed
-    found = embed_texts(connect(), TEXTS, task="document", cache=cache)
-    assert found.stats.cached == stored
-    asked = [text for request in server.requests for text in request.texts]
-    assert len(asked) == len(set(asked)) == len(TEXTS) - stored
-    assert all(re.fullmatch(r"message \d+", text) for text in asked)

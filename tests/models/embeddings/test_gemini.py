@@ -1,4 +1,5 @@
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -7,10 +8,7 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions
 
-from backstory.base.errors import (
-    EmbeddingError,
-    EmbeddingInputError,
-)
+from backstory.base.errors import AuthenticationError, EmbeddingError, EmbeddingInputError
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises
@@ -173,31 +171,37 @@ def test_a_blank_text_is_refused_before_anything_is_sent(
     assert server.requests == []
 
 
-def test_every_minute_stays_within_the_limits(
-    server: GeminiServer, connect: Connect, instant_time: InstantTime
+def test_the_key_named_first_is_the_one_that_is_sent(
+    server: GeminiServer, api_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moments: list[tuple[float, int]] = []
+    monkeypatch.setenv("GOOGLE_API_KEY", "another-key")
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url, dimension=16)
 
-    def note_time(request: Request) -> Any:
-        moments.append((instant_time.clock(), len(request.texts)))
-        return gemini_server.succeed(request)
+    GeminiEmbedder(settings).embed(["soup"], task="query")
 
-    server.script.extend([note_time] * 20)
-    texts = [f"message {number}" for number in range(95)]
-
-    connect(texts_per_minute=30).embed(texts, task="document")
-
-    assert sum(count for _, count in moments) == 95
-    assert instant_time.waits
-    for start, _ in moments:
-        assert sum(count for moment, count in moments if start <= moment < start + 60) <= 30
+    assert server.requests[0].headers["x-goog-api-key"] == api_key
 
 
-def test_a_request_that_is_repeated_counts_against_the_limits_again(
-    server: GeminiServer, connect: Connect, instant_time: InstantTime
+def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
+    settings = EmbeddingSettings(provider="gemini", base_url=server.url)
+
+    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+        GeminiEmbedder(settings).embed(["soup"], task="query")
+
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_the_key_does_not_follow_a_redirect(
+    server: GeminiServer, connect: Connect, api_key: str, status: int
 ) -> None:
-    server.script.append(gemini_server.fail(500))
+    with gemini_server.run_gemini_server() as other:
+        target = f"{other.url}/v1beta?key={api_key}"
+        server.script.append(gemini_server.fail(status, headers={"Location": target}))
 
-    connect(texts_per_minute=4).embed(TEXTS, task="document")
+        with raises(EmbeddingError, "redirected", target=other.url, setting="base_url") as caught:
+            connect(max_attempts=3).embed(TEXTS, task="document")
 
-    assert sum(instant_time.waits) == pytest.approx(60)
+        assert other.requests == []
+    assert len(server.requests) == 1
+    assert api_key not in "".join(traceback.format_exception(caught.value))

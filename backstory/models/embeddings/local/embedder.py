@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError, ModelFileError
+from backstory.base.errors import ModelFileError
 from backstory.models.embeddings.batches import group_by_length
 from backstory.models.embeddings.checks import (
     count_at_least,
@@ -105,21 +105,7 @@ class LocalEmbedder:
         return group_by_length(token_counts, max_padded_tokens=self.onnx.padded_tokens)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-        """Embed texts, batch by batch.
-
-        Args:
-            texts: Any number of texts.
-            task: Chooses the prompt if the model has prompts.
-
-        Returns:
-            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
-
-        Raises:
-            EmbeddingInputError: A text is over ``max_input_tokens``.
-            SettingsError: The GPU cannot be used.
-            ModelFileError: The tokenizer or the model cannot be used, or the graph cannot be written.
-            EmbeddingError: The model failed.
-        """
+        """Embed texts, batch by batch; see :class:`backstory.models.embeddings.protocol.Embedder`."""
         require_text(texts)
         if not len(texts):
             return np.empty((0, self.dimension), np.float32)
@@ -153,14 +139,9 @@ def open_pack(
     int8: bool = False,
     languages: tuple[str, ...] | None = None,
 ) -> LocalEmbedder:
-    """Make the embedder of a model from a package. The first process that embeds builds its graph.
+    """Make the embedder of a model from a package. The first process that embeds builds its graph in a folder.
 
-    Args:
-        model: The model.
-        graphs: Folder for built graphs.
-        runtime: Where the model runs. The embedding space is the same with each.
-        int8: Whether whole numbers of 8 bits are multiplied, in an embedding space of its own.
-        languages: Languages that the model knows, ISO 639-1; None takes those that the model states.
+    With ``int8`` whole numbers of 8 bits are multiplied, in an embedding space of its own.
     """
     space = f"local:{model.name}:{model.checksum[:12]}:{model.hidden_size}"
     version, build = f"graph {GRAPH_VERSION}", build_graph
@@ -173,7 +154,6 @@ def open_pack(
     onnx = OnnxText(
         graphs / folder / "model.onnx",
         model.read_tokenizer,
-        failure=EmbeddingError,
         limit=_LIMIT,
         build=partial(build, model),
         runtime=runtime,
@@ -192,13 +172,10 @@ def open_pack(
 
 
 def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
-    """Make the embedder of a model of the user's own. It states no scale of similarities, so its threshold is 0.
+    """Make the embedder of a model of the user's own, which states no scale of similarities: its threshold is 0.
 
     An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json``, as
     sentence-transformers write it, says so.
-
-    Args:
-        settings: ``model_dir``, prefixes, limit, languages and runtime.
 
     Raises:
         ModelFileError: A file is absent, or the output is pooled in another way.
@@ -210,7 +187,6 @@ def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     onnx = OnnxText(
         files.model,
         files.tokenizer,
-        failure=EmbeddingError,
         limit=_LIMIT,
         runtime=settings.runtime,
         least_filled=_LEAST_FILLED,

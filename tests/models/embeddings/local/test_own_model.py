@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer
 
-from backstory.base.errors import EmbeddingError, EmbeddingInputError, ModelFileError
+from backstory.base.errors import EmbeddingInputError, ModelError, ModelFileError
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.local.bert_graph import Pooling
 from backstory.models.embeddings.protocol import Embedder
@@ -118,7 +118,7 @@ def test_the_limit_is_that_of_the_settings_and_a_model_that_takes_less_says_so(t
     assert make(tmp_path).max_input_tokens == 512
     with raises(EmbeddingInputError, "too_long", limit=20):
         make(tmp_path, max_input_tokens=20).embed(["rust " * 19], task="query")
-    with raises(EmbeddingError, "failed_model", setting="embedding.max_input_tokens"):
+    with raises(ModelError, "failed_model", setting="embedding.max_input_tokens"):
         make(tmp_path).embed(["rust " * POSITIONS], task="query")
 
 
