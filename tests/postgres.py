@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,8 +19,11 @@ import pytest
 
 from backstory.base.mounts import mount
 from backstory.base.postgres_server import find_server
+from backstory.storage.state import close_idle
 from tests.privileges import NOBODY
 
+address_of_test: ContextVar[str | None] = ContextVar("address_of_test", default=None)
+"""The server of a test that :func:`either_storage` runs over one."""
 _DEBIAN = Path("/usr/lib/postgresql")
 ON_FILES = pytest.mark.parametrize("storage_address", [None], ids=["sqlite"])
 """For a test of those that :func:`either_storage` runs over both, which looks into the files of SQLite."""
@@ -146,7 +150,9 @@ def storage_address(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture
-def either_storage(storage_address: str | None, tmp_path: Path) -> Iterator[str | None]:
-    """Keep the state of everything in the folder of a test in files, and once more on a server."""
-    with mounted(tmp_path, storage_address):
-        yield storage_address
+def either_storage(storage_address: str | None) -> Iterator[str | None]:
+    """Keep what :mod:`tests.caches` opens in files, and once more on a server."""
+    token = address_of_test.set(storage_address)
+    yield storage_address
+    address_of_test.reset(token)
+    close_idle()

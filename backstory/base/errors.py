@@ -194,10 +194,6 @@ class StoreError(BackstoryError, RuntimeError):
     """The store that workers share cannot be used, holds damaged data, or holds what another worker published."""
 
 
-class RunHistoryError(BackstoryError, RuntimeError):
-    """The history of runs and of what they spent is damaged, or cannot be written."""
-
-
 class ServerError(BackstoryError, RuntimeError):
     """The database that several machines share cannot be used; the message holds no password."""
 

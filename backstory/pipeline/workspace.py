@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backstory.base.credentials import Keys
-from backstory.base.environment import SETTINGS_FILE, cache_folder, find_workspace
+from backstory.base.environment import SETTINGS_FILE, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
-from backstory.base.mounts import find_mount, mount
+from backstory.base.mounts import mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.choice import LocalModels, make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
@@ -24,7 +24,7 @@ from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
-from backstory.storage.schema import CACHE, Part
+from backstory.storage.schema import CACHE, STATE, Part
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state
 from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
@@ -124,7 +124,7 @@ class Workspace(WorkspacePaths):
         """The history of runs, with the budgets that they share."""
         from backstory.pipeline.history.history import RunHistory
 
-        return RunHistory(self.secret.parent, self.tables, self.settings)
+        return RunHistory(self.state, self.tables, self.settings)
 
     @property
     def located_settings(self) -> Settings:
@@ -223,9 +223,14 @@ class Workspace(WorkspacePaths):
         return open_state(self.secret.parent if part.is_private else self.tables, address, part)
 
     @cached_property
+    def state(self) -> State:
+        """The history of runs, with the budgets that they share, conversations and jobs."""
+        return self.open_state(STATE, self.settings.storage.database)
+
+    @cached_property
     def cache(self) -> State:
         """What the vectors, judgements and drafts lie in."""
-        return self.open_state(CACHE, find_mount(self.tables))
+        return self.open_state(CACHE, self.settings.storage.database)
 
     @cached_property
     def judgements(self) -> JudgementCache:
@@ -318,21 +323,10 @@ def open_workspace(
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
-    _mount_databases(root, workspace.settings.storage.database, mounts_caches=keys is None)
+    mount(root, workspace.settings.storage.database)
     if follows:
         workspace.follower.follow()
     return workspace
-
-
-def _mount_databases(root: Path, address: str | None, *, mounts_caches: bool) -> None:
-    """Keep the databases of a workspace on its server, and those of the caches that workspaces of a machine share.
-
-    Caches stay on the first server: the limits of a key count for whichever workspace calls its service. A workspace
-    with keys of its own is a tenant of a service, on whose server nothing of others may lie.
-    """
-    mount(root, address)
-    if mounts_caches and address is not None and find_mount(cache_folder()) is None:
-        mount(cache_folder(), address)
 
 
 def _require_usable_path(root: Path) -> None:

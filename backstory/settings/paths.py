@@ -12,8 +12,8 @@ from backstory.settings.models import Settings
 INDEX_FOLDER: Final = "index"
 """The folder of the published snapshots in a workspace."""
 
-CONVERSATIONS: Final = Path(".backstory", "conversations.db")
-"""The file of conversations in a workspace."""
+STATE_FOLDER: Final = ".backstory"
+"""The folder in a workspace of what only its owner may read."""
 
 
 class Place:
@@ -67,8 +67,6 @@ class WorkspacePaths:
     """File of what was learned about documents."""
     corrections = Place(".backstory/corrections.json")
     """File of what people said that windows should have been given."""
-    conversations = Place(CONVERSATIONS)
-    """File of the conversations that people have with the documents."""
     forgotten = Place(".backstory/forgotten.json")
     """File of the list of forgotten things."""
     opt_outs = Place(".backstory/opt_outs.json")

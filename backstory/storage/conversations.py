@@ -12,33 +12,15 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from backstory.base.database import NO_LIMIT, Description, Session
-from backstory.base.errors import WorkspaceError
-from backstory.base.mounts import open_database
+from backstory.storage.state import NO_LIMIT, Session, State
 
 Thumb: TypeAlias = Literal["up", "down"]
 """Whether a person found an answer good."""
 
 _TITLE_CHARACTERS: Final = 80
 _ID_BYTES: Final = 12
-_SCHEMA: Final = """
-CREATE TABLE conversations (
-    id TEXT PRIMARY KEY, user_id TEXT NOT NULL, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL
-);
-CREATE INDEX conversations_of_user ON conversations (user_id, updated);
-CREATE TABLE turns (
-    conversation TEXT NOT NULL, number INTEGER NOT NULL, asked REAL NOT NULL, question TEXT NOT NULL, answer TEXT,
-    documents TEXT NOT NULL, PRIMARY KEY (conversation, number)
-);
-CREATE TABLE feedback (
-    conversation TEXT NOT NULL, number INTEGER NOT NULL, thumb TEXT NOT NULL, text TEXT NOT NULL, given REAL NOT NULL,
-    PRIMARY KEY (conversation, number)
-);
-CREATE TABLE cleared (index_version TEXT NOT NULL, mark BLOB NOT NULL, PRIMARY KEY (index_version, mark));
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,34 +84,19 @@ class Conversation:
 
 
 class ConversationStore:
-    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it.
-
-    Attributes:
-        database: What they lie in.
-    """
+    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it."""
 
     def __init__(
-        self, path: Path, holding: Callable[[], AbstractContextManager[object]] = nullcontext
+        self, state: State, holding: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> None:
-        """Name the file; the first turn makes it.
+        """Take the state of the workspace, part :data:`~backstory.storage.schema.STATE`; the first turn makes it.
 
         Args:
-            path: The file of the workspace.
+            state: The state.
             holding: Keeps the workspace from being removed while something is written, which would make it again.
         """
         self._holding = holding
-        self.database = open_database(
-            path,
-            Description(
-                schema=_SCHEMA,
-                name="the file of conversations",
-                remedy="restore it from a backup, or delete it to begin without conversations",
-                error=WorkspaceError,
-                application_id=0x42534356,  # "BSCV" in the file's header
-                version=1,
-                private=True,
-            ),
-        )
+        self._state = state
 
     def begin(self, user_id: str, question: str, now: float) -> str:
         """Begin a conversation.
@@ -187,12 +154,6 @@ class ConversationStore:
             session.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
             return int(last) + 1
 
-    @contextmanager
-    def connected(self) -> Iterator[None]:
-        """Use one connection within the block; else SQLite flushes the file to the disk after each change."""
-        with self._holding(), self.database.connected():
-            yield
-
     def list_of(self, user_id: str, *, limit: int, offset: int = 0) -> tuple[list[Conversation], int]:
         """List the conversations of a person, the latest first, and tell the number of all of them.
 
@@ -205,7 +166,7 @@ class ConversationStore:
             "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
             "FROM conversations WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
         )
-        with self.database.reading() as session:
+        with self._state.reading() as session:
             rows = session.execute(query, (user_id, limit, offset)).fetchall()
             [(total,)] = session.execute(
                 "SELECT count(*) FROM conversations WHERE user_id = ?", (user_id,)
@@ -218,7 +179,7 @@ class ConversationStore:
             "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
             "FROM conversations WHERE id = ? AND user_id = ?"
         )
-        with self.database.reading() as session:
+        with self._state.reading() as session:
             row = session.execute(query, (conversation, user_id)).fetchone()
         return None if row is None else Conversation(*row)
 
@@ -232,7 +193,7 @@ class ConversationStore:
             user_id: The person.
             last: Most turns to return, the last ones; None for all.
         """
-        with self.database.reading() as session:
+        with self._state.reading() as session:
             if not _is_owned(session, conversation, user_id):
                 return None
             return _read_turns(session, conversation, last)
@@ -269,7 +230,7 @@ class ConversationStore:
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
         """Yield each turn of any person that was judged, after the turns before it in its conversation."""
-        with self.database.reading() as session:
+        with self._state.reading() as session:
             query = "SELECT DISTINCT conversation FROM feedback ORDER BY conversation"
             found = [conversation for (conversation,) in session.execute(query).fetchall()]
             conversations = [_read_turns(session, conversation, None) for conversation in found]
@@ -278,13 +239,9 @@ class ConversationStore:
                 if turn.feedback is not None:
                     yield turns[:place], turn
 
-    def find_damage(self) -> str | None:
-        """Read the whole file, and return what is wrong with it, or None."""
-        return self.database.find_damage()
-
     def count(self) -> int:
         """Return the number of conversations of all people."""
-        with self.database.reading() as session:
+        with self._state.reading() as session:
             [(total,)] = session.execute("SELECT count(*) FROM conversations").fetchall()
         return int(total)
 
@@ -302,7 +259,7 @@ class ConversationStore:
         Returns:
             The number of turns that held it.
         """
-        if not self.database.exists():
+        if not self._state.exists():
             return 0
         cleared = 0
         with self._writing() as session:
@@ -315,7 +272,7 @@ class ConversationStore:
                     if is_held(turn):
                         _clear(session, conversation, turn, is_held)
                         cleared += 1
-        self.database.compact()
+        self._state.compact()
         return cleared
 
     def admit_again(self, documents: Collection[str]) -> None:
@@ -324,7 +281,7 @@ class ConversationStore:
         Args:
             documents: Their ids.
         """
-        if documents and self.database.exists():
+        if documents and self._state.exists():
             with self._writing() as session:
                 session.executemany(
                     "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
@@ -332,11 +289,11 @@ class ConversationStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Session]:
-        with self._holding(), self.database.writing() as session:
+        with self._holding(), self._state.begin() as session:
             yield session
 
     def _remove(self, query: str, *parameters: str) -> int:
-        if not self.database.exists():
+        if not self._state.exists():
             return 0
         with self._writing() as session:
             found = session.execute(query, parameters).fetchall()
@@ -344,7 +301,7 @@ class ConversationStore:
             session.executemany("DELETE FROM feedback WHERE conversation = ?", found)
             session.executemany("DELETE FROM conversations WHERE id = ?", found)
         if found:
-            self.database.compact()
+            self._state.compact()
         return len(found)
 
 

@@ -12,7 +12,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any, Final, Protocol
 
 from backstory.base.errors import StateError
@@ -58,6 +58,22 @@ class Session(Protocol):
         """Run a statement once for each row of values."""
 
 
+class Locks(ABC):
+    """Locks that one holder has, until it gives them back, closes them or ends."""
+
+    @abstractmethod
+    def take(self, name: str, *, wait: bool = True, shared: bool = False) -> bool:
+        """Take a lock that this holder does not have, and return whether it was taken; see :meth:`State.lock`."""
+
+    @abstractmethod
+    def release(self, name: str) -> None:
+        """Give a lock back."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give all locks back."""
+
+
 class State(ABC):
     """A part of the state. Threads may share an object, and it survives a fork.
 
@@ -67,11 +83,13 @@ class State(ABC):
     Attributes:
         place: Path or address, without any password.
         part: Its tables.
+        address: Address of the server that several machines may share; None for a file.
     """
 
-    def __init__(self, place: str, part: Part) -> None:
+    def __init__(self, place: str, part: Part, address: str | None = None) -> None:
         self.place = place
         self.part = part
+        self.address = address
 
     @abstractmethod
     def exists(self) -> bool:
@@ -98,9 +116,15 @@ class State(ABC):
         """
 
     @abstractmethod
-    def lock(
-        self, *names: str, by: str = "", wait: bool = True, shared: bool = False
-    ) -> AbstractContextManager[bool]:
+    def open_locks(self, by: str = "") -> Locks:
+        """Begin to hold locks.
+
+        Args:
+            by: Who holds them, for those who wait.
+        """
+
+    @contextmanager
+    def lock(self, *names: str, by: str = "", wait: bool = True, shared: bool = False) -> Iterator[bool]:
         """Hold locks, which end with their holder, however that ends.
 
         Args:
@@ -112,6 +136,8 @@ class State(ABC):
         Yields:
             Whether all were taken; always true if ``wait``.
         """
+        with closing(self.open_locks(by)) as locks:
+            yield all(locks.take(name, wait=wait, shared=shared) for name in names)
 
     @abstractmethod
     def find_holder(self, name: str) -> str | None:
@@ -209,9 +235,9 @@ def close_idle(place: str | None = None) -> None:
         place: Path or address; None for all.
     """
     with _keeping:
-        closing = [one for one in _idle if place in (None, one[0])]
-        _idle[:] = [one for one in _idle if one not in closing]
-    for _, connection in closing:
+        unused = [one for one in _idle if place in (None, one[0])]
+        _idle[:] = [one for one in _idle if one not in unused]
+    for _, connection in unused:
         connection.close()
 
 

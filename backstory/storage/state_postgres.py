@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
@@ -19,13 +19,13 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from backstory.base.errors import BackstoryError, DiskFullError, StateError
 from backstory.storage.schema import FORMAT, Part
-from backstory.storage.state import BUSY_SECONDS, Rows, Session, State, lent
+from backstory.storage.state import BUSY_SECONDS, Locks, Rows, Session, State, lent
 from backstory.storage.state_sqlite import make_empty
 
 _TYPES: Final = {str: 'TEXT COLLATE "C"', int: "BIGINT", float: "DOUBLE PRECISION", bytes: "BYTEA"}
 _PARAMETER: Final = re.compile(r"'(?:[^']|'')*'|\?")
 _CONNECT_SECONDS: Final = 10
-_RESTART_SECONDS: Final = 30.0
+RESTART_SECONDS: Final = 5.0
 """How long a server that was there before is waited for, since it may be starting again."""
 _NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
 """Names that stand in SQL as they are, and leave room for what follows: Postgres cuts names after 63 bytes."""
@@ -41,7 +41,7 @@ class PostgresState(State):
     """The tables of a part in a schema of a server; the place is the address of the database."""
 
     def __init__(self, address: str, part: Part) -> None:
-        super().__init__(address, part)
+        super().__init__(address, part, address)
 
     def exists(self) -> bool:
         """Return whether the schema was made."""
@@ -74,24 +74,19 @@ class PostgresState(State):
     def begin(self) -> Iterator[Session]:
         """Write in a transaction, after the tables were made if they are absent."""
         with self._connected() as connection:
-            lock = f"SELECT pg_advisory_xact_lock({self._number('writing')})"
+            lock = f"SELECT pg_advisory_xact_lock({self.number('writing')})"
             begin = f"BEGIN; SET LOCAL {_LIMIT}; {lock}; {self._enter()}"
             if not self._is_made(_read_last(connection.execute(begin))):
                 self._make(connection)
             yield _Session(connection, self.part.name)
             connection.execute("COMMIT")
 
-    @contextmanager
-    def lock(self, *names: str, by: str = "", wait: bool = True, shared: bool = False) -> Iterator[bool]:
+    def open_locks(self, by: str = "") -> AdvisoryLocks:
         """Take advisory locks on a connection of their own, with which the server ends them."""
-        action = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
-        with self._naming_errors(), closing(self._connect()) as connection:
+        with self.naming_errors():
+            connection = self._connect()
             connection.execute("SELECT set_config('application_name', $1, false)", (by,))
-            yield all(
-                connection.execute(f"SELECT {action}({self._number(name)})").fetchone() != (False,)
-                for name in names
-            )
-            connection.execute("SELECT pg_advisory_unlock_all()")  # else the server ends them a little later
+        return AdvisoryLocks(self, connection)
 
     def find_holder(self, name: str) -> str | None:
         """Return the name of the connection that holds a lock."""
@@ -101,7 +96,7 @@ class PostgresState(State):
             "AND (classid::int8 << 32) | objid::int8 = $1 LIMIT 1"
         )
         with self._connected() as connection:
-            found = connection.execute(query, (self._number(name),)).fetchone()
+            found = connection.execute(query, (self.number(name),)).fetchone()
         return None if found is None else str(found[0])
 
     def find_damage(self) -> str | None:
@@ -142,7 +137,7 @@ class PostgresState(State):
                 pass  # each connection notes it
         return f"{_namespaces[self.place]}_{self.part.name}"
 
-    def _number(self, name: str) -> int:
+    def number(self, name: str) -> int:
         """Give the number of a lock: 63 bits of the hash of its name."""
         return int.from_bytes(hashlib.sha256(f"{self._schema} {name}".encode()).digest()[:8]) >> 1
 
@@ -177,12 +172,12 @@ class PostgresState(State):
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        with self._naming_errors(), lent(self.place, self._connect, _answers) as connection:
+        with self.naming_errors(), lent(self.place, self._connect, _answers) as connection:
             yield connection
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Connect; a server that was there before is waited for, since it may be starting again."""
-        until = time.monotonic() + _RESTART_SECONDS
+        until = time.monotonic() + RESTART_SECONDS
         while True:
             try:
                 return self._connect_once()
@@ -190,7 +185,7 @@ class PostgresState(State):
                 is_starting = error.code == "unreachable_database" and self.place in _namespaces
                 if not is_starting or time.monotonic() > until:
                     raise
-            time.sleep(_RESTART_SECONDS / 100)
+            time.sleep(RESTART_SECONDS / 100)
 
     def _connect_once(self) -> psycopg.Connection[Any]:
         given = conninfo_to_dict(self.place)
@@ -240,7 +235,8 @@ class PostgresState(State):
         return self._error("unreachable_database", what)
 
     @contextmanager
-    def _naming_errors(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
+        """Raise errors of the driver as those of the library."""
         try:
             yield
         except errors.UndefinedTable as error:
@@ -262,6 +258,35 @@ class PostgresState(State):
                 raise self._error("unreachable_database", what) from error
             what = f"cannot be used ({said}); allow its user to make schemas and tables"
             raise self._error("unusable_file", what) from error
+
+
+class AdvisoryLocks(Locks):
+    """Locks of a connection."""
+
+    def __init__(self, state: PostgresState, connection: psycopg.Connection[Any]) -> None:
+        self._state = state
+        self._connection = connection
+
+    def take(self, name: str, *, wait: bool = True, shared: bool = False) -> bool:
+        """Ask the server for a lock."""
+        action = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
+        with self._state.naming_errors():
+            statement = f"SELECT {action}({self._state.number(name)})"
+            return self._connection.execute(statement).fetchone() != (False,)
+
+    def release(self, name: str) -> None:
+        """Give a lock back, whichever of its two kinds it has."""
+        number = self._state.number(name)
+        with self._state.naming_errors():
+            kinds = "SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"
+            held = f"{kinds} AND (classid::int8 << 32) | objid::int8 = {number}"
+            is_shared = self._connection.execute(held).fetchone() == ("ShareLock",)
+            self._connection.execute(f"SELECT pg_advisory_unlock{'_shared' if is_shared else ''}({number})")
+
+    def close(self) -> None:
+        """Give all locks back, and close the connection, with which the server would end them a little later."""
+        with closing(self._connection), suppress(psycopg.OperationalError):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
 
 
 class _Session:

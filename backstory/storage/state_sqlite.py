@@ -12,10 +12,10 @@ from typing import IO, Final
 from urllib.parse import quote
 
 from backstory.base.errors import BackstoryError
-from backstory.base.files.atomic import exclusive_temporary, lock, publish
+from backstory.base.files.atomic import exclusive_temporary, is_named, lock, publish
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.storage.schema import FORMAT, Part
-from backstory.storage.state import BUSY_SECONDS, Session, State, lent
+from backstory.storage.state import BUSY_SECONDS, Locks, Session, State, lent
 
 _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
 _TYPES: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bytes: "BLOB"}
@@ -62,26 +62,16 @@ class SqliteState(State):
                 yield connection
                 connection.execute("COMMIT")
 
-    @contextmanager
-    def lock(self, *names: str, by: str = "", wait: bool = True, shared: bool = False) -> Iterator[bool]:
-        """Lock a file beside the database for each name."""
-        with ExitStack() as held:
-            with self._naming_errors():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                files = [held.enter_context(self._lock_path(name).open("a+b")) for name in names]
-            is_held = all(_take(file, wait=wait, shared=shared) for file in files)
-            if is_held and not shared:
-                for file in files:
-                    _write(file, by)
-            yield is_held
-            if is_held and not shared:
-                for file in files:
-                    _write(file, "")
+    def open_locks(self, by: str = "") -> FileLocks:
+        """Lock files beside the database."""
+        with self._naming_errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        return FileLocks(self, by)
 
     def find_holder(self, name: str) -> str | None:
         """Return what is in the file of a lock while it is locked."""
         try:
-            with self._lock_path(name).open("rb") as file:
+            with self.lock_path(name).open("rb") as file:
                 return None if lock(file, shared=True, wait=False) else file.read().decode()
         except FileNotFoundError:
             return None
@@ -201,8 +191,50 @@ class SqliteState(State):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             publish(made, self.path)
 
-    def _lock_path(self, name: str) -> Path:
+    def lock_path(self, name: str) -> Path:
+        """Return the file of a lock, which is there while somebody holds it."""
         return self.path.with_name(f".{quote(name, safe='')}.lock")
+
+
+class FileLocks(Locks):
+    """Locked files. A killed holder leaves its files, but not the locks."""
+
+    def __init__(self, state: SqliteState, by: str) -> None:
+        self._state = state
+        self._by = by
+        self._held: dict[str, IO[bytes]] = {}
+
+    def take(self, name: str, *, wait: bool = True, shared: bool = False) -> bool:
+        """Lock the file of a name, and write the holder into it."""
+        path = self._state.lock_path(name)
+        until = time.monotonic() + _PROBE_SECONDS
+        while True:
+            file = path.open("a+b")
+            is_locked = lock(file, shared=shared, wait=wait)
+            if is_locked and is_named(file, path):
+                break
+            file.close()  # its holder has ended, and removed it, or still has it
+            if not is_locked and time.monotonic() > until:
+                return False
+            if not is_locked:
+                time.sleep(_PROBE_SECONDS / 20)
+        if not shared:
+            file.truncate(0)
+            file.write(self._by.encode())
+            file.flush()
+        self._held[name] = file
+        return True
+
+    def release(self, name: str) -> None:
+        """Remove the file, unless others share the lock."""
+        with self._held.pop(name) as file:
+            if lock(file, wait=False) and is_named(file, self._state.lock_path(name)):
+                self._state.lock_path(name).unlink()
+
+    def close(self) -> None:
+        """Give all locks back, the last one first."""
+        for name in reversed(list(self._held)):
+            self.release(name)
 
 
 def make_empty(part: Part) -> sqlite3.Connection:
@@ -230,20 +262,3 @@ def _identify(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _take(file: IO[bytes], *, wait: bool, shared: bool) -> bool:
-    if wait:
-        return lock(file, shared=shared)
-    until = time.monotonic() + _PROBE_SECONDS
-    while not lock(file, shared=shared, wait=False):
-        if time.monotonic() > until:
-            return False
-        time.sleep(_PROBE_SECONDS / 20)
-    return True
-
-
-def _write(file: IO[bytes], text: str) -> None:
-    file.truncate(0)
-    file.write(text.encode())
-    file.flush()

@@ -30,7 +30,7 @@ from backstory.writing.draft import Draft
 from tests.bucket import Bucket
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
-from tests.operations.test_moving import COPY, list_all, read_rows
+from tests.operations.test_moving import COPY, read_rows
 from tests.postgres import PostgresServer, mounted
 from tests.started_python import StartedPython
 from tests.workspaces import CHAT, DIGEST, write_workspace
@@ -49,7 +49,7 @@ def servers(postgres_server: PostgresServer, bucket: Bucket, tmp_path: Path) -> 
 
 
 def back_up(workspace: Workspace, address: str, keep: int | None = None) -> BackupInStore:
-    return write_to_store(workspace, address, keep=keep, further=list_all(workspace)[-1:])
+    return write_to_store(workspace, address, keep=keep)
 
 
 def read_files(root: Path) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ def write_settings(chat: ChatServer, costs: str, more: str = "") -> str:
 
 
 def read_usage(workspace: Workspace) -> list[tuple[object, ...]]:
-    with workspace.runs.store.writing() as session:
+    with workspace.state.begin() as session:
         query = "SELECT run_id, purpose, model, calls, tokens_in, tokens_out, cost FROM usage"
         return session.execute(query).fetchall()
 

@@ -125,7 +125,7 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     workspace.dumps.mkdir()
     (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
     (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
-    (workspace.tables / "runs.sqlite.damaged").write_bytes(text.encode())
+    (workspace.tables / "kept.sqlite.damaged").write_bytes(text.encode())
     (workspace.posts_dir / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
     judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
     workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
@@ -180,7 +180,7 @@ def test_the_run_after_has_nothing_to_do_and_is_as_a_fresh_one(
     "way", [pytest.param(excluded, marks=pytest.mark.long) if excluded in way.values else way for way in WAYS]
 )
 def test_what_is_removed_leaves_the_conversations_of_people(made: Workspace, way: Way) -> None:
-    store = ConversationStore(made.conversations)
+    store = ConversationStore(made.state)
     with Library.open(made.root) as library:
         quoting, other = library.answer("Were only the moths awake?"), library.answer("thanks!")
     assert GONE in quoting.model_dump_json()
@@ -193,9 +193,10 @@ def test_what_is_removed_leaves_the_conversations_of_people(made: Workspace, way
         ids.append(store.begin("somebody", question, 1.0))
         values = answer.to_dict()
         store.add_turn(ids[-1], "somebody", question, values, list_shown(values), 1.0)
-    assert GONE.encode() in made.conversations.read_bytes()
+    state = list((made.root / ".backstory").glob("state.sqlite*"))
+    assert any(GONE.encode() in path.read_bytes() for path in state)
     assert run_command(*way(made), "-w", str(made.root)).exit_code == 0
-    assert ".backstory/conversations.db" not in list_holding(made, GONE)
+    assert ".backstory/state.sqlite" not in list_holding(made, GONE)
     kept = [
         (turn.question, turn.answer is None)
         for each in ids

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
+from backstory.interfaces.library.job_store import JobStore
 from backstory.pipeline.workspace import Workspace
 from pipelines.demo import prepare_demo
 from pipelines.demo_service import TENANT, prepare_service, renew_token
+from tests.caches import open_own_state
 from tests.long_tests import LONG_TESTS
 
 
@@ -40,7 +41,7 @@ def test_the_example_is_served_to_the_last_token_alone(
     posts = again.tenants.folder(TENANT) / "posts"
     assert (posts / "building-the-drip-irrigation.md").is_file()
     # Nothing is indexed in this process: one job waits for the service, which works on what it finds.
-    [job] = JobStore(again.tenants.folder(TENANT) / JOBS_FOLDER).list_jobs(10)[0]
+    [job] = JobStore(open_own_state(again.tenants.folder(TENANT))).list_jobs(10)[0]
     assert (job.state, again.tenants.open_names) == ("PENDING", ())
     assert not (tmp_path / "config").exists()
     again.tenants.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstory.storage.conversations import ConversationStore, Feedback, KeptTurn, list_shown
+from tests.caches import open_own_state
 from tests.postgres import ON_FILES
 
 pytestmark = pytest.mark.usefixtures("either_storage")
@@ -21,7 +22,7 @@ OTHER = {"markdown": "Nothing.", "claims": [], "hits": [], "index_version": "v1"
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConversationStore:
-    return ConversationStore(tmp_path / "conversations.db")
+    return ConversationStore(open_own_state(tmp_path))
 
 
 def add(
@@ -37,7 +38,7 @@ def shows(document: str) -> Callable[[KeptTurn], bool]:
 
 
 def is_on_disk(folder: Path, text: str) -> bool:
-    return any(text.encode() in path.read_bytes() for path in folder.iterdir())
+    return any(text.encode() in path.read_bytes() for path in folder.rglob("state.sqlite*"))
 
 
 def test_the_turns_of_a_conversation_are_read_in_their_order(store: ConversationStore) -> None:
@@ -179,13 +180,3 @@ def test_nothing_is_written_where_nobody_has_asked(store: ConversationStore, tmp
     store.admit_again({"d1"})
     assert list(tmp_path.iterdir()) == []
     assert store.list_of("ada", limit=10) == ([], 0)
-
-
-@ON_FILES
-def test_damage_is_found(store: ConversationStore, tmp_path: Path) -> None:
-    assert store.find_damage() is None
-    add(store)
-    assert (store.find_damage(), store.count()) == (None, 1)
-    path = tmp_path / "conversations.db"
-    path.write_bytes(path.read_bytes()[:1000] + b"x" * 3000)
-    assert store.find_damage() is not None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,13 +121,14 @@ def test_a_change_tells_whether_a_row_was_as_expected(state: State) -> None:
         assert session.execute(query, ("a", 1)).rowcount == 1
 
 
-def test_a_lock_excludes_others_and_names_its_holder(state: State) -> None:
+def test_a_lock_excludes_others_and_names_its_holder(state: State, tmp_path: Path) -> None:
     assert state.find_holder("run") is None
     with state.lock("run", by="run 1") as held:
         assert held
         assert state.find_holder("run") == "run 1"
         with state.lock("run", wait=False) as again, state.lock("other", wait=False) as other:
             assert (again, other) == (False, True)
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".lock")]
     with state.lock("day", shared=True), state.lock("day", shared=True, wait=False) as shared:
         assert shared
         with state.lock("day", wait=False) as alone:
@@ -346,3 +348,16 @@ def test_parts_of_a_server_share_its_schema(tmp_path: Path, postgres_server: Pos
     with postgres_server.connect() as connection:
         schema = f"{address.rpartition('%3D')[2]}_notes"
         assert connection.execute(f"SELECT name FROM {schema}.notes").fetchall() == [("a",)]
+
+
+def test_locks_are_given_back_one_by_one(state: State) -> None:
+    with closing(state.open_locks()) as locks, closing(state.open_locks()) as others:
+        assert locks.take("a", wait=False, shared=True)
+        assert locks.take("b", wait=False)
+        assert others.take("a", wait=False, shared=True)
+        others.release("a")
+        assert not others.take("a", wait=False)
+        locks.release("a")
+        locks.release("b")
+        assert others.take("a", wait=False)
+        assert others.take("b", wait=False)

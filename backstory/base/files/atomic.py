@@ -47,7 +47,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
     while True:
         file = os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         lock(file)
-        if _is_named(file, temporary):
+        if is_named(file, temporary):
             break
         file.close()  # the previous writer has renamed or deleted this file
     with file:
@@ -55,7 +55,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
         try:
             yield file
         finally:
-            if _is_named(file, temporary):
+            if is_named(file, temporary):
                 temporary.unlink()
 
 
@@ -112,7 +112,8 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _is_named(file: BufferedRandom, path: Path) -> bool:
+def is_named(file: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is the one that a path names."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

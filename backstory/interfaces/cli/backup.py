@@ -15,7 +15,6 @@ from backstory.interfaces.cli.terminal import open_console, plain
 from backstory.settings.yaml_file import read_settings
 
 if TYPE_CHECKING:
-    from backstory.base.database import Database
     from backstory.pipeline.workspace import Workspace
 
 _MEGABYTE = 1_000_000
@@ -50,13 +49,11 @@ def backup(
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
     In s3:// and file://, there are no keys, and no inputs that look like secrets by their names.
     """
-    from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
-    further = [JobStore(opened.root / JOBS_FOLDER).database]
     if "://" in destination:
-        _back_up_to_store(opened, destination, further, inputs=not without_inputs, keep=keep)
+        _back_up_to_store(opened, destination, inputs=not without_inputs, keep=keep)
         return
     if keep is not None:
         raise InputError(
@@ -66,7 +63,7 @@ def backup(
         )
     from backstory.operations.backup.archive import write_backup
 
-    done = write_backup(opened, Path(destination), inputs=not without_inputs, further=further)
+    done = write_backup(opened, Path(destination), inputs=not without_inputs)
     console = open_console()
     console.print(
         plain(f"Wrote {done.path}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"), soft_wrap=True
@@ -80,12 +77,10 @@ def backup(
         )
 
 
-def _back_up_to_store(
-    workspace: Workspace, address: str, further: list[Database], *, inputs: bool, keep: int | None
-) -> None:
+def _back_up_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> None:
     from backstory.operations.backup.stored import write_to_store
 
-    done = write_to_store(workspace, address, inputs=inputs, keep=keep, further=further)
+    done = write_to_store(workspace, address, inputs=inputs, keep=keep)
     uploaded = f"{count(done.uploaded, 'content was', 'contents were')} uploaded"
     removed = f"; {count(done.removed, 'earlier backup was', 'earlier backups were')} removed" if keep else ""
     open_console().print(

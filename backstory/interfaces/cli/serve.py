@@ -142,7 +142,7 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
     open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
-    jobs = IndexJobs(opened.tenants, clock=time.time, processes=JobProcesses(opened.accounts.database.path))
+    jobs = IndexJobs(opened.tenants, clock=time.time, processes=JobProcesses(opened.accounts.state))
     service = Service(opened.accounts, opened.tenants, jobs)
     serve_requests(service, listening, hosts=name_hosts(number, names))
 

@@ -44,12 +44,11 @@ def copy(
     """
     from dataclasses import asdict
 
-    from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore
     from backstory.operations.backup.moving import LOCAL, copy_workspace
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace, follows=False)
-    done = copy_workspace(opened, to, [JobStore(opened.root / JOBS_FOLDER).database])
+    done = copy_workspace(opened, to)
     if as_json:
         print_json(asdict(done))
         return
@@ -62,11 +61,8 @@ def copy(
     if done.rows or not done.files:
         copied = count(done.copied_rows, "row was", "rows were")
         said.append(
-            f"{count(done.rows - done.kept_rows, 'row')} of state are in {place}, each as it was; {copied} copied"
+            f"{count(done.rows, 'row')} of state are in {place}; {copied} copied, and what was there before stays"
         )
-    if done.kept_rows:
-        answers = count(done.kept_rows, "answer of a cache", "answers of caches")
-        said.append(f"{answers} were not copied, since {place} has another answer to the same, which stays")
     said.append(_describe_next_step(opened, to))
     for line in filter(None, said):
         open_console().print(plain(line), soft_wrap=True)

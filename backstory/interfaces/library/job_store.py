@@ -1,28 +1,20 @@
-"""The index jobs of one tenant, in a database of its workspace, so that they survive a restart."""
+"""The index jobs of one tenant, in the state of its workspace, so that they survive a restart."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
 
-from backstory.base.database import Description, Session
-from backstory.base.errors import InputError, RunHistoryError
-from backstory.base.mounts import open_database
+from backstory.base.errors import InputError
 from backstory.interfaces.library.results import Result
+from backstory.storage.state import Session, State
 
 JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]
-
-JOBS_FOLDER: Final = ".backstory"
-"""Folder of the file in a workspace."""
-
-JOBS_FILE: Final = "jobs.db"
-"""Name of the file."""
 
 MOST_ATTEMPTS: Final = 3
 """Times that a job may end the process that works on it; then it has failed."""
@@ -33,29 +25,6 @@ _KEPT: Final = 200
 _ADDED_UP: Final = ("indexed", "removed", "embedded")
 """Counts of which each pass of a job has its own share."""
 
-_SCHEMA = """
-CREATE TABLE jobs (
-    number INTEGER PRIMARY KEY,
-    job_id TEXT NOT NULL UNIQUE,
-    active INTEGER UNIQUE CHECK (active = 1),
-    state TEXT NOT NULL,
-    requested_by TEXT NOT NULL,
-    requested_at TEXT NOT NULL,
-    started_at TEXT,
-    ended_at TEXT,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    accepts_removals INTEGER NOT NULL,
-    again INTEGER NOT NULL DEFAULT 0,
-    percent REAL NOT NULL DEFAULT 0,
-    step TEXT,
-    done INTEGER NOT NULL DEFAULT 0,
-    total INTEGER NOT NULL DEFAULT 0,
-    file TEXT,
-    counts TEXT NOT NULL DEFAULT '{}',
-    failure_code TEXT,
-    failure TEXT
-);
-"""
 _SHOWN: Final = (
     *("job_id", "state", "requested_by", "requested_at", "started_at", "ended_at", "attempts"),
     *("percent", "step", "done", "total", "file", "counts", "failure_code", "failure"),
@@ -126,25 +95,12 @@ class JobStore:
     """The jobs of one tenant. At most one of them is pending or under way; threads may share an object.
 
     Attributes:
-        database: What they lie in.
+        state: What they lie in.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Name the file; nothing is read or written yet.
-
-        Args:
-            folder: Folder ``.backstory`` of the workspace.
-        """
-        self.database = open_database(
-            folder / JOBS_FILE,
-            Description(
-                schema=_SCHEMA,
-                name="the list of index jobs",
-                remedy="the service moves it aside and begins another; no document is lost with it",
-                error=RunHistoryError,
-                private=True,
-            ),
-        )
+    def __init__(self, state: State) -> None:
+        """Take the state of the workspace, part :data:`~backstory.storage.schema.STATE`."""
+        self.state = state
 
     def request(self, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files as they are now.
@@ -156,25 +112,21 @@ class JobStore:
         Returns:
             The active job if there is one, which then goes over the files once more; otherwise another one.
         """
-
-        def act() -> Job:
-            with self.database.writing() as session:
-                active = _find_active(session)
-                if active is None:
-                    return self._begin(session, user_id, accepts_removals=accepts_removals)
-                session.execute(
-                    "UPDATE jobs SET again = CASE WHEN state = 'PROCESSING' THEN 1 ELSE 0 END, "
-                    "accepts_removals = CASE WHEN accepts_removals > ? THEN accepts_removals ELSE ? END "
-                    "WHERE active = 1",
-                    (accepts_removals, accepts_removals),
-                )
-                return active
-
-        return self.database.mend(act)
+        with self.state.begin() as session:
+            active = _find_active(session)
+            if active is None:
+                return self._begin(session, user_id, accepts_removals=accepts_removals)
+            session.execute(
+                "UPDATE jobs SET again = CASE WHEN state = 'PROCESSING' THEN 1 ELSE 0 END, "
+                "accepts_removals = CASE WHEN accepts_removals > ? THEN accepts_removals ELSE ? END "
+                "WHERE active = 1",
+                (accepts_removals, accepts_removals),
+            )
+            return active
 
     def current(self) -> Job | None:
         """Return the job that is pending or under way; None without one."""
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             return _find_active(session)
 
     def read(self, job_id: str) -> Job:
@@ -183,7 +135,7 @@ class JobStore:
         Raises:
             InputError: There is no such job.
         """
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             return _find(session, job_id)
 
     def list_jobs(self, limit: int, offset: int = 0) -> tuple[list[Job], int]:
@@ -196,7 +148,7 @@ class JobStore:
         Returns:
             The jobs, and the number of all.
         """
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             rows = session.execute(f"{_SELECT} ORDER BY number DESC LIMIT ? OFFSET ?", (limit, offset))
             jobs = [_read(row) for row in rows]
             return jobs, session.execute("SELECT count(*) FROM jobs").fetchone()[0]
@@ -207,7 +159,7 @@ class JobStore:
         Raises:
             InputError: There is no such job, or it has ended.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             job = _find(session, job_id)
             if job.state not in ("PENDING", "PROCESSING"):
                 raise InputError(
@@ -222,26 +174,24 @@ class JobStore:
         The caller is the only process that works on these jobs. A job that was begun :data:`MOST_ATTEMPTS` times and
         never ended has failed.
         """
-
-        def act() -> Job | None:
-            with self.database.writing() as session:
-                active = _find_active(session)
-                if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
-                    _fail(
-                        session,
-                        active.job_id,
-                        "killed",
-                        f"the process that worked on it ended {active.attempts} times before the job did; the log of "
-                        "the service may say why, such as too little memory",
-                    )
-                session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
-                return _find_active(session)
-
-        return self.database.mend(act) if self.database.exists() else None
+        if not self.state.exists():
+            return None
+        with self.state.begin() as session:
+            active = _find_active(session)
+            if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
+                _fail(
+                    session,
+                    active.job_id,
+                    "killed",
+                    f"the process that worked on it ended {active.attempts} times before the job did; the log of "
+                    "the service may say why, such as too little memory",
+                )
+            session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
+            return _find_active(session)
 
     def take(self) -> JobTurn | None:
         """Begin the pending job; None without one."""
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             row = session.execute(
                 "UPDATE jobs SET state = 'PROCESSING', attempts = attempts + 1, again = 0, "
                 "started_at = coalesce(started_at, ?) WHERE active = 1 AND state = 'PENDING' "
@@ -252,7 +202,7 @@ class JobStore:
 
     def put_back(self, turn: JobTurn) -> None:
         """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             session.execute(
                 f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}",  # noqa: S608
                 turn[:2],
@@ -260,7 +210,7 @@ class JobStore:
 
     def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
         """Record where a job stands, and return whether this attempt at it is still under way."""
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             changed = session.execute(
                 "UPDATE jobs SET percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, "  # noqa: S608
                 f"total = ?, file = ? WHERE {_UNDER_WAY}",
@@ -278,7 +228,7 @@ class JobStore:
         Returns:
             Whether the job is completed.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             query = f"SELECT counts, again FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
             row = session.execute(query, turn[:2]).fetchone()
             if row is None:  # it was cancelled during its last step
@@ -307,7 +257,7 @@ class JobStore:
             code: Code of the cause.
             failure: Why, and what to do.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             query = f"SELECT 1 FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
             if session.execute(query, turn[:2]).fetchone():
                 _fail(session, turn.job_id, code, failure)
@@ -321,8 +271,9 @@ class JobStore:
         ).fetchall()
         job_id = uuid4().hex
         session.execute(
-            "INSERT INTO jobs (job_id, active, state, requested_by, requested_at, accepts_removals) "
-            "VALUES (?, 1, 'PENDING', ?, ?, ?)",
+            "INSERT INTO jobs (number, job_id, active, state, requested_by, requested_at, accepts_removals, attempts, "
+            "again, percent, done, total, counts) "
+            "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, ?, 0, 0, 0.0, 0, 0, '{}' FROM jobs",
             (job_id, user_id, _now(), bool(left) or accepts_removals),
         )
         session.execute(

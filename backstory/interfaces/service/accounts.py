@@ -8,13 +8,11 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from backstory.base.database import Database, Session, waiting_at_most
 from backstory.base.errors import InputError
-from backstory.interfaces.service.accounts_file import forget_tenant, open_accounts_file
+from backstory.interfaces.service.account_rows import forget_tenant
 from backstory.interfaces.service.names import (
     Role,
     includes,
@@ -22,6 +20,7 @@ from backstory.interfaces.service.names import (
     require_tenant_name,
     require_user_name,
 )
+from backstory.storage.state import Session, State
 
 TOKEN_PREFIX: Final = "bst_"  # noqa: S105 - what every token begins with, so that scanners of secrets find one
 _TOKEN_BYTES: Final = 32
@@ -30,9 +29,6 @@ _USER_ID_BYTES: Final = 8
 _SESSION_BYTES: Final = 32
 SESSION_HOURS: Final = 12
 """Hours after which a browser has to sign in again."""
-
-_PATIENCE_SECONDS: Final = 2.0
-"""Seconds for which a request waits for a server of accounts that is away."""
 
 _OF_TOKEN: Final = (
     "SELECT token_id, hash, expires_at, user_id, name FROM tokens JOIN users USING (user_id) "  # noqa: S105 - SQL
@@ -104,16 +100,12 @@ class Accounts:
     """The users of a service, in one database. Threads, processes and machines may share it; a change is seen at once.
 
     Attributes:
-        database: What they lie in, with the sealed keys of tenants.
+        state: What they lie in, with the sealed keys of tenants.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Name the database; nothing is read or written yet.
-
-        Args:
-            path: The file, which the first change makes, or at which it would lie if it were not mounted.
-        """
-        self.database: Database = open_accounts_file(path)
+    def __init__(self, state: State) -> None:
+        """Take the state of the service, part :data:`~backstory.storage.schema.ACCOUNTS`; the first change makes it."""
+        self.state = state
 
     def add_user(self, name: str, *, now: datetime | None = None) -> str:
         """Add a user, who may enter no tenant yet.
@@ -130,7 +122,7 @@ class Accounts:
         """
         require_user_name(name)
         user_id = secrets.token_hex(_USER_ID_BYTES)
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             if session.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
                 raise InputError(
                     f"there is a user {name} already; choose another name", code="known_user", name=name
@@ -144,7 +136,7 @@ class Accounts:
         Raises:
             InputError: There is no such user.
         """
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             return _find_user(session, name)
 
     def remove_user(self, name: str) -> None:
@@ -153,7 +145,7 @@ class Accounts:
         Raises:
             InputError: There is no such user.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             session.execute("DELETE FROM users WHERE user_id = ?", (_revoke_all(session, name),))
 
     def revoke_all(self, name: str) -> str:
@@ -162,12 +154,12 @@ class Accounts:
         Raises:
             InputError: There is no such user.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             return _revoke_all(session, name)
 
     def is_admitted(self, user_id: str) -> bool:
         """Return whether a user has a token or a role. One who was removed, or is being removed, has neither."""
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             query = "SELECT 1 FROM tokens WHERE user_id = ? UNION ALL SELECT 1 FROM roles WHERE user_id = ?"
             return session.execute(query, (user_id, user_id)).fetchone() is not None
 
@@ -183,7 +175,7 @@ class Accounts:
             InputError: There is no such user or role, or the tenant's name cannot be one.
         """
         row = (require_tenant_name(tenant), require_role(role))
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             session.execute(
                 "INSERT INTO roles VALUES (?, ?, ?) ON CONFLICT (user_id, tenant) DO UPDATE SET role = excluded.role",
                 (_find_user(session, user), *row),
@@ -195,7 +187,7 @@ class Accounts:
         Raises:
             InputError: There is no such user, or they have no role in this tenant.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             row = (_find_user(session, user), tenant)
             removed = session.execute("DELETE FROM roles WHERE user_id = ? AND tenant = ?", row).rowcount
         if not removed:
@@ -207,7 +199,7 @@ class Accounts:
 
     def forget_tenant(self, tenant: str) -> None:
         """Remove all roles in a tenant and its keys, so that a later one of the same name begins with none."""
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             forget_tenant(session, tenant)
 
     def make_token(self, user: str, *, days: int | None = None, now: datetime | None = None) -> str:
@@ -227,7 +219,7 @@ class Accounts:
         made = now or datetime.now(UTC)
         expires = None if days is None else _write_time(_add_days(made, days))
         token = TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             user_id = _find_user(session, user)
             token_id = _make_token_id(session)
             row = (token_id, user_id, _hash(token), _write_time(made), expires)
@@ -240,7 +232,7 @@ class Accounts:
         Raises:
             InputError: There is no such token.
         """
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             removed = session.execute("DELETE FROM tokens WHERE token_id = ?", (token_id,)).rowcount
             session.execute("DELETE FROM sessions WHERE token_id = ?", (token_id,))
         if not removed:
@@ -264,7 +256,7 @@ class Accounts:
             The user with their present roles; None if no token is equal, or if it has ended.
 
         Raises:
-            AccountError: The accounts are damaged, or cannot be read.
+            StateError: The accounts are damaged, or cannot be read.
         """
         return self._find_caller(_OF_TOKEN, _hash(token), now)
 
@@ -284,7 +276,7 @@ class Accounts:
             return None
         opened = secrets.token_urlsafe(_SESSION_BYTES)
         row = (_hash(opened), caller.token_id, _write_time(began + timedelta(hours=SESSION_HOURS)))
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             session.execute("DELETE FROM sessions WHERE expires_at <= ?", (_write_time(began),))
             session.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
         return opened
@@ -303,11 +295,11 @@ class Accounts:
 
     def close_session(self, opened: str) -> None:
         """End a session. It is no error if it has ended already."""
-        with self.database.writing() as session:
+        with self.state.begin() as session:
             session.execute("DELETE FROM sessions WHERE hash = ?", (_hash(opened),))
 
     def _find_caller(self, query: str, hashed: bytes, now: datetime | None) -> Caller | None:
-        with waiting_at_most(_PATIENCE_SECONDS), self.database.reading() as session:
+        with self.state.reading() as session:
             row = session.execute(query, (hashed,)).fetchone()
             if row is None:
                 return None
@@ -320,7 +312,7 @@ class Accounts:
 
     def list_users(self) -> list[User]:
         """List the users by name."""
-        with waiting_at_most(_PATIENCE_SECONDS), self.database.reading() as session:
+        with self.state.reading() as session:
             rows = session.execute("SELECT user_id, name, created_at FROM users ORDER BY name").fetchall()
             return [
                 User(user_id, name, datetime.fromisoformat(created), _read_roles(session, user_id))
@@ -329,7 +321,7 @@ class Accounts:
 
     def list_tokens(self) -> list[Token]:
         """List the tokens by user, and those of a user by age, the oldest first; ended ones too."""
-        with self.database.reading() as session:
+        with self.state.reading() as session:
             rows = session.execute(
                 "SELECT token_id, name, tokens.created_at, expires_at FROM tokens JOIN users USING (user_id) "
                 "ORDER BY name, tokens.created_at, token_id"

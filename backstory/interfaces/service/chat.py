@@ -238,15 +238,14 @@ def keep_answer(asked: Asked, answer: Answer) -> Answered:
     store, user = asked.service.conversations(asked.access.tenant), asked.access.caller.user_id
     question, now = asked.question.question, asked.service.clock()
     values = answer.to_dict()
-    with store.connected():
-        conversation = asked.conversation or store.begin(user, question, now)
-        turn = store.add_turn(conversation, user, question, values, list_shown(values), now)
-        # Only now: a removal of the user takes tokens and roles, and after that the conversations that it finds. A user
-        # who is only kept out for a while has neither, too, and keeps the earlier ones.
-        if not asked.service.accounts.is_admitted(user):
-            if asked.conversation is None:
-                store.remove(conversation, user)
-            turn = None
+    conversation = asked.conversation or store.begin(user, question, now)
+    turn = store.add_turn(conversation, user, question, values, list_shown(values), now)
+    # Only now: a removal of the user takes tokens and roles, and after that the conversations that it finds. A user
+    # who is only kept out for a while has neither, too, and keeps the earlier ones.
+    if not asked.service.accounts.is_admitted(user):
+        if asked.conversation is None:
+            store.remove(conversation, user)
+        turn = None
     if turn is None:
         raise refuse_conversation()
     return Answered(conversation_id=conversation, turn=turn, answer=answer)

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Database
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.formats.text_reader import TEXT_READERS
 from backstory.ingest.sources.listing import list_documents
 from backstory.interfaces.service.refusals import RefusedError
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.state import State
 
 LEAST_GROWTH: Final = 1.0
 """Bytes of tables, vectors and snapshot for each byte of text, at least.
@@ -30,24 +30,24 @@ _TEXTS: Final = frozenset().union(MarkdownReader.suffixes, *(reader.suffixes for
 class DiskQuotas:
     """The quotas of tenants, in the file of accounts. A tenant without one may fill the disk."""
 
-    def __init__(self, accounts_database: Database) -> None:
+    def __init__(self, accounts: State) -> None:
         """Name the file; nothing is read or written yet.
 
         Args:
-            accounts_database: The file of accounts.
+            accounts: The accounts.
         """
-        self._database = accounts_database
+        self._accounts = accounts
 
     def set(self, tenant: str, most_bytes: int) -> None:
         """Set the quota of a tenant; 0 for none."""
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             session.execute("DELETE FROM quotas WHERE tenant = ?", (tenant,))
             if most_bytes:
                 session.execute("INSERT INTO quotas VALUES (?, ?)", (tenant, most_bytes))
 
     def read(self, tenant: str) -> int | None:
         """Return the quota of a tenant in bytes; None without one."""
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             row = session.execute("SELECT bytes FROM quotas WHERE tenant = ?", (tenant,)).fetchone()
         return None if row is None else int(row[0])
 

@@ -7,22 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Final
 
 from backstory.base.errors import BackstoryError, InputError, StoppedError
-from backstory.base.mounts import find_mount
 from backstory.base.progress import announce
 from backstory.base.telemetry.logs import log_event
-from backstory.interfaces.library.job_store import JOBS_FOLDER, Job, JobStore, JobTurn
+from backstory.interfaces.library.job_store import Job, JobStore, JobTurn
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.sync_schedule import SCHEDULE, SyncSchedule
 from backstory.interfaces.service.tenants import Tenants
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.leases import EVERYTHING, Lease, Leases, find_leases
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +31,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 60.0
 _SECONDS_BETWEEN_REMOVALS: Final = 5.0
 """A removal on another machine waits so long for this one to leave the tenant."""
 _SECONDS_BETWEEN_READS: Final = 0.5
-_LEASE: Final = "index jobs"
+_LOCK: Final = "index jobs"
 
 LIBRARY: Final = "library"
 """In place of the user who requests a job, where the tool of an agent or a program does."""
@@ -43,7 +41,7 @@ class IndexJobs:
     """The index jobs of all tenants: one at a time for each, and a few at a time in all.
 
     A job that was under way when the process ended is begun again by the next :meth:`start`. Since an indexing only
-    makes what is missing, it goes on where it was. Where several machines share the database of a tenant, a lease lets
+    makes what is missing, it goes on where it was. Where several machines share the database of a tenant, a lock lets
     one of them work on its jobs, and another one takes over when it has died.
 
     Attributes:
@@ -72,7 +70,6 @@ class IndexJobs:
         self._processes = processes
         self.has_processes = processes is not None
         self._changed = threading.Condition()
-        self._stores: dict[tuple[str, str | None], JobStore] = {}
         self._waiting: list[str] = []
         self._running: set[str] = set()
         self._is_closing = False
@@ -121,9 +118,7 @@ class IndexJobs:
         Raises:
             InputError: There is no such tenant.
         """
-        folder = self._tenants.state_folder(tenant)
-        with self._changed:
-            return self._stores.setdefault((tenant, find_mount(folder)), JobStore(folder / JOBS_FOLDER))
+        return JobStore(self._tenants.open_state(tenant))
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
@@ -137,7 +132,7 @@ class IndexJobs:
         """Take up jobs that another machine was asked for, or has begun, if it does not work on them any more."""
         for tenant in self._tenants.names():
             try:
-                if self._find_leases(tenant) is not None:
+                if self.store(tenant).state.address is not None:
                     self._find_left(tenant)
             except BackstoryError as error:
                 log_event(
@@ -149,14 +144,10 @@ class IndexJobs:
 
     def _find_left(self, tenant: str) -> None:
         store = self.store(tenant)
-        # Where several machines may work on a job, whoever takes its lease makes it pending again.
-        is_alone = self._find_leases(tenant) is None
-        left = store.resume() if is_alone else store.current()
+        # Where several machines may work on a job, whoever takes its lock makes it pending again.
+        left = store.resume() if store.state.address is None else store.current()
         if left is not None:
             self._enqueue(tenant)
-
-    def _find_leases(self, tenant: str) -> Leases | None:
-        return find_leases(self._tenants.state_folder(tenant))
 
     def request_due(self, now: float) -> list[str]:
         """Request an indexing of each tenant whose sources or chats are due; see :class:`SyncSchedule`.
@@ -282,24 +273,23 @@ class IndexJobs:
     def _taking_turn(self, tenant: str) -> Iterator[bool]:
         """Keep other machines from working on the jobs of a tenant; yield whether none does.
 
-        A job that nobody has begun yet is waited for: who holds the lease may just be about to end.
+        A job that nobody has begun yet is waited for: who holds the lock may just be about to end.
         """
-        leases = self._find_leases(tenant) if self._is_there(tenant) else None
-        if leases is None:
+        store = self.store(tenant) if self._is_there(tenant) else None
+        if store is None or store.state.address is None:
             yield True
             return
-        while not isinstance(lease := leases.try_to_take(_LEASE, EVERYTHING, "a service"), Lease):
-            job = self.store(tenant).current()
-            with self._changed:
-                if not self._is_closing and job is not None and job.state == "PENDING":
+        with closing(store.state.open_locks("a service")) as locks:
+            while not locks.take(_LOCK, wait=False):
+                job = store.current()
+                with self._changed:
+                    if self._is_closing or job is None or job.state != "PENDING":
+                        break
                     self._changed.wait(_SECONDS_BETWEEN_READS)
-                    continue
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            leases.release(lease)
+            else:
+                yield True
+                return
+        yield False
 
     def _work_alone(self, tenant: str) -> None:
         while not self._is_closing:
@@ -321,8 +311,9 @@ class IndexJobs:
         quota = self._tenants.read_quota(tenant)
         if self._processes is not None:
             held = inside.enter_context(self._tenants.holding(tenant))
-            keys = self._tenants.open_keys(tenant)
-            return partial(self._processes.run, self._tenants.folder(tenant), keys, quota, held)
+            keys, folder = self._tenants.open_keys(tenant), self._tenants.folder(tenant)
+            address = self.store(tenant).state.address
+            return partial(self._processes.run, folder, address, keys, quota, held)
         library = inside.enter_context(self._tenants.entering(tenant))
         return lambda turn: index_once(library, self.store(tenant), turn, lambda: self._is_closing, quota)
 

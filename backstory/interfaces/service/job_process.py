@@ -21,17 +21,18 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from backstory.base.credentials import Keys
-from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError
-from backstory.base.mounts import find_mount, mount
 from backstory.base.telemetry.logs import configure_logs, log_event
-from backstory.interfaces.library.job_store import JOBS_FOLDER, JobStore, JobTurn
+from backstory.interfaces.library.job_store import JobStore, JobTurn
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.service.accounts_file import open_accounts_file
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.refusals import hide_paths
 from backstory.interfaces.service.tenant_places import TenantPlaces
 from backstory.pipeline.workspace import open_workspace
+from backstory.settings.paths import STATE_FOLDER
+from backstory.storage.schema import ACCOUNTS, STATE
+from backstory.storage.state import State
+from backstory.storage.state_places import open_state
 
 logger = logging.getLogger(__name__)
 
@@ -47,34 +48,42 @@ _COMMAND: Final = (sys.executable, "-P", "-c", _PROGRAM)
 class JobProcesses:
     """The processes of passes that are under way, in any number of threads."""
 
-    def __init__(self, accounts: Path | None = None) -> None:
+    def __init__(self, accounts: State | None = None) -> None:
         """Prepare the processes; none is started yet.
 
         Args:
-            accounts: Path of the accounts, by which other machines see who is in a tenant; None for those of nobody.
+            accounts: The accounts, by which other machines see who is in a tenant; None for those of nobody.
         """
         self._accounts = accounts
         self._lock = threading.Lock()
         self._is_ending = False
         self._running: set[subprocess.Popen[str]] = set()
 
-    def run(self, folder: Path, keys: Keys | None, quota: int | None, held: int, turn: JobTurn) -> None:
+    def run(
+        self,
+        folder: Path,
+        address: str | None,
+        keys: Keys | None,
+        quota: int | None,
+        held: int,
+        turn: JobTurn,
+    ) -> None:
         """Make one pass in a process, and wait for its end. A process that was killed leaves its job under way.
 
         Args:
             folder: Folder of the tenant.
+            address: Address of the database of the tenant; None for its folder.
             keys: The keys of the tenant; None for those of the environment.
             quota: What the tenant may take on the disk, in bytes; None for any number.
             held: Descriptor of the folder with a shared lock, which the process holds on when the service is killed.
             turn: The job.
         """
-        places = [folder, cache_folder(), *([] if self._accounts is None else [self._accounts])]
         told = {
             "folder": str(folder),
-            "accounts": None if self._accounts is None else str(self._accounts),
+            "database": address,
+            "accounts": None if self._accounts is None else self._accounts.address,
             "keys": None if keys is None else {name: key.get_secret_value() for name, key in keys.items()},
             "quota": quota,
-            "mounts": {str(place): find_mount(place) for place in places},
             "turn": turn._asdict(),
         }
         with self._lock:
@@ -139,11 +148,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: is_ending.set())
     told = json.loads(sys.stdin.readline())
     threading.Thread(target=_wait_for_the_end, args=[is_ending], daemon=True).start()
-    for place, address in told["mounts"].items():
-        mount(Path(place), address)
     workspace, turn = Path(told["folder"]), JobTurn(**told["turn"])
-    accounts = None if told["accounts"] is None else Path(told["accounts"])
-    _index(workspace, accounts, _read_keys(told["keys"]), told["quota"], turn, is_ending)
+    # Accounts in a file need nobody's presence: all who use them are on this machine.
+    accounts = None if told["accounts"] is None else open_state(workspace, told["accounts"], ACCOUNTS)
+    store = JobStore(open_state(workspace / STATE_FOLDER, told["database"], STATE))
+    _index(workspace, store, accounts, _read_keys(told["keys"]), told["quota"], turn, is_ending)
 
 
 def _wait_for_the_end(is_ending: threading.Event) -> None:
@@ -157,17 +166,17 @@ def _read_keys(told: dict[str, Any] | None) -> Keys | None:
 
 def _index(
     folder: Path,
-    accounts: Path | None,
+    store: JobStore,
+    accounts: State | None,
     keys: Keys | None,
     quota: int | None,
     turn: JobTurn,
     is_ending: threading.Event,
 ) -> None:
-    store = JobStore(folder / JOBS_FOLDER)
     with ExitStack() as inside:
         try:
             if accounts is not None:
-                places = TenantPlaces(open_accounts_file(accounts))
+                places = TenantPlaces(accounts)
                 inside.enter_context(places.present(folder.name, folder))
             library = inside.enter_context(Library(open_workspace(folder, keys=keys)))
         except BackstoryError as error:

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
 from backstory.base.credentials import Keys, read_stored
-from backstory.base.database import Database
 from backstory.base.environment import STORED_VARIABLES
 from backstory.base.errors import AccountError, InputError
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
 from backstory.interfaces.service.names import require_tenant_name
+from backstory.storage.state import State
 
 _NONCE_BYTES: Final = 12
 
@@ -28,17 +28,17 @@ class KeyRing:
     What is sealed is bound to its tenant and its name: a row that somebody copies to another tenant does not open.
 
     Attributes:
-        database: The file of accounts.
+        accounts: The accounts.
     """
 
-    def __init__(self, accounts_database: Database, key_file: Path) -> None:
+    def __init__(self, accounts: State, key_file: Path) -> None:
         """Name the files; nothing is read or written yet.
 
         Args:
-            accounts_database: The file of accounts.
+            accounts: The accounts.
             key_file: The key file, which the first :meth:`seal` makes.
         """
-        self.database = accounts_database
+        self.accounts = accounts
         self._key_file = key_file
 
     def seal(self, tenant: str, name: str, value: SecretStr) -> None:
@@ -59,7 +59,7 @@ class KeyRing:
         key = read_stored(value.get_secret_value(), name)
         if key is None:
             raise InputError(f"no key was given for {name}; write it to standard input", code="blank_key")
-        with self.database.writing() as session:
+        with self.accounts.begin() as session:
             # A second key file beside sealed keys would hide that the first one is lost.
             known = session.execute("SELECT tenant, name, sealed FROM sealed_keys LIMIT 1").fetchone()
             if known is None:
@@ -99,7 +99,7 @@ class KeyRing:
         Raises:
             InputError: The tenant has no such key.
         """
-        with self.database.writing() as session:
+        with self.accounts.begin() as session:
             row = (tenant, name)
             removed = session.execute("DELETE FROM sealed_keys WHERE tenant = ? AND name = ?", row).rowcount
         if not removed:
@@ -108,7 +108,7 @@ class KeyRing:
                 code="unknown_key",
                 name=name,
             )
-        self.database.compact()
+        self.accounts.compact()
 
     def stamp(self, tenant: str) -> str:
         """Return a text that changes whenever a key of the tenant does. It tells nothing about the keys."""
@@ -118,7 +118,7 @@ class KeyRing:
         return hashed.hexdigest()
 
     def _read(self, tenant: str) -> list[tuple[str, bytes]]:
-        with self.database.reading() as session:
+        with self.accounts.reading() as session:
             return session.execute(
                 "SELECT name, sealed FROM sealed_keys WHERE tenant = ? ORDER BY name", (tenant,)
             ).fetchall()

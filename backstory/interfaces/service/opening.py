@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import SETTINGS_FILE, cache_folder, config_folder
+from backstory.base.environment import SETTINGS_FILE, config_folder
 from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
-from backstory.base.mounts import find_mount, mount
 from backstory.interfaces.service.accounts import Accounts
-from backstory.interfaces.service.accounts_file import ACCOUNTS_FILE, move_accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.place_marks import claim_for_accounts
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
-from backstory.settings.paths import CONVERSATIONS
+from backstory.settings.paths import STATE_FOLDER
 from backstory.settings.template import OWNER_ONLY
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.conversations import ConversationStore
+from backstory.storage.schema import ACCOUNTS, STATE
+from backstory.storage.state import State
+from backstory.storage.state_places import copy_state, open_state
+
+logger = logging.getLogger(__name__)
 
 SERVICE_SETTINGS: Final = "service.yaml"
 """Name of the settings in the folder of a service, which are those of `backstory.yaml` for the accounts."""
 
-_ANY: Final = ".any"
+_ACCOUNTS_FILE: Final = f"{ACCOUNTS.name}.sqlite"
 MEGABYTE: Final = 1 << 20
 DEFAULT_MEGABYTES: Final = 512
 
@@ -105,17 +109,14 @@ class ServiceFolder:
         for tenant, folder in here.items():
             if str(folder) not in without:
                 with noting(str(folder)), self.tenants.holding(tenant):
-                    path = folder / CONVERSATIONS
-                    if find_mount(path) is None:  # else it is one of the databases below
-                        removed += ConversationStore(path).remove_person(user_id)
-        # Settings may be invalid, or on other machines; the path of a database only names its tables.
+                    state = open_state(folder / STATE_FOLDER, None, STATE)
+                    removed += ConversationStore(state).remove_person(user_id)
+        # Settings may be invalid, or on other machines.
         for address in places.list_databases():
             if address not in without:
-                place = self.tenants.root / TENANTS_FOLDER / _ANY / CONVERSATIONS
-                mount(place, address)
                 with noting(address):
-                    removed += ConversationStore(place).remove_person(user_id)
-                mount(place, None)
+                    state = open_state(self.tenants.root, address, STATE)
+                    removed += ConversationStore(state).remove_person(user_id)
         if left:  # so that the same command on another machine does not name what was cleared here
             cleared = [folder for folder in here.values() if str(folder) not in {*left, *without}]
             places.note_cleared(cleared, user_id)
@@ -141,16 +142,15 @@ def open_service_folder(
     """
     if makes:
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-    elif not any((root / name).exists() for name in (ACCOUNTS_FILE, TENANTS_FOLDER, SERVICE_SETTINGS)):
+    elif not any((root / name).exists() for name in (_ACCOUNTS_FILE, TENANTS_FOLDER, SERVICE_SETTINGS)):
         raise InputError(
             f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`",
             path=root,
         )
     path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()
     require_outside(path, root)
-    _mount_accounts(root)
-    accounts = Accounts(root / ACCOUNTS_FILE)
-    keys = KeyRing(accounts.database, path)
+    accounts = Accounts(_open_accounts(root))
+    keys = KeyRing(accounts.state, path)
     memory_bytes = (DEFAULT_MEGABYTES if megabytes is None else megabytes) * MEGABYTE
     return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=memory_bytes))
 
@@ -176,12 +176,32 @@ def read_shared_database(root: Path) -> str | None:
     return settings.storage.database
 
 
-def _mount_accounts(root: Path) -> None:
-    """Keep the accounts where the settings of the folder say, and the limits of calls with them."""
+def _open_accounts(root: Path) -> State:
+    """Open the accounts where the settings of the folder say, to which those of a file move that was used before."""
     address = read_shared_database(root)
-    mount(root / ACCOUNTS_FILE, address)
+    state = open_state(root, address, ACCOUNTS)
     if address is not None:
         claim_for_accounts(address)
-        move_accounts(root / ACCOUNTS_FILE, address)
-        if find_mount(cache_folder()) is None:
-            mount(cache_folder(), address)
+        path = root / _ACCOUNTS_FILE
+        if path.is_file():
+            _move_accounts(path, open_state(root, None, ACCOUNTS), state)
+    return state
+
+
+def _move_accounts(path: Path, here: State, there: State) -> None:
+    """Copy the accounts of a file, which no process uses any more, to a server, and move the file aside."""
+    with here.reading() as session:
+        own = set(session.execute("SELECT user_id, name FROM users").fetchall())
+    with there.reading() as session:
+        others = set(session.execute("SELECT user_id, name FROM users").fetchall())
+    if others and not own <= others:
+        raise AccountError(
+            f"{there.place} holds other accounts than {path}; name an empty schema, or move the file away",
+            code="other_rows",
+            path=path,
+        )
+    read, _ = copy_state(here, there)
+    here.close()
+    aside = path.with_name(f"{path.name}.moved")
+    path.rename(aside)
+    logger.warning("%d rows of accounts were copied to %s; delete %s", read, there.place, aside)

@@ -11,27 +11,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.database import Database, Description
-from backstory.base.errors import SettingsError, WorkspaceError
-from backstory.base.mounts import open_database_at
+from backstory.base.errors import SettingsError
+from backstory.storage.schema import MARK, PARTS_OF_SERVERS
+from backstory.storage.state import State
+from backstory.storage.state_places import open_state
 
 Kind: TypeAlias = Literal["database", "store", "folder"]
 
 _MARK: Final = "tenant"
 """Name of what holds the id of the tenant: a schema of a database, and an object of a store."""
 
-_DATABASE: Final = f"{_MARK}.db"
 _ACCOUNTS: Final = "accounts"
 """In place of the id of a tenant, where the accounts of a service are."""
 _PATIENCE: Final = timedelta(seconds=10)
 """How long a store is tried again in which a tenant is looked for."""
-
-_SCHEMA: Final = """
-CREATE TABLE owner (
-    number INTEGER PRIMARY KEY CHECK (number = 1),
-    tenant_id TEXT NOT NULL
-);
-"""
 
 
 @dataclass
@@ -93,24 +86,13 @@ def mark_place(kind: Kind, address: str, tenant_id: str) -> str:
 
         ObjectStore(address, patience=_PATIENCE).replace(_MARK, tenant_id.encode(), None)
         return find_owner(kind, address) or ""
-    with _open_mark(address).writing() as session:
+    with _open_mark(address).begin() as session:
         session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
         return str(session.execute("SELECT tenant_id FROM owner").fetchone()[0])
 
 
-def _open_mark(address: str) -> Database:
-    return open_database_at(
-        address,
-        Path(_DATABASE),
-        Description(
-            schema=_SCHEMA,
-            name="the mark of a tenant",
-            remedy="stop the service, and remove the schema; the next start makes it again",
-            error=WorkspaceError,
-            application_id=0x42535450,
-            version=1,
-        ),
-    )
+def _open_mark(address: str) -> State:
+    return open_state(Path(), address, MARK)
 
 
 def empty_place(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> list[str]:
@@ -134,14 +116,9 @@ def empty_place(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> l
         removed, left = remove_all(ObjectStore(address, patience=_PATIENCE), _MARK)
         emptied.objects += removed
         return [f"{address}/{name}" for name in left]
-    from backstory.base.postgres import PostgresDatabase
-
-    mark = _open_mark(address)
-    if not isinstance(mark, PostgresDatabase):
-        return []
-    removed, left = mark.drop_all()
-    emptied.rows += removed
-    return [f"{name} of {address}" for name in left]
+    for part in PARTS_OF_SERVERS:
+        emptied.rows += open_state(Path(), address, part).drop()
+    return []
 
 
 def name_shared(kind: Kind, address: str) -> SettingsError:

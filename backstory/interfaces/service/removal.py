@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Database
 from backstory.index.snapshot.served import SERVED_FILE
-from backstory.interfaces.service.accounts_file import count_rows, forget_tenant, read_sealed
+from backstory.interfaces.service.account_rows import count_rows, forget_tenant, read_sealed
 from backstory.interfaces.service.place_marks import Emptied
 from backstory.interfaces.service.tenant_places import RECORD
 from backstory.settings.paths import INDEX_FOLDER
+from backstory.storage.state import State
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _SECRET: Final = Path(".backstory", "secret.key")
@@ -96,7 +96,7 @@ def _remove_all_but(folder: Path, kept: Sequence[Path]) -> None:
 
 
 def remove_files(
-    root: Path, tenant: str, folder: Path, aside: Path, database: Database, is_gone: Callable[[], None]
+    root: Path, tenant: str, folder: Path, aside: Path, accounts: State, is_gone: Callable[[], None]
 ) -> RemovalProof:
     """Remove what a tenant has, and search for what is left.
 
@@ -109,7 +109,7 @@ def remove_files(
         tenant: Name of the tenant.
         folder: Folder that the tenant had. It is removed as well, if something made it again.
         aside: Where the folder is now, so that nobody enters it.
-        database: The file of accounts.
+        accounts: The accounts.
         is_gone: See :func:`remove_folder`.
 
     Returns:
@@ -119,17 +119,17 @@ def remove_files(
         AccountError: The file of accounts cannot be used.
         OSError: A file cannot be removed or searched; the removal can be repeated.
     """
-    with database.writing() as session:
+    with accounts.begin() as session:
         marks = _find_marks(folder, aside, read_sealed(session, tenant))
         removed_rows = count_rows(session, tenant)
         forget_tenant(session, tenant)
-    database.compact()
+    accounts.compact()
     remove_folder(aside, is_gone)
     if folder.is_dir():
         shutil.rmtree(folder)
     searched = list(list_files(root))
     left = sorted(path.relative_to(root).as_posix() for path in searched if _holds(path, marks))
-    with database.reading() as session:
+    with accounts.reading() as session:
         left_rows = count_rows(session, tenant)
     return RemovalProof(tenant, len(marks.files), removed_rows, len(searched), tuple(left), left_rows)
 

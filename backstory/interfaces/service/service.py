@@ -18,7 +18,6 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.limits import RequestRates
 from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.tenants import Tenants
-from backstory.settings.paths import CONVERSATIONS
 from backstory.storage.conversations import ConversationStore
 
 _T = TypeVar("_T")
@@ -117,9 +116,7 @@ class Service:
 
     def conversations(self, tenant: str) -> ConversationStore:
         """Return the conversations of a tenant, of which nothing is written once its removal has begun."""
-        return ConversationStore(
-            self.tenants.state_folder(tenant) / CONVERSATIONS, partial(self.tenants.holding, tenant)
-        )
+        return ConversationStore(self.tenants.open_state(tenant), partial(self.tenants.holding, tenant))
 
     def require_rate(self, token_id: str) -> None:
         """Take one request of a token.

@@ -16,12 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from backstory.base.database import Database, Session
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
 from backstory.base.files.atomic import write_file
-from backstory.base.mounts import mount
-from backstory.interfaces.service.accounts_file import count_rows
+from backstory.interfaces.service.account_rows import count_rows
 from backstory.interfaces.service.place_marks import (
     Emptied,
     Kind,
@@ -32,12 +30,14 @@ from backstory.interfaces.service.place_marks import (
 )
 from backstory.settings.storage import DATABASE_SCHEMES, StorageSettings
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.leases import EVERYTHING, Lease, Leases, Span, find_leases
+from backstory.storage.state import Locks, Session, State
 
 RECORD: Final = Path(".backstory", "tenant.json")
 """Where the folder of a tenant says whose it is."""
 
 _ID_BYTES: Final = 16
+_REFUSED: Final = frozenset({"shared_place", "tenant_elsewhere"})
+"""Codes of settings that name a place that is not the tenant's alone."""
 _CLEARED: Final = "cleared"
 """Kind of a place that is a folder, by its id, of which a user and no tenant is noted: nothing of this user is left."""
 
@@ -57,14 +57,6 @@ class _Record:
     places: tuple[str, ...] = ()
 
 
-@dataclass
-class _Presence:
-    """The lease by which a process is in a tenant, and the number of blocks that are."""
-
-    lease: Lease
-    users: int = 0
-
-
 class TenantPlaces:
     """The places of the tenants of a service. Any number of threads share it.
 
@@ -73,31 +65,27 @@ class TenantPlaces:
             other leaves it with the last block.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, accounts: State) -> None:
         """Take the accounts; nothing is read or written yet.
 
         Args:
-            database: The accounts.
+            accounts: The accounts.
         """
         self.keeps_presence = False
-        self._database = database
-        self._process = secrets.token_hex(_ID_BYTES)
+        self._accounts = accounts
         self._lock = threading.Lock()
+        self._locks: Locks | None = None
         self._settled: dict[str, tuple[tuple[int, int, int], StorageSettings]] = {}
-        self._present: dict[str, _Presence] = {}
-
-    @property
-    def leases(self) -> Leases | None:
-        """The leases of the machines that share the accounts; None where they are a file."""
-        return find_leases(self._database.path)
+        self._present: dict[str, int] = {}
+        """Number of blocks that are in a tenant, by the ids of those whose lock this process shares."""
 
     @property
     def is_shared(self) -> bool:
         """Whether several machines may share the accounts."""
-        return self.leases is not None
+        return self._accounts.address is not None
 
     def settle(self, tenant: str, folder: Path, *, without: Collection[str] = ()) -> StorageSettings:
-        """Have the databases of a tenant be where its settings say, after its places were found to be its own.
+        """Read where a tenant keeps what it has, after its places were found to be its own.
 
         Args:
             tenant: Name of the tenant.
@@ -119,16 +107,26 @@ class TenantPlaces:
         known = self._settled.get(tenant)
         if known is not None and known[0] == stamp:
             return known[1]
-        try:
-            storage = read_settings(folder / SETTINGS_FILE).storage
-        except SettingsError:
-            self._mount_known(folder)
-            raise
+        storage = read_settings(folder / SETTINGS_FILE).storage
         if storage.database is not None or storage.files is not None or self.is_shared:
             self._claim(tenant, folder, storage, without)
-        mount(folder, storage.database)
         self._settled[tenant] = stamp, storage
         return storage
+
+    def find_database(self, tenant: str, folder: Path) -> str | None:
+        """Return the address of the database of a tenant; that of former settings while these are invalid.
+
+        Raises:
+            BackstoryError: See :meth:`settle`; invalid settings are passed over.
+        """
+        try:
+            return self.settle(tenant, folder).database
+        except SettingsError as error:
+            if error.code in _REFUSED:
+                raise
+        record = _read_record(folder)
+        places = () if record is None else record.places
+        return next((place for place in reversed(places) if place.startswith(DATABASE_SCHEMES)), None)
 
     def join(self, tenant: str, made: Path, folder: Path) -> None:
         """Make a folder one of those of a tenant, which other machines may have already; do nothing on one machine.
@@ -151,8 +149,7 @@ class TenantPlaces:
         Raises:
             InputError: It was removed (code ``unknown_tenant``), or the folder is that of a former one.
         """
-        leases = self.leases
-        if leases is None:
+        if not self.is_shared:
             yield
             return
         found = self._find(tenant)
@@ -163,31 +160,30 @@ class TenantPlaces:
             yield
             return
         with self._lock:
-            presence = self._present.get(record.tenant_id)
-            if presence is None:
-                span = Span(self._process, self._process)
-                lease = leases.try_to_take(_name_lease(record.tenant_id), span, "the service")
-                if not isinstance(lease, Lease):
+            if record.tenant_id not in self._present:
+                self._locks = self._locks or self._accounts.open_locks("the service")
+                if not self._locks.take(_name_lock(record.tenant_id), wait=False, shared=True):
                     raise _unknown(tenant)
-                presence = self._present[record.tenant_id] = _Presence(lease)
-            presence.users += 1
+                self._present[record.tenant_id] = 0
+            self._present[record.tenant_id] += 1
         try:
             yield
         finally:
             with self._lock:
-                presence.users -= 1
+                self._present[record.tenant_id] -= 1
             if not self.keeps_presence:
                 self.leave(record.tenant_id)
 
     def leave(self, tenant_id: str) -> None:
         """Let other machines remove a tenant, unless a block is in it."""
-        leases = self.leases
         with self._lock:
-            presence = self._present.get(tenant_id)
-            if leases is None or presence is None or presence.users:
+            if self._locks is None or self._present.get(tenant_id) != 0:
                 return
             del self._present[tenant_id]
-            leases.release(presence.lease)
+            self._locks.release(_name_lock(tenant_id))
+            if not self._present:
+                self._locks.close()
+                self._locks = None
 
     def close(self) -> None:
         """Let other machines remove the tenants that nobody is in."""
@@ -196,7 +192,7 @@ class TenantPlaces:
 
     def list_databases(self) -> list[str]:
         """List the addresses of the databases of all tenants, also of those that have no folder on this machine."""
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             query = "SELECT DISTINCT address FROM places WHERE kind = 'database' ORDER BY address"
             return [address for (address,) in session.execute(query).fetchall()]
 
@@ -208,7 +204,7 @@ class TenantPlaces:
             user_id: A user. Folders that were cleared of what they hold of this user are left out, too.
         """
         own = {record.folder_id for record in map(_read_record, folders) if record is not None}
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             query = "SELECT address FROM places WHERE tenant_id = ? AND kind = ?"
             own |= {address for (address,) in session.execute(query, (user_id, _CLEARED)).fetchall()}
             rows = session.execute(
@@ -221,7 +217,7 @@ class TenantPlaces:
     def note_cleared(self, folders: Iterable[Path], user_id: str) -> None:
         """Note that folders hold nothing of a user any more, who is being removed on one machine after another."""
         records = [record for record in map(_read_record, folders) if record is not None]
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             session.executemany(
                 "INSERT INTO places VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 [(user_id, _CLEARED, record.folder_id) for record in records],
@@ -229,12 +225,12 @@ class TenantPlaces:
 
     def forget_cleared(self, user_id: str) -> None:
         """Forget what was noted of a user who is removed."""
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             session.execute("DELETE FROM places WHERE tenant_id = ? AND kind = ?", (user_id, _CLEARED))
 
     def list_removed(self) -> dict[str, str]:
         """Return the ids of tenants whose removal has begun and is not finished, by name."""
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             rows = session.execute(
                 "SELECT tenant, tenant_id FROM tenants WHERE is_removed = 1 ORDER BY tenant"
             )
@@ -295,7 +291,7 @@ class TenantPlaces:
             emptied.left += unseen
             yield emptied
             return
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             session.execute("UPDATE tenants SET is_removed = 1 WHERE tenant = ?", (tenant,))
         with self._alone(found[0]):
             for kind, address in self._list_places(found[0]):
@@ -342,7 +338,7 @@ class TenantPlaces:
 
     def forget(self, tenant: str) -> None:
         """Forget a tenant that is being removed, if nothing is left of it anywhere, and neither roles nor keys."""
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             if count_rows(session, tenant):
                 return  # else a later tenant of this name would have them, if the removal was killed
             session.execute(
@@ -350,15 +346,6 @@ class TenantPlaces:
                 "AND tenant_id NOT IN (SELECT tenant_id FROM places)",
                 (tenant,),
             )
-
-    def _mount_known(self, folder: Path) -> None:
-        """Keep the databases of a tenant with invalid settings where they were last."""
-        record = _read_record(folder)
-        known = (
-            [] if record is None else [each for each in record.places if each.startswith(DATABASE_SCHEMES)]
-        )
-        if known:
-            mount(folder, known[-1])
 
     def _claim(self, tenant: str, folder: Path, storage: StorageSettings, without: Collection[str]) -> None:
         record = self._identify(tenant, folder)
@@ -398,7 +385,7 @@ class TenantPlaces:
 
     def _identify(self, tenant: str, folder: Path, *, joins: bool = False) -> _Record:
         """Find or make the id of a tenant, and that of its folder."""
-        with self._database.writing() as session:  # which excludes whoever does the same
+        with self._accounts.begin() as session:  # which excludes whoever does the same
             record, found = _read_record(folder), _find(session, tenant)
             if found is not None and found[1]:
                 raise name_unfinished(tenant)
@@ -432,7 +419,7 @@ class TenantPlaces:
         return others
 
     def _note_place(self, tenant_id: str, kind: Kind, address: str) -> None:
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             if kind == "store":
                 others = "SELECT address FROM places WHERE kind = 'store' AND tenant_id <> ?"
                 for (other,) in session.execute(others, (tenant_id,)).fetchall():
@@ -442,31 +429,27 @@ class TenantPlaces:
             session.execute("INSERT INTO places VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
 
     def _drop_place(self, tenant_id: str, kind: Kind, address: str) -> None:
-        with self._database.writing() as session:
+        with self._accounts.begin() as session:
             row = (tenant_id, kind, address)
             session.execute("DELETE FROM places WHERE tenant_id = ? AND kind = ? AND address = ?", row)
 
     def _list_places(self, tenant_id: str) -> list[tuple[Kind, str]]:
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             query = "SELECT kind, address FROM places WHERE tenant_id = ? ORDER BY kind, address"
             return session.execute(query, (tenant_id,)).fetchall()
 
     def _find(self, tenant: str) -> tuple[str, int] | None:
-        with self._database.reading() as session:
+        with self._accounts.reading() as session:
             return _find(session, tenant)
 
     @contextmanager
     def _alone(self, tenant_id: str) -> Iterator[None]:
         """Wait until no machine is in a tenant."""
-        leases = self.leases
-        if leases is None:
+        if not self.is_shared:
             yield
             return
-        lease = leases.take(_name_lease(tenant_id), EVERYTHING, "the removal of a tenant")
-        try:
+        with self._accounts.lock(_name_lock(tenant_id), by="the removal of a tenant"):
             yield
-        finally:
-            leases.release(lease)
 
 
 def name_unfinished(tenant: str) -> AccountError:
@@ -485,7 +468,7 @@ def _find(session: Session, tenant: str) -> tuple[str, int] | None:
     return None if found is None else (found[0], found[1])
 
 
-def _name_lease(tenant_id: str) -> str:
+def _name_lock(tenant_id: str) -> str:
     return f"tenant {tenant_id}"
 
 

@@ -25,7 +25,6 @@ from backstory.base.errors import (
     SettingsError,
 )
 from backstory.base.files.atomic import lock
-from backstory.base.mounts import mount
 from backstory.index.snapshot.publication import current_version
 from backstory.index.snapshot.served import let_go, list_servers
 from backstory.interfaces.library.indexing import MakeTables
@@ -38,8 +37,11 @@ from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfini
 from backstory.models.choice import LocalModels
 from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
-from backstory.settings.paths import INDEX_FOLDER
+from backstory.settings.paths import INDEX_FOLDER, STATE_FOLDER
 from backstory.settings.template import OWNER_ONLY, init_workspace
+from backstory.storage.schema import STATE
+from backstory.storage.state import State
+from backstory.storage.state_places import open_state
 
 TENANTS_FOLDER: Final = "tenants"
 """Its name in the folder of the service."""
@@ -47,8 +49,6 @@ TENANTS_FOLDER: Final = "tenants"
 LEAST_BYTES: Final = 8 << 20
 """What an open workspace counts at least: connections and tables, about 4 MB and ten open files, with room to spare."""
 
-_REFUSED: Final = frozenset({"shared_place", "tenant_elsewhere"})
-"""Codes of errors by which a tenant must not write to the place that its settings name."""
 _NEW: Final = ".new-"
 _REMOVED: Final = ".removed-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -102,8 +102,8 @@ class Tenants:
         self.maker: Callable[[str], MakeTables] | None = None
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
-        self.places = TenantPlaces(keys.database)
-        self.quotas = DiskQuotas(keys.database)
+        self.places = TenantPlaces(keys.accounts)
+        self.quotas = DiskQuotas(keys.accounts)
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -170,20 +170,15 @@ class Tenants:
             raise _unknown(name)
         return self._folder / name
 
-    def state_folder(self, name: str) -> Path:
-        """Return the folder of a tenant, whose databases are where its settings say.
+    def open_state(self, name: str) -> State:
+        """Open the state of a tenant, where its settings say.
 
         Raises:
             InputError: There is no tenant of this name.
-            BackstoryError: See :meth:`TenantPlaces.settle`; invalid settings are passed over, and name no place.
+            BackstoryError: See :meth:`TenantPlaces.find_database`.
         """
         folder = self.folder(name)
-        try:
-            self.places.settle(name, folder)
-        except SettingsError as error:
-            if error.code in _REFUSED:
-                raise
-        return folder
+        return open_state(folder / STATE_FOLDER, self.places.find_database(name, folder), STATE)
 
     def share_files(self, name: str) -> None:
         """Publish what was changed in the folder of a tenant, if it has a store that other machines read.
@@ -316,7 +311,7 @@ class Tenants:
                     name,
                     self._folder / name,
                     aside,
-                    self.keys.database,
+                    self.keys.accounts,
                     partial(self.places.drop_folder, aside, name),
                 )
             self.places.forget(name)
@@ -357,7 +352,6 @@ class Tenants:
         if aside.exists():  # of an earlier tenant of this name, whose removal was interrupted
             shutil.rmtree(aside)
         (self._folder / name).rename(aside)
-        mount(self._folder / name, None)
 
     def close(self) -> None:
         """Close all workspaces, those in use after their last user. One that is entered later is opened again."""

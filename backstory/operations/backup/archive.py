@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
-from backstory.base.database import Database
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import lock, publish, temporary_path
 from backstory.base.version import VERSION
@@ -47,9 +46,7 @@ class Backup:
     left_out: tuple[str, ...]
 
 
-def write_backup(
-    workspace: Workspace, destination: Path, *, inputs: bool = True, further: Iterable[Database] = ()
-) -> Backup:
+def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True) -> Backup:
     """Write a backup that only its owner can read. Runs may continue meanwhile.
 
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
@@ -62,7 +59,6 @@ def write_backup(
         destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
             named for the workspace and the time.
         inputs: Whether to include chats and posts.
-        further: Databases of the workspace that are opened by later wings.
 
     Returns:
         What was written.
@@ -79,7 +75,7 @@ def write_backup(
         options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
         with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
             members = Members(tar, workspace.root)
-            add_contents(members, workspace, further, inputs=inputs, scratch=path.parent)
+            add_contents(members, workspace, inputs=inputs, scratch=path.parent)
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
@@ -106,7 +102,6 @@ def write_backup(
 def add_contents(
     members: Members,
     workspace: Workspace,
-    further: Iterable[Database] = (),
     *,
     inputs: bool = True,
     scratch: Path,
@@ -116,12 +111,11 @@ def add_contents(
     Args:
         members: The backup.
         workspace: An open workspace.
-        further: Databases of the workspace that are opened by later wings.
         inputs: Whether to include chats and posts.
         scratch: Folder for copies of databases, which are deleted at the end.
     """
     members.add_file(workspace.root / "backstory.yaml")
-    add_state(members, workspace, further, scratch=scratch)
+    add_state(members, workspace, scratch=scratch)
     add_index(members, workspace)
     if inputs:
         _add_inputs(members, workspace)

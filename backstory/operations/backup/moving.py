@@ -9,17 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from backstory.base.database import Database
-from backstory.base.errors import InputError, ServerError, SettingsError, StoreError
+from backstory.base.errors import InputError, SettingsError, StateError, StoreError
 from backstory.base.extras import require_extra
-from backstory.base.mounts import measure_server, open_database_at
-from backstory.base.row_copies import copy_rows
 from backstory.pipeline.sharing import open_replica, open_store
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.storage import DATABASE_SCHEMES, clean_store_address, require_database_address
-from backstory.storage.conversations import ConversationStore
-from backstory.storage.schema import WORKSPACE_PARTS
-from backstory.storage.state_places import copy_state
+from backstory.storage.schema import STATE, WORKSPACE_PARTS
+from backstory.storage.state_places import copy_state, open_state
 from backstory.storage.tables.locks import running
 
 # The client of a store takes long to load.
@@ -44,7 +40,6 @@ class Copied:
         copied: Number of contents that were not there before, or not whole.
         rows: Number of rows of its databases that are in the target now.
         copied_rows: Number of rows that were not there before.
-        kept_rows: Number of rows in whose place the target has another one, which stays.
     """
 
     files: int = 0
@@ -52,10 +47,9 @@ class Copied:
     copied: int = 0
     rows: int = 0
     copied_rows: int = 0
-    kept_rows: int = 0
 
 
-def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database] = ()) -> Copied:
+def copy_workspace(workspace: Workspace, target: str) -> Copied:
     """Copy the files or the databases of a workspace, and compare every content and every row where it arrived.
 
     The call waits for a run that is under way. One that was stopped goes on where it was. A database that holds state
@@ -67,7 +61,6 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         target: An address such as ``s3://bucket/prefix`` or ``file:///folder``, for the files; that of a Postgres
             database, for the databases; or :data:`LOCAL`, for the workspace folder, to which both come that the
             settings keep elsewhere.
-        further: Databases of the workspace that are opened by later wings.
 
     Returns:
         What is in the target.
@@ -77,8 +70,7 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
         StoreError: The store holds another workspace (code ``already_there``), cannot be used, or changed what it was
             given (``damaged_object``); or the folder lacks what others published there (``not_in_step``).
         SettingsError: The target is no address that may be used, or holds a password or a key.
-        BackstoryError: The target holds another row in the place of one, and no answer of a cache (code
-            ``other_rows``); or a database cannot be used.
+        StateError: A database cannot be used.
     """
     storage = workspace.settings.storage
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
@@ -93,7 +85,7 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
             require_extra(
                 "postgres", "A database for several machines", "leave out `storage: {database: ...}`"
             )
-            measure_server(target)
+            open_state(workspace.root, target, STATE).exists()
         elif target != LOCAL:
             target = clean_store_address(target)
     workspace.follower.follow(before_run=True)
@@ -105,29 +97,14 @@ def copy_workspace(workspace: Workspace, target: str, further: Iterable[Database
             # As for files, a copy to where the settings say that they are is one from the folder.
             source = None if storage.database == target else storage.database
             to = target if is_database else None
-            copies = [
-                copy_rows(_reopen(each, source), _reopen(each, to))
-                for each in (*list_databases(workspace), *further)
-            ]
             moved = [
                 copy_state(workspace.open_state(part, source), workspace.open_state(part, to))
                 for part in WORKSPACE_PARTS
             ]
             done = replace(
-                done,
-                rows=sum(each.rows for each in copies) + sum(read for read, _ in moved),
-                copied_rows=sum(each.copied for each in copies) + sum(copied for _, copied in moved),
-                kept_rows=sum(each.kept for each in copies),
+                done, rows=sum(read for read, _ in moved), copied_rows=sum(copied for _, copied in moved)
             )
     return done
-
-
-def list_databases(workspace: Workspace) -> list[Database]:
-    """List what runs, searches and answers keep in databases, but for the ledger, which belongs to the files."""
-    return [
-        workspace.runs.store,
-        ConversationStore(workspace.conversations).database,
-    ]
 
 
 @contextmanager
@@ -137,12 +114,8 @@ def _naming_target(target: str) -> Iterator[None]:
         yield
     except SettingsError as error:
         raise SettingsError(f"--to, the address of the copy: {error}", code=error.code) from error
-    except ServerError as error:
-        raise ServerError(f"--to {target} cannot be used: {error}", code=error.code) from error
-
-
-def _reopen(database: Database, address: str | None) -> Database:
-    return open_database_at(address, database.path, database.description)
+    except StateError as error:
+        raise StateError(f"--to {target} cannot be used: {error}", code=error.code) from error
 
 
 def _copy_files(workspace: Workspace, target: str) -> Copied:

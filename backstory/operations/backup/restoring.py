@@ -19,7 +19,9 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import flush
 from backstory.operations.backup.contents import CONTENTS_FILE, FORMAT, Contents
 from backstory.pipeline.history.publication import publish_damaged
-from backstory.pipeline.history.store import STORE_FILE, open_store
+from backstory.settings.paths import STATE_FOLDER
+from backstory.storage.schema import STATE
+from backstory.storage.state_places import open_state
 from backstory.storage.tables.views import write_views
 
 _ASIDE = "before-restore"
@@ -109,7 +111,7 @@ def place(
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if (root / "data").is_dir():
-        publish_damaged(root / "data", open_store(root / ".backstory" / STORE_FILE))
+        publish_damaged(root / "data", open_state(root / STATE_FOLDER, None, STATE))
         write_views(root / "data")
     return Restored(root, filled.files, aside, filled.left_out)
 

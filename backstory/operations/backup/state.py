@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.database import Database
 from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database, is_database
 from backstory.base.errors import DamagedTableError, LedgerError, SearchIndexError
-from backstory.base.mounts import find_mount, open_database_at
-from backstory.base.row_copies import copy_rows
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
 from backstory.operations.backup.members import Members
-from backstory.operations.backup.moving import list_databases
-from backstory.pipeline.history.liveness import LOCKS_FOLDER
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.schema import WORKSPACE_PARTS, Part
 from backstory.storage.state_places import copy_state, open_state
@@ -29,9 +23,7 @@ from backstory.storage.tables.schemas import TABLES
 _ATTEMPTS = 20
 
 
-def add_state(
-    members: Members, workspace: Workspace, further: Iterable[Database] = (), *, scratch: Path
-) -> None:
+def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
     """Add the folder ``.backstory``, the ledger, the tables that it records, and every other database.
 
     A database of a server is added as the file that it would be on one machine.
@@ -43,7 +35,6 @@ def add_state(
     Args:
         members: The backup.
         workspace: An open workspace.
-        further: Databases of the workspace that are opened by later wings.
         scratch: Folder for copies of databases, which are deleted at the end.
 
     Raises:
@@ -51,15 +42,11 @@ def add_state(
         DamagedTableError: The table ``documents`` is damaged, or never agreed with the ledger.
     """
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
-        for database in (*list_databases(workspace), *further):
-            if find_mount(database.path) is not None:
-                _add_from_server(members, database, Path(folder))
-        if find_mount(workspace.tables) is not None:
+        if workspace.settings.storage.database is not None:
             for part in WORKSPACE_PARTS:
                 _add_part_of_server(members, workspace, part, Path(folder))
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
-            # The locks of runs tell of processes of this machine, and vanish with them.
-            is_kept = path.parent.name != LOCKS_FOLDER and not path.is_relative_to(workspace.mirrors)
+            is_kept = not path.is_relative_to(workspace.mirrors)
             if path.is_file() and not path.is_symlink() and is_kept:
                 _add_settled(members, path, Path(folder))
         if not workspace.tables.is_dir():
@@ -140,15 +127,8 @@ def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
             )
 
 
-def _add_from_server(members: Members, database: Database, scratch: Path) -> None:
-    copy = open_database_at(None, scratch / database.path.name, database.description)
-    copy_rows(database, copy)
-    if copy.exists():
-        members.add_database(copy.path, members.name_of(database.path))
-
-
 def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scratch: Path) -> None:
-    source = workspace.open_state(part, find_mount(workspace.tables))
+    source = workspace.open_state(part, workspace.settings.storage.database)
     here = workspace.open_state(part, None)
     copy = open_state(scratch, None, part)
     copy_state(source, copy)

@@ -9,7 +9,7 @@ import re
 import secrets
 import tarfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from backstory.base.database import Database
 from backstory.base.errors import InputError, StoreError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
@@ -99,7 +98,6 @@ def write_to_store(
     *,
     inputs: bool = True,
     keep: int | None = None,
-    further: Iterable[Database] = (),
 ) -> BackupInStore:
     """Write a backup into a store. Runs may continue meanwhile.
 
@@ -113,7 +111,6 @@ def write_to_store(
         inputs: Whether to include chats and posts.
         keep: Number of backups of this workspace that stay; the earlier ones are removed, with what only they hold. One
             that cannot be read is none of them; it is logged.
-        further: Databases of the workspace that are opened by later wings.
 
     Returns:
         What was written.
@@ -136,7 +133,7 @@ def write_to_store(
         archive = _StoreArchive(store, threads)
         before = next(filter(None, map(read, reversed(earlier))), None)
         members = _StoredMembers(archive, workspace, {} if before is None else before.databases)
-        add_contents(members, workspace, further, inputs=inputs, scratch=Path(scratch))
+        add_contents(members, workspace, inputs=inputs, scratch=Path(scratch))
         archive.finish()
     backup = StoredBackup(
         VERSION,

@@ -10,7 +10,6 @@ from backstory.base.errors import (
     BackstoryError,
     DamagedTableError,
     SearchIndexError,
-    WorkspaceError,
 )
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot.history import read_history
@@ -137,10 +136,7 @@ def _describe_forgotten(workspace: Workspace) -> str:
 
 
 def _describe_conversations(workspace: Workspace) -> str:
-    store = ConversationStore(workspace.conversations)
-    if damage := store.find_damage():
-        raise WorkspaceError(damage)
-    held = store.count()
+    held = ConversationStore(workspace.state).count()
     return f"{held:,} can be read" if held else "none"
 
 

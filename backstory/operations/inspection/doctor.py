@@ -20,7 +20,6 @@ from backstory.base.errors import (
     ContractError,
     LedgerError,
     PrivacyError,
-    RunHistoryError,
     SearchIndexError,
 )
 from backstory.base.extras import MODULES, is_installed
@@ -309,7 +308,7 @@ def _is_made(workspace: Workspace, name: str) -> bool:
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
     if trouble := find_trouble(records):
-        raise RunHistoryError("; ".join(map(describe_trouble, trouble)))
+        raise BackstoryError("; ".join(map(describe_trouble, trouble)))
     return describe_status(records[0]) if records else "none is recorded yet"
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from backstory.base.errors import BackstoryError, LeaseError, LedgerError, RunHistoryError, StateError
-from backstory.base.mounts import measure_server
+from backstory.base.errors import BackstoryError, LeaseError, LedgerError, StateError
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.schema import STATE
+from backstory.storage.state_places import open_state
 from backstory.storage.tables.ledger import LEDGER_FILE
 from backstory.storage.tables.locks import is_running
 from backstory.storage.tables.parquet import list_partitions
@@ -91,13 +94,13 @@ def examine_database(address: str | None) -> list[Examination]:
 
 
 def _describe_database(address: str) -> str:
-    """Describe how fast the server answers, and how far its clock is from this machine's."""
-    first, _ = measure_server(address)  # which may connect
-    seconds, ahead = min(measure_server(address) for _ in range(_QUESTIONS))
-    return (
-        f"{address} answers in {1000 * seconds:.1f} ms (the first time {1000 * first:.1f} ms), and its clock "
-        f"{describe_clock(ahead, digits=2)}"
-    )
+    """Describe how fast the server answers."""
+    state, seconds = open_state(Path(), address, STATE), []
+    for _ in range(_QUESTIONS):  # of which the first may connect
+        began = time.perf_counter()
+        state.exists()
+        seconds.append(time.perf_counter() - began)
+    return f"{address} answers in {1000 * min(seconds):.1f} ms (the first time {1000 * seconds[0]:.1f} ms)"
 
 
 def describe_clock(ahead: float, *, digits: int) -> str:
@@ -160,12 +163,12 @@ def _describe_history(workspace: Workspace) -> str:
     """Check that the history of runs can be read, and that the table ``runs`` agrees with it.
 
     Raises:
-        RunHistoryError: The history is damaged, or the table differs.
+        StateError: The state is damaged, or the table differs.
     """
-    if damage := workspace.runs.store.find_damage():
-        raise RunHistoryError(damage)
+    if damage := workspace.state.find_damage():
+        raise StateError(damage)
     if months := workspace.runs.find_damaged_months():
-        raise RunHistoryError(
+        raise StateError(
             f"the table runs differs from the history in {', '.join(months)}; `backstory run` writes it again"
         )
     return "the table runs agrees with it"

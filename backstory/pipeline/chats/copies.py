@@ -126,7 +126,7 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
     gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
     dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
     texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, remaining))
-    ConversationStore(workspace.conversations).admit_again(set(now["document_id"]))
+    ConversationStore(workspace.state).admit_again(set(now["document_id"]))
     return _clear_texts(workspace, "documents", texts, others, frozenset(gone))
 
 
@@ -231,7 +231,7 @@ def _clear_given_answers(
         is_of_rows = not ids.isdisjoint(shown) if ids else any(is_written(uri) for uri in shown.values())
         return is_of_rows or is_shown("\n".join(turn.list_texts()))
 
-    return ConversationStore(workspace.conversations).clear_answers(
+    return ConversationStore(workspace.state).clear_answers(
         is_held, ids or {WRITTEN_PREFIX}, current_version(workspace.index) or None
     )
 

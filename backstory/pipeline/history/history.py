@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from backstory.base.database import NO_LIMIT, Session
-from backstory.base.errors import RunHistoryError, StoppedError
+from backstory.base.errors import StateError, StoppedError
 from backstory.base.telemetry.scope import current_run
 from backstory.models.services.meter import CallMeter, Usage
-from backstory.pipeline.history import liveness
 from backstory.pipeline.history.ends import RunEnd, end_of
 from backstory.pipeline.history.prices import require_price
 from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs
@@ -34,9 +32,9 @@ from backstory.pipeline.history.record import (
     read_records,
 )
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
-from backstory.pipeline.history.store import STORE_FILE, open_store
 from backstory.settings.models import Settings
 from backstory.storage.leases import EVERYTHING, Span
+from backstory.storage.state import NO_LIMIT, Session, State
 from backstory.storage.tables.locks import running
 
 BY_COMMAND: Final = "backstory run"
@@ -59,19 +57,18 @@ class RunHistory:
     that stages can be called alone.
     """
 
-    def __init__(self, folder: Path, tables: Path, settings: Settings) -> None:
-        """Name the files; nothing is read or written yet.
+    def __init__(self, state: State, tables: Path, settings: Settings) -> None:
+        """Take the state; nothing is read or written yet.
 
         Args:
-            folder: Folder of what cannot be made again, ``.backstory``.
+            state: The state of the workspace, part :data:`~backstory.storage.schema.STATE`.
             tables: Folder of the tables.
             settings: Settings of the workspace.
         """
-        self.store = open_store(folder / STORE_FILE)
-        self._locks = folder / liveness.LOCKS_FOLDER
+        self.state = state
         self._tables = tables
         self._settings = settings
-        self._spending = Spending(self.store, settings.costs, settings.conversations.timezone)
+        self._spending = Spending(self.state, settings.costs, settings.conversations.timezone)
         self._paid_models: dict[str, str] = {}
         self._current: RunRecord | None = None
         self._started = self._written = self._published = 0.0
@@ -101,7 +98,7 @@ class RunHistory:
             limit: Most runs.
 
         Raises:
-            RunHistoryError: The history is damaged.
+            StateError: The state is damaged, or cannot be used.
         """
         records = self._read(limit)
         gone = {(record.run_id, record.waits_its_turn) for record in records if self._is_gone(record)}
@@ -128,7 +125,7 @@ class RunHistory:
             span: The partitions that the run may write. Other machines may write others meanwhile.
 
         Raises:
-            RunHistoryError: See :meth:`record`.
+            StateError: See :meth:`record`.
         """
         with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder), span=span):
             yield
@@ -151,21 +148,22 @@ class RunHistory:
             is not kept, unless it succeeded after one that did not.
 
         Raises:
-            RunHistoryError: The history cannot be written, or is damaged and holds the spending of a budgeted day.
+            StateError: The state is damaged, or cannot be used.
         """
-        self._set_aside_if_damaged()
         ends = [RunEnd()]
-        try:
-            with self.store.connected():
-                sign = self._begin(by, partitions, dagster_run_id)
+        record = self._draft(by, partitions, dagster_run_id)
+        # The lock ends with this process, however that ends, which shows others that the run is lost.
+        with self.state.lock(_name_lock(record.run_id)):
+            try:
+                self._begin(record)
                 try:
                     yield ends.append
                 except BaseException as error:
-                    self._end_after(error, sign)
+                    self._end_after(error)
                     raise
-                self._end(sign, ends[-1])
-        finally:
-            self._current = None
+                self._end(ends[-1])
+            finally:
+                self._current = None
 
     def clear_trouble(self, by: str, partitions: Sequence[str]) -> None:
         """Record a run that found nothing to do, if the one that ended before it did not succeed.
@@ -175,9 +173,8 @@ class RunHistory:
             partitions: Keys of the wanted partitions, in order.
 
         Raises:
-            RunHistoryError: See :meth:`record`.
+            StateError: See :meth:`record`.
         """
-        self._set_aside_if_damaged()
         ended = next((record for record in self.read() if record.ended_at is not None), None)
         if ended is not None and ended.status in UNSUCCESSFUL:
             with self.record(by, partitions):
@@ -244,17 +241,16 @@ class RunHistory:
         paid = self._paid_models.get(EMBEDDING)
         place = Place(self._current.run_id, self._spending.today(), EMBEDDING, paid or model)
         used = Usage() if paid else Usage(texts=computed, tokens_in=tokens)
-        with self.store.writing() as session:
+        with self.state.begin() as session:
             self._spending.add(session, place, used, cached=cached)
 
     def repair_table(self) -> None:
         """Write the files of the table ``runs`` anew that are absent or differ from the history.
 
         Raises:
-            RunHistoryError: The history is damaged and holds the spending of a budgeted day.
+            StateError: The state is damaged, or cannot be used.
         """
-        self._set_aside_if_damaged()
-        publish_damaged(self._tables, self.store)
+        publish_damaged(self._tables, self.state)
 
     def find_damaged_months(self) -> list[str]:
         """List the files of the table ``runs`` that are absent or differ from the history.
@@ -262,7 +258,7 @@ class RunHistory:
         With a database of several machines, a file may lack their runs, and the next run here adds them.
         """
         may_lag = self._settings.storage.database is not None
-        return find_damaged_months(self._tables, self.store, may_lag=may_lag)
+        return find_damaged_months(self._tables, self.state, may_lag=may_lag)
 
     @contextmanager
     def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:
@@ -284,27 +280,27 @@ class RunHistory:
         counts[name] = round(cost_now - cost + (known if isinstance(known, int | float) else 0.0), 8)
 
     def _read(self, limit: int) -> list[RunRecord]:
-        with self.store.reading() as session:
+        with self.state.reading() as session:
             return read_records(session, limit=limit)
 
     def _run_id(self) -> str:
         return OUTSIDE_RUNS if self._current is None else self._current.run_id
 
     def _is_gone(self, record: RunRecord) -> bool:
-        return record.status == RUNNING and not liveness.is_alive(self._locks, record.run_id)
+        return record.status == RUNNING and self.state.find_holder(_name_lock(record.run_id)) is None
 
     @contextmanager
     def _waiting(self, by: str, partitions: Sequence[str], holder: str) -> Iterator[None]:
         """Show a run as waiting for another one."""
-        self._set_aside_if_damaged()
         record = replace(self._draft(by, partitions, None), step=f"for {holder}")
-        sign = self._insert(record)
-        try:
-            yield
-        finally:
-            with self.store.writing() as session:
-                _delete(session, record.run_id)
-            liveness.let_go(self._locks, record.run_id, sign)
+        with self.state.lock(_name_lock(record.run_id)):
+            with self.state.begin() as session:
+                insert_record(session, record)
+            try:
+                yield
+            finally:
+                with self.state.begin() as session:
+                    _delete(session, record.run_id)
 
     def _draft(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> RunRecord:
         now = time.time()
@@ -331,56 +327,45 @@ class RunHistory:
             budget_left=None,
         )
 
-    def _insert(self, record: RunRecord) -> liveness.Sign:
-        # The transaction keeps rivals from taking the file for that of a process which is gone.
-        with self.store.writing() as session:
-            sign = liveness.hold(self._locks, record.run_id)
-            insert_record(session, record)
-        return sign
-
-    def _begin(self, by: str, partitions: Sequence[str], dagster_run_id: str | None) -> liveness.Sign:
-        record = self._draft(by, partitions, dagster_run_id)
+    def _begin(self, record: RunRecord) -> None:
         months = self._mark_lost() | self._drop_old(record.started_at)
         if months:
-            publish_runs(self._tables, self.store, months)
-        sign = self._insert(record)
+            publish_runs(self._tables, self.state, months)
+        with self.state.begin() as session:
+            insert_record(session, record)
         self._current = record
         self._started = self._published = time.monotonic()
         self._written = self._started
-        return sign
 
-    def _end_after(self, error: BaseException, sign: liveness.Sign) -> None:
+    def _end_after(self, error: BaseException) -> None:
         """Record the end by an error, which is not replaced by another if that fails, as on a full disk."""
         try:
-            self._end(sign, end_of(error))
-        except (RunHistoryError, OSError) as failure:
+            self._end(end_of(error))
+        except (StateError, OSError) as failure:
             logger.warning("the end of a run could not be recorded; the run is shown as lost: %s", failure)
 
-    def _end(self, sign: liveness.Sign, end: RunEnd) -> None:
+    def _end(self, end: RunEnd) -> None:
         record = self._current
         if record is None:
             raise RuntimeError("the end of a run that was never begun")
         now = time.time()
-        try:
-            ended = replace(
-                record,
-                status=end.status,
-                done=record.total if end.status == SUCCEEDED else record.done,
-                ended_at=now,
-                heartbeat_at=now,
-                failures=end.failures,
-                failure=end.failure,
-                budget_left=self._spending.describe_left(record.run_id),
-            )
-            with self.store.writing() as session:
-                insert_record(session, ended)
-                [stored] = read_records(session, "run_id = ?", (ended.run_id,))
-                is_kept = end.changed or end.failures or end.stopped or stored.calls
-                if not is_kept and not (ended.status == SUCCEEDED and _follows_trouble(session, ended)):
-                    _delete(session, ended.run_id)
-            publish_runs(self._tables, self.store, {month_of(record.started_at)})
-        finally:
-            liveness.let_go(self._locks, record.run_id, sign)
+        ended = replace(
+            record,
+            status=end.status,
+            done=record.total if end.status == SUCCEEDED else record.done,
+            ended_at=now,
+            heartbeat_at=now,
+            failures=end.failures,
+            failure=end.failure,
+            budget_left=self._spending.describe_left(record.run_id),
+        )
+        with self.state.begin() as session:
+            insert_record(session, ended)
+            [stored] = read_records(session, "run_id = ?", (ended.run_id,))
+            is_kept = end.changed or end.failures or end.stopped or stored.calls
+            if not is_kept and not (ended.status == SUCCEEDED and _follows_trouble(session, ended)):
+                _delete(session, ended.run_id)
+        publish_runs(self._tables, self.state, {month_of(record.started_at)})
 
     def _beat(self, record: RunRecord, *, now: bool = False) -> None:
         self._current = replace(record, heartbeat_at=time.time())
@@ -388,31 +373,32 @@ class RunHistory:
         if not now and moment - self._written < _BEAT_SECONDS:
             return
         self._written = moment
-        with self.store.writing() as session:
+        with self.state.begin() as session:
             insert_record(session, self._current)
         if moment - self._published > _PUBLISH_SECONDS:
             self._published = moment
-            publish_runs(self._tables, self.store, {month_of(record.started_at)})
+            publish_runs(self._tables, self.state, {month_of(record.started_at)})
 
     def _mark_lost(self) -> set[str]:
         """Store which running runs are lost, and return the months of them."""
-        with self.store.writing() as session:
+        with self.state.begin() as session:
             found = read_records(session, "status = ?", (RUNNING,))
             gone = [record for record in found if self._is_gone(record)]
             lost = [judged for judged in map(_mark_if_lost, gone) if judged is not None]
             for record in gone:
+                with self.state.lock(_name_lock(record.run_id), wait=False):
+                    pass  # which removes what a killed holder has left
                 if record.waits_its_turn:
                     _delete(session, record.run_id)
             for record in lost:
                 insert_record(session, record)
                 logger.warning("run %s was lost: its process ended before the run did", record.run_id)
-            liveness.clear(self._locks)
         return {month_of(record.started_at) for record in lost}
 
     def _drop_old(self, now: float) -> set[str]:
         """Remove the runs that are too old, and return the months of them."""
         oldest = now - timedelta(days=self._settings.runs.keep_months * _DAYS_OF_A_MONTH).total_seconds()
-        with self.store.writing() as session:
+        with self.state.begin() as session:
             old = read_records(session, "started_at < ? AND status != ?", (oldest, RUNNING))
             for record in old:
                 _delete(session, record.run_id)
@@ -420,18 +406,6 @@ class RunHistory:
             day = f"{datetime.fromtimestamp(oldest, UTC):%Y-%m-%d}"
             session.execute("DELETE FROM usage WHERE run_id = ? AND day < ?", (OUTSIDE_RUNS, day))
         return {month_of(record.started_at) for record in old}
-
-    def _set_aside_if_damaged(self) -> None:
-        if not self._settings.costs.day.model_dump(exclude_none=True):
-            self.store.set_aside_if_damaged()
-        elif damage := self.store.find_damage():
-            raise RunHistoryError(
-                f"{damage}: it holds what was spent today, and costs.day is set. Restore it from a backup, or move it "
-                "away, and today's budget begins anew",
-                code="damaged_history",
-                setting="costs.day",
-                path=self.store.path,
-            )
 
 
 def _mark_if_lost(record: RunRecord) -> RunRecord | None:
@@ -443,6 +417,10 @@ def _follows_trouble(session: Session, run: RunRecord) -> bool:
     """Return whether the run that ended before this one did not succeed."""
     earlier = read_records(session, "ended_at IS NOT NULL AND run_id != ?", (run.run_id,), limit=1)
     return any(record.status in UNSUCCESSFUL for record in earlier)
+
+
+def _name_lock(run_id: str) -> str:
+    return f"life of run {run_id}"
 
 
 def _delete(session: Session, run_id: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from backstory.base.database import Database
 from backstory.base.errors import ContractError
 from backstory.pipeline.history.record import RUNNING, RunRecord, month_of, read_records, to_frame
+from backstory.storage.state import State
 from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
 
 TABLE = "runs"
@@ -18,38 +18,38 @@ TABLE = "runs"
 _MONTHS = 12
 
 
-def publish_runs(tables: Path, store: Database, months: Iterable[str]) -> None:
+def publish_runs(tables: Path, state: State, months: Iterable[str]) -> None:
     """Write months of the table anew.
 
     Args:
         tables: Folder of the tables.
-        store: File of the history.
+        state: What the history lies in.
         months: The months, YYYY-MM. One without runs loses its file.
     """
     # The transaction makes rival processes write one after another, each what the history holds then.
-    with store.writing() as session:
+    with state.begin() as session:
         for month in sorted(months):
             records = read_records(session, "started_at >= ? AND started_at < ?", _bounds(month))
             begun = [record for record in records if not record.waits_its_turn]
             write_partition(tables, TABLE, month, to_frame(begun))
 
 
-def publish_damaged(tables: Path, store: Database) -> None:
+def publish_damaged(tables: Path, state: State) -> None:
     """Write the months anew whose file is absent, damaged or foreign."""
-    if damaged := find_damaged_months(tables, store):
-        publish_runs(tables, store, damaged)
+    if damaged := find_damaged_months(tables, state):
+        publish_runs(tables, state, damaged)
 
 
-def find_damaged_months(tables: Path, store: Database, *, may_lag: bool = False) -> list[str]:
+def find_damaged_months(tables: Path, state: State, *, may_lag: bool = False) -> list[str]:
     """Compare the runs that have ended with the table, and return the months in which they differ.
 
     Args:
         tables: Folder of the tables.
-        store: File of the history.
+        state: What the history lies in.
         may_lag: Whether the table may lack runs, since other machines add to the history. It may then also lack
             months after the last one that it has, and all of them where nothing has run on this machine.
     """
-    with store.reading() as session:
+    with state.reading() as session:
         records = read_records(session, "status != ?", (RUNNING,))
     here = list_partitions(tables, TABLE)
     months = {month_of(record.started_at) for record in records}

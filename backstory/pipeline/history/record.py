@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.database import NO_LIMIT, Session
+from backstory.storage.state import NO_LIMIT, Session
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Runs
 

@@ -18,11 +18,11 @@ from typing import Final
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-from backstory.base.database import Database, Session
 from backstory.base.errors import BudgetExhaustedError
 from backstory.models.services.meter import Settle, Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.settings.models import BudgetSettings, CostSettings
+from backstory.storage.state import Session, State
 
 OUTSIDE_RUNS: Final = ""
 """Run id of calls that belong to no run, such as those of a query."""
@@ -55,16 +55,16 @@ class Place:
 class Spending:
     """Counts the usage of one workspace, and keeps it within the budgets."""
 
-    def __init__(self, store: Database, settings: CostSettings, zone: str) -> None:
+    def __init__(self, state: State, settings: CostSettings, zone: str) -> None:
         """Set the budgets.
 
         Args:
-            store: File of the history.
+            state: What the history lies in.
             settings: Prices and budgets.
             zone: Time zone of the days.
         """
         self.settings = settings
-        self._store = store
+        self._state = state
         self._zone = zone
         self._lock = threading.Lock()
         self._cost = 0.0
@@ -83,7 +83,7 @@ class Spending:
     def require_room(self, place: Place, needed: Usage) -> None:
         """Raise :class:`BudgetExhaustedError` unless calls would be within the budgets now."""
         if self._is_limited():
-            with self._store.writing() as session:
+            with self._state.begin() as session:
                 self._find_room(session, place, needed)
 
     def reserve(self, place: Place, most: Usage, *, seconds: float) -> Settle:
@@ -96,7 +96,7 @@ class Spending:
             threading.Event().wait(_POLL_SECONDS)
 
         def settle(used: Usage) -> None:
-            with self._store.writing() as session:
+            with self._state.begin() as session:
                 session.execute("DELETE FROM reservations WHERE reservation_id = ?", (reservation,))
                 self.add(session, place, used)
             self._count(place.model, used)
@@ -112,7 +112,7 @@ class Spending:
         """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
         if not self._is_limited():
             return None
-        with self._store.writing() as session:
+        with self._state.begin() as session:
             expire_reservations(session)
             parts = []
             for name, budget, used, held in self._periods(session, run_id, self.today()):
@@ -128,7 +128,7 @@ class Spending:
 
     def _try_to_reserve(self, reservation: str, place: Place, most: Usage, seconds: float) -> bool:
         cost, unpriced = self._price(place.model, most)
-        with self._store.writing() as session:
+        with self._state.begin() as session:
             if self._is_limited() and not self._find_room(session, place, most):
                 return False
             session.execute(

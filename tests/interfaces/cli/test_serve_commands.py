@@ -21,6 +21,7 @@ from backstory.interfaces.cli.serve import serve
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.opening import open_service_folder
 from backstory.storage.conversations import ConversationStore
+from tests.caches import open_accounts
 from tests.interfaces.cli.invocation import exit_code
 from tests.started_python import StartedPython
 
@@ -49,7 +50,7 @@ def list_rows(root: Path, kind: str) -> Any:
 def test_a_user_is_let_in_by_a_token_and_a_role(root: Path) -> None:
     assert call(root, "grant", "anna", "garden", "editor").exit_code == 0
     [token] = call(root, "token", "add", "anna", "--days", "7").stdout.splitlines()
-    caller = Accounts(root / "service.db").authenticate(token)
+    caller = Accounts(open_accounts(root)).authenticate(token)
     assert caller is not None
     assert dict(caller.roles) == {"garden": "editor"}
     [row] = list_rows(root, "token")
@@ -58,7 +59,7 @@ def test_a_user_is_let_in_by_a_token_and_a_role(root: Path) -> None:
     for kind in ("token", "user", "tenant"):
         assert token not in call(root, kind, "list").output
     assert call(root, "token", "revoke", caller.token_id).exit_code == 0
-    assert Accounts(root / "service.db").authenticate(token) is None
+    assert Accounts(open_accounts(root)).authenticate(token) is None
     assert call(root, "revoke", "anna", "garden").exit_code == 0
     assert list_rows(root, "user")[0]["roles"] == {}
     assert call(root, "user", "remove", "anna").exit_code == 0
@@ -174,15 +175,15 @@ def test_a_key_file_in_the_folder_is_refused_before_anything_is_stored(
 
 def test_a_removed_users_conversations_go_and_those_of_others_stay(root: Path) -> None:
     opened = open_service_folder(root, megabytes=1)
-    file = opened.tenants.folder("garden") / ".backstory" / "conversations.db"
-    store = ConversationStore(file)
+    store = ConversationStore(opened.tenants.open_state("garden"))
+    file = Path(opened.tenants.open_state("garden").place)
     opened.accounts.add_user("ben")
     ids = {name: opened.accounts.find_user(name) for name in ("anna", "ben")}
     for name, user_id in ids.items():
         store.begin(user_id, f"what did {name} ask?", 0.0)
     assert call(root, "user", "remove", "anna").exit_code == 0
     assert [store.list_of(user_id, limit=9)[1] for user_id in ids.values()] == [0, 1]
-    stored = b"".join(path.read_bytes() for path in file.parent.glob("conversations.db*"))
+    stored = b"".join(path.read_bytes() for path in file.parent.glob("state.sqlite*"))
     assert b"what did ben ask" in stored
     assert b"what did anna ask" not in stored
 

@@ -264,7 +264,7 @@ class Caller:
                 f"../{tenant}/posts",
                 f"posts/../../{tenant}/backstory.yaml",
                 f"../{tenant}/posts/planted.md",
-                f"{root}/service.db",
+                f"{root}/service.sqlite",
                 "~",
                 "~root",
                 "/etc/passwd",
@@ -383,7 +383,7 @@ class Caller:
                         "backstory://documents",
                         f"backstory://document/{quote(document)}",
                         f"backstory://document/..%2f{call.target}",
-                        f"file://{self.planted.served.service.root}/service.db",
+                        f"file://{self.planted.served.service.root}/service.sqlite",
                         "backstory://window/latest",
                     ]
                 )

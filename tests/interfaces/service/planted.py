@@ -27,6 +27,7 @@ from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import ROLES, Role, includes
 from backstory.interfaces.service.service import Service, ServiceLimits
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts
 from tests.interfaces.library.conftest import write_documents
 from tests.interfaces.service.running import QUESTION, Running, running
 
@@ -123,8 +124,8 @@ def planting(root: Path, storage: Mapping[str, str] | None = None) -> Iterator[P
         root: Folder of the service.
         storage: Where each tenant keeps its state; None for its folder.
     """
-    accounts = Accounts(root / "service.db")
-    tenants = Tenants(root, KeyRing(accounts.database, root.with_name("keys")), memory_bytes=1 << 30)
+    accounts = Accounts(open_accounts(root))
+    tenants = Tenants(root, KeyRing(accounts.state, root.with_name("keys")), memory_bytes=1 << 30)
     service = Service(accounts, tenants, IndexJobs(tenants, threads=0), PATIENT)
     planted = Planted(None, {})  # type: ignore[arg-type]  # it runs below
     for tenant in TENANTS:

@@ -22,6 +22,7 @@ from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.service import Service, ServiceLimits
 from backstory.interfaces.service.serving import name_hosts
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts
 from tests.workspaces import copy_made
 
 QUESTION = "What does the night train to Lisbon need?"
@@ -71,7 +72,7 @@ def write_service(root: Path, made: Path, limits: ServiceLimits) -> tuple[Servic
     """Make a service of two tenants that are copies of a workspace, with users of each role, and their tokens."""
     for tenant in ("garden", "workshop"):
         copy_made(made, root / "tenants" / tenant)
-    accounts = Accounts(root / "service.db")
+    accounts = Accounts(open_accounts(root))
     roles = {
         "ada": {"garden": "owner"},
         "ben": {"garden": "reader"},
@@ -84,7 +85,7 @@ def write_service(root: Path, made: Path, limits: ServiceLimits) -> tuple[Servic
         for tenant, role in granted.items():
             accounts.grant(user, tenant, role)
     tokens = {user: accounts.make_token(user) for user in roles}
-    keys = KeyRing(accounts.database, root.with_name(f"{root.name}.key"))
+    keys = KeyRing(accounts.state, root.with_name(f"{root.name}.key"))
     tenants = Tenants(root, keys, memory_bytes=1 << 30)
     return Service(accounts, tenants, IndexJobs(tenants), limits), tokens
 

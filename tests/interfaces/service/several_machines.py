@@ -11,12 +11,10 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from backstory.base.environment import cache_folder
-from backstory.base.mounts import mount
-from backstory.base.postgres_server import find_server
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.interfaces.service.service import Service
+from backstory.storage.state import close_idle
 from tests.bucket import Bucket
 from tests.postgres import PostgresServer
 
@@ -52,7 +50,6 @@ class Machines:
                 f"storage: {{database: '{self.accounts}'}}\n", encoding="utf-8"
             )
         opened = open_service_folder(root, root.with_name("service.key"), makes=True)
-        self._held.callback(mount, root / "service.db", None)
         self._held.callback(opened.tenants.close)
         return opened
 
@@ -102,8 +99,7 @@ class Machines:
 
     def close(self) -> None:
         self._held.close()
-        for address in (*self.addresses, self.accounts):
-            find_server(address).close_idle()
+        close_idle()
 
 
 @pytest.fixture
@@ -114,7 +110,6 @@ def machines(
     machines = Machines(postgres_server, bucket, tmp_path, postgres_server.make_address())
     yield machines
     machines.close()
-    mount(cache_folder(), None)
 
 
 def write_settings(folder: Path, storage: str | None) -> None:

@@ -17,6 +17,7 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts
 from tests.interfaces.library.conftest import write_documents
 
 SETTINGS: Final = "embedding: {provider: hashing}\ndocuments: {folder: posts}\n"
@@ -35,8 +36,8 @@ _TOUCHES: Final = {
 
 def open_tenants(root: Path) -> Tenants:
     """Open the tenants of a service, whose folders lie in ``root``."""
-    accounts = Accounts(root.parent / "service.db")
-    keys = KeyRing(accounts.database, root.with_name(f"{root.parent.name}.key"))
+    accounts = Accounts(open_accounts(root.parent))
+    keys = KeyRing(accounts.state, root.with_name(f"{root.parent.name}.key"))
     return Tenants(root.parent, keys, memory_bytes=1 << 30)
 
 

@@ -1,18 +1,16 @@
 """Users, tokens and roles: who is let in, for how long, and what the file of accounts holds of a token."""
 
-import sqlite3
-import stat
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import AccountError, InputError
-from backstory.base.sqlite import list_tables
+from backstory.base.errors import InputError, StateError
 from backstory.interfaces.service.accounts import SESSION_HOURS, TOKEN_PREFIX, Accounts
-from backstory.interfaces.service.disk_quotas import DiskQuotas
+from backstory.storage.schema import ACCOUNTS
+from backstory.storage.state_sqlite import SqliteState
+from tests.caches import open_accounts
 from tests.errors import raises
 from tests.postgres import ON_FILES
 
@@ -24,7 +22,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def accounts(tmp_path: Path) -> Accounts:
     """Accounts with the users anna and ben."""
-    made = Accounts(tmp_path / "service.db")
+    made = Accounts(open_accounts(tmp_path))
     made.add_user("anna", now=NOW)
     made.add_user("ben", now=NOW)
     return made
@@ -32,14 +30,13 @@ def accounts(tmp_path: Path) -> Accounts:
 
 def read_stored(accounts: Accounts) -> bytes:
     """Read all that is stored: the bytes of files, or every value of every table."""
-    path = accounts.database.path
-    if path.exists():
-        return b"".join(each.read_bytes() for each in path.parent.iterdir() if each.is_file())
-    with accounts.database.reading() as session:
+    if isinstance(accounts.state, SqliteState):
+        return b"".join(each.read_bytes() for each in accounts.state.path.parent.iterdir() if each.is_file())
+    with accounts.state.reading() as session:
         rows = [
             row
-            for table in sorted(list_tables(accounts.database.description.schema))
-            for row in session.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ACCOUNTS.tables
+            for row in session.execute(f"SELECT * FROM {table.name}").fetchall()
         ]
     values = [value for row in rows for value in row if value is not None]
     return b"\0".join(value if isinstance(value, bytes) else str(value).encode() for value in values)
@@ -69,8 +66,6 @@ def test_a_token_is_long_and_only_its_hash_is_stored(accounts: Accounts) -> None
         assert token.startswith(TOKEN_PREFIX)
         assert len(secret) == 43
         assert secret.encode() not in stored
-    path = accounts.database.path
-    assert not path.exists() or stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -92,7 +87,7 @@ def test_what_is_no_token_is_refused(accounts: Accounts, guess: str) -> None:
 
 
 def test_nobody_is_let_in_before_there_is_a_file(tmp_path: Path) -> None:
-    accounts = Accounts(tmp_path / "service.db")
+    accounts = Accounts(open_accounts(tmp_path))
     assert accounts.authenticate("bst_anything") is None
     assert accounts.list_users() == []
     assert list(tmp_path.iterdir()) == []
@@ -118,7 +113,7 @@ def test_a_revoked_token_is_refused_at_once_and_by_every_process(accounts: Accou
     first, second = accounts.make_token("anna"), accounts.make_token("anna")
     caller = accounts.authenticate(first)
     assert caller is not None
-    Accounts(accounts.database.path).revoke_token(caller.token_id)
+    Accounts(accounts.state).revoke_token(caller.token_id)
     assert accounts.authenticate(first) is None
     assert accounts.authenticate(second) is not None
     with raises(InputError, "unknown_token", name=caller.token_id):
@@ -196,13 +191,15 @@ def test_what_is_unknown_is_named(accounts: Accounts) -> None:
 @ON_FILES
 def test_a_damaged_file_lets_nobody_in_and_is_not_replaced(accounts: Accounts) -> None:
     token = accounts.make_token("anna")
-    accounts.database.path.write_bytes(b"no database" * 1000)
-    before = accounts.database.path.read_bytes()
-    with raises(AccountError, "damaged_file"):
+    path = Path(accounts.state.place)
+    accounts.state.close()
+    path.write_bytes(b"no database" * 1000)
+    before = path.read_bytes()
+    with raises(StateError, "damaged_file"):
         accounts.authenticate(token)
-    with raises(AccountError, "damaged_file"):
+    with raises(StateError, "damaged_file"):
         accounts.add_user("cleo")
-    assert accounts.database.path.read_bytes() == before
+    assert path.read_bytes() == before
 
 
 def test_a_session_of_a_browser_stands_for_its_token(accounts: Accounts) -> None:
@@ -243,27 +240,5 @@ def test_a_session_ends_by_time_by_signing_out_and_with_its_token(accounts: Acco
     assert accounts.find_session(kept, now=NOW) is None
     accounts.remove_user("ben")
     assert accounts.find_session(other, now=NOW) is None
-    with accounts.database.reading() as session:
+    with accounts.state.reading() as session:
         assert session.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
-
-
-@ON_FILES
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_a_version_before_lets_everybody_in_and_gets_its_tables(
-    accounts: Accounts, version: int
-) -> None:
-    accounts.grant("anna", "garden", "owner")
-    token = accounts.make_token("anna")
-    path = accounts.database.path
-    with closing(sqlite3.connect(path)) as file, file:
-        later = ("places", "tenants", "quotas")[: 4 - version]
-        file.executescript("".join(f"DROP TABLE {table};" for table in later))
-        file.execute(f"PRAGMA user_version = {version}")
-    for _ in range(2):
-        opened = Accounts(path)
-        caller = opened.authenticate(token)
-        assert caller is not None
-        assert caller.may("garden", "owner")
-        DiskQuotas(opened.database).set("garden", 1)
-        with opened.database.reading() as session:
-            assert session.execute("SELECT count(*) FROM tenants, places").fetchone() == (0,)

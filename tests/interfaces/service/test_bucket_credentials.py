@@ -19,6 +19,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts
 from tests.errors import raises
 from tests.ingest.sources.drive_server import copies
 from tests.interfaces.service.tenant_folders import SETTINGS
@@ -50,7 +51,7 @@ def tenants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tenants
     ASKED.clear()
     root = tmp_path / "root"
     root.mkdir()
-    keys = KeyRing(Accounts(root / "service.db").database, tmp_path / "config" / "service.key")
+    keys = KeyRing(Accounts(open_accounts(root)).state, tmp_path / "config" / "service.key")
     tenants = Tenants(root, keys, memory_bytes=1 << 30)
     settings = SETTINGS.replace(
         "{folder: posts}", "{folder: posts, sources: [{url: s3://wiki/pages, name: wiki}]}"

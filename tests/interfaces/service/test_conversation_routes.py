@@ -48,7 +48,7 @@ def test_nobody_else_has_a_conversation(served_once: Running, conversation: str)
         assert client.get(f"/api/conversations/{conversation}").status_code == 200
 
 
-@pytest.mark.parametrize("name", ["%25", "' OR 1=1 --", "*", "..", "a" * 65, "%2e%2e%2fservice.db"])
+@pytest.mark.parametrize("name", ["%25", "' OR 1=1 --", "*", "..", "a" * 65, "%2e%2e%2fservice.sqlite"])
 def test_ids_that_are_none_find_nothing(served_once: Running, conversation: str, name: str) -> None:
     with served_once.client("ben") as client:
         for method, path in paths_of("ID"):

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from backstory.base.environment import cache_folder
-from backstory.base.mounts import mount
-from backstory.base.postgres_server import find_server
 from backstory.interfaces.service.app import make_app
 from backstory.interfaces.service.pages.visits import SESSION_COOKIE
+from backstory.storage.state import close_idle
 from tests.interfaces.service.crossing_calls import MCP_HEADERS, TOOLS, Call, Caller
 from tests.interfaces.service.planted import TENANTS, Planted, list_users, planting
 from tests.interfaces.service.route_table import NEEDED, OF_NO_TENANT, list_routes
@@ -65,9 +64,7 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Mapping[str, str] | None
     server: PostgresServer = request.getfixturevalue("postgres_server")
     addresses = {tenant: server.make_address() for tenant in TENANTS}
     yield addresses
-    mount(cache_folder(), None)
-    for address in addresses.values():
-        find_server(address).close_idle()
+    close_idle()
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +84,13 @@ class States:
         """Hash the rows of every table of a tenant."""
         if tenant not in self._storage:
             return []
-        server, found = find_server(self._storage[tenant]), []
-        with server.connected() as (connection, _):
+        address, found = self._storage[tenant], []
+        with psycopg.connect(address, cursor_factory=psycopg.RawCursor) as connection:
             query = (
                 "SELECT format('%I.%I', nspname, relname) FROM pg_class JOIN pg_namespace "
                 "ON pg_namespace.oid = relnamespace WHERE starts_with(nspname, $1) AND relkind = 'r' ORDER BY 1"
             )
-            for (table,) in connection.execute(query, (f"{server.namespace}_",)).fetchall():
+            for (table,) in connection.execute(query, (f"{address.rpartition('%3D')[2]}_",)).fetchall():
                 rows = f"SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t"
                 found.append((table, str(connection.execute(rows).fetchall()[0][0])))
         return found
@@ -200,9 +197,9 @@ def test_no_call_crosses_into_another_tenant(
                     planted.open_session(user)
     assert not faults, faults[:30]
     assert {path.name for path in root.iterdir()} <= {
-        "service.db",
-        "service.db-wal",
-        "service.db-shm",
+        "service.sqlite",
+        "service.sqlite-wal",
+        "service.sqlite-shm",
         "tenants",
     }
     assert {path.name for path in (root / "tenants").iterdir()} == set(TENANTS)

@@ -18,6 +18,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts
 from tests.errors import raises
 from tests.ingest.sources.drive_server import (
     FOLDER,
@@ -61,7 +62,7 @@ def operator(drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def tenants(tmp_path: Path) -> Iterator[Tenants]:
     root = tmp_path / "root"
     root.mkdir()
-    keys = KeyRing(Accounts(root / "service.db").database, tmp_path / "config" / "service.key")
+    keys = KeyRing(Accounts(open_accounts(root)).state, tmp_path / "config" / "service.key")
     tenants = Tenants(root, keys, memory_bytes=1 << 30)
     for name in ("garden", "kitchen"):
         source = f"{{drive: {{folder: {name}}}, name: team}}"

@@ -21,6 +21,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts, open_own_state
 from tests.errors import raises
 from tests.interfaces.service.tenant_folders import SETTINGS, open_tenants, write_tenant
 from tests.pipeline.workspace_states import describe
@@ -141,7 +142,7 @@ def test_twenty_requests_at_once_are_one_job(
 
 def test_a_job_that_is_requested_while_it_runs_goes_over_the_files_once_more(root: Path) -> None:
     write_tenant(root, "acme")
-    store = JobStore(root / "acme" / ".backstory")
+    store = JobStore(open_own_state(root / "acme"))
     job = store.request(WHO)
     turn = store.take()
     assert turn is not None
@@ -276,7 +277,7 @@ def test_a_service_that_ends_leaves_its_job_to_the_next_one(
         job = jobs.submit("acme", WHO)
         begun.wait()
         jobs.close()
-    left = JobStore(folder / ".backstory").read(job.job_id)
+    left = JobStore(open_own_state(folder)).read(job.job_id)
     assert (left.state, left.attempts) == ("PENDING", 0)
     following = start_jobs()
     ended = finish(following, "acme", job)
@@ -294,7 +295,7 @@ def touches(tmp_path_factory: pytest.TempPathFactory) -> int:
     root = tmp_path_factory.mktemp("touches") / "tenants"
     root.mkdir()
     folder = write_tenant(root, "acme", more=PAGES)
-    JobStore(folder / ".backstory").request(WHO)
+    JobStore(open_own_state(folder)).request(WHO)
     return int(work_in_a_process(root, -1).stdout)
 
 
@@ -303,7 +304,7 @@ def test_a_job_of_a_killed_process_is_completed_by_the_next_process(
     seed: int, root: Path, touches: int, expected: dict[str, Any]
 ) -> None:
     folder = write_tenant(root, "acme", more=PAGES)
-    store = JobStore(folder / ".backstory")
+    store = JobStore(open_own_state(folder))
     job = store.request(WHO)
     killed = work_in_a_process(root, random.Random(seed).randrange(20, touches - 10))
     assert killed.returncode == -signal.SIGKILL
@@ -323,7 +324,7 @@ def test_a_later_job_of_a_killed_process_ends_as_if_there_had_been_no_other_file
 ) -> None:
     folder = copy_made(made, root / "acme").root
     edit(folder)
-    store = JobStore(folder / ".backstory")
+    store = JobStore(open_own_state(folder))
     job = store.request(WHO)
     # The process may have ended before; that is as good a case.
     killed = work_in_a_process(root, random.Random(seed).randrange(20, touches - 10))
@@ -336,7 +337,7 @@ def test_a_later_job_of_a_killed_process_ends_as_if_there_had_been_no_other_file
 @pytest.mark.usefixtures("either_storage")
 def test_a_job_that_ends_every_process_fails(root: Path) -> None:
     folder = write_tenant(root, "acme")
-    store = JobStore(folder / ".backstory")
+    store = JobStore(open_own_state(folder))
     job = store.request(WHO)
     for _ in range(MOST_ATTEMPTS):
         store.resume()
@@ -349,7 +350,7 @@ def test_a_job_that_ends_every_process_fails(root: Path) -> None:
 @pytest.mark.usefixtures("either_storage")
 def test_what_an_earlier_attempt_records_changes_nothing(root: Path) -> None:
     folder = write_tenant(root, "acme")
-    store = JobStore(folder / ".backstory")
+    store = JobStore(open_own_state(folder))
     job = store.request(WHO)
     former = store.take()
     store.resume()
@@ -381,7 +382,7 @@ def test_an_index_loses_its_last_documents_only_where_that_was_wanted(
 
 @pytest.mark.usefixtures("either_storage")
 def test_a_removal_is_carried_out_by_the_next_job_after_its_own_was_cancelled(root: Path) -> None:
-    store = JobStore(root / ".backstory")
+    store = JobStore(open_own_state(root))
     cancelled = store.request(WHO, accepts_removals=True)
     store.cancel(cancelled.job_id)
     store.request(WHO)
@@ -414,7 +415,7 @@ def test_an_unexpected_error_fails_its_job_and_no_other(
 def test_a_tenant_is_removed_in_the_middle_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Accounts(tmp_path / "service" / "service.db").database
+    database = Accounts(open_accounts(tmp_path / "service")).state
     keys = KeyRing(database, tmp_path / "service.key")
     tenants = Tenants(tmp_path / "service", keys, memory_bytes=1 << 30)
     folder = write_tenant(tmp_path / "service" / "tenants", "acme", more=PAGES)

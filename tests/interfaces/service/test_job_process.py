@@ -20,6 +20,7 @@ from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
+from tests.caches import open_accounts, open_own_state
 from tests.interfaces.service.tenant_folders import open_tenants, write_tenant
 from tests.pipeline.workspace_states import SECRET, describe
 from tests.started_python import run_python
@@ -204,7 +205,7 @@ def test_a_job_of_a_killed_service_is_completed_by_the_next_one(
     expected: dict[str, Any],
 ) -> None:
     folder = write_tenant(root, "acme", more=PAGES)
-    store = JobStore(folder / ".backstory")
+    store = JobStore(open_own_state(folder))
     job = store.request(WHO)
     hook.set("kill the service", draw_moment(seed))
     command = ["-m", "tests.interfaces.service.tenant_folders", str(root), "processes"]
@@ -243,7 +244,7 @@ def test_a_service_that_ends_leaves_its_job_to_the_next_one_and_shows_no_key_to_
     tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ANSWER_KEY_VARIABLE, "key-of-the-operator")
-    keys = KeyRing(Accounts(tmp_path / "service.db").database, tmp_path / "config" / "service.key")
+    keys = KeyRing(Accounts(open_accounts(tmp_path)).state, tmp_path / "config" / "service.key")
     tenants = Tenants(tmp_path, keys, memory_bytes=1 << 30)
     folder = write_tenant(tmp_path / "tenants", "acme", more=PAGES)
     keys.seal("acme", ANSWER_KEY_VARIABLE, SecretStr("key-of-the-tenant"))
@@ -258,7 +259,7 @@ def test_a_service_that_ends_leaves_its_job_to_the_next_one_and_shows_no_key_to_
     hook.release()
     jobs.close()
     assert b"key-of-the-tenant" not in shown
-    left = JobStore(folder / ".backstory").read(job.job_id)
+    left = JobStore(open_own_state(folder)).read(job.job_id)
     assert (left.state, left.attempts) == ("PENDING", 0)
     # What is open in the service's own process is nothing.
     assert tenants.open_names == ()
@@ -278,8 +279,8 @@ def test_a_tenant_that_cannot_be_opened_fails_its_job(
 
 
 def test_what_indexes_in_a_service_has_a_job_do_it_and_reports_each_file(tmp_path: Path) -> None:
-    accounts = Accounts(tmp_path / "service.db")
-    keys = KeyRing(accounts.database, tmp_path / "config" / "service.key")
+    accounts = Accounts(open_accounts(tmp_path))
+    keys = KeyRing(accounts.state, tmp_path / "config" / "service.key")
     tenants = Tenants(tmp_path, keys, memory_bytes=1 << 30)
     folder = write_tenant(tmp_path / "tenants", "acme")
     service = Service(accounts, tenants, IndexJobs(tenants, processes=JobProcesses()))

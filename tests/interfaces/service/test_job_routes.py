@@ -106,8 +106,11 @@ def test_a_damaged_list_of_jobs_keeps_no_other_tenant_from_being_served(
 ) -> None:
     service, tokens = write_service(service_root, indexed_once.workspace.root, LIMITS)
     store = service.tenants.folder("garden") / ".backstory"
-    (store / "jobs.db").write_bytes(b"no database" * 1_000)
+    (store / "state.sqlite").write_bytes(b"no database" * 1_000)
     with running(service, tokens) as started:
+        told = {}
         for user in ("cleo", "ben"):
             with started.client(user) as client:
-                assert client.get("/api/jobs").json() == {"jobs": [], "count": 0}
+                told[user] = client.get("/api/jobs").json()
+    assert told["cleo"] == {"jobs": [], "count": 0}
+    assert told["ben"]["error"]["code"] == "internal"

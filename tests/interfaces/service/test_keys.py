@@ -20,6 +20,7 @@ from backstory.base.errors import AccountError, AuthenticationError, InputError
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.key_file import default_key_file, make_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
+from tests.caches import open_accounts
 from tests.errors import raises
 
 OF_GARDEN = SecretStr("sk-of-the-garden")
@@ -34,7 +35,7 @@ def key_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def ring(tmp_path: Path, key_file: Path) -> KeyRing:
     """Keys of the tenants garden and kitchen."""
-    ring = KeyRing(Accounts(tmp_path / "root" / "service.db").database, key_file)
+    ring = KeyRing(Accounts(open_accounts(tmp_path / "root")).state, key_file)
     (tmp_path / "root").mkdir()
     ring.seal("garden", ANSWER_KEY_VARIABLE, OF_GARDEN)
     ring.seal("kitchen", ANSWER_KEY_VARIABLE, OF_KITCHEN)
@@ -94,7 +95,7 @@ def test_another_key_file_opens_nothing(ring: KeyRing, key_file: Path) -> None:
 
 @pytest.mark.usefixtures("either_storage")
 def test_a_sealed_key_opens_for_its_tenant_and_under_its_name_alone(ring: KeyRing) -> None:
-    with ring.database.writing() as session:
+    with ring.accounts.begin() as session:
         found = session.execute("SELECT sealed FROM sealed_keys WHERE tenant = 'garden'").fetchone()[0]
         copies = [("cellar", ANSWER_KEY_VARIABLE), ("kitchen", WRITER_KEY_VARIABLE)]
         rows = [*((*copy, found) for copy in copies), ("attic", ANSWER_KEY_VARIABLE, b"short")]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from backstory.base.environment import ANSWER_KEY_VARIABLE, cache_folder
+from backstory.base.environment import ANSWER_KEY_VARIABLE
 from backstory.base.errors import AccountError, SettingsError
-from backstory.base.mounts import find_mount, mount
-from backstory.base.postgres_server import find_server
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
+from backstory.storage.state import close_idle
 from tests.errors import raises
 from tests.postgres import PostgresServer
 
@@ -23,20 +22,18 @@ def database(postgres_server: PostgresServer) -> Iterator[str]:
     """The address of an empty database."""
     address = postgres_server.make_address()
     yield address
-    find_server(address).close_idle()
+    close_idle(address)
 
 
 @pytest.fixture
-def roots(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Path]]:
+def roots(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The folders of a service on two machines."""
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
     roots = tmp_path / "one" / "service", tmp_path / "two" / "service"
     for root in roots:
         root.mkdir(parents=True)
         (root / "service.yaml").write_text(f"storage: {{database: '{database}'}}\n", encoding="utf-8")
-    yield roots
-    for place in (cache_folder(), *(root / "service.db" for root in roots)):
-        mount(place, None)
+    return roots
 
 
 def open_one(root: Path) -> ServiceFolder:
@@ -64,7 +61,7 @@ def test_a_token_that_one_machine_revokes_is_refused_by_the_other_at_once(roots:
     assert one.accounts.find_session(opened) is None
     one.tenants.quotas.set("garden", 7)
     assert two.tenants.quotas.read("garden") == 7
-    assert not any((root / "service.db").exists() for root in roots)
+    assert not any((root / "service.sqlite").exists() for root in roots)
 
 
 def test_a_stored_key_opens_on_every_machine_that_has_the_key_file(roots: tuple[Path, Path]) -> None:
@@ -93,21 +90,14 @@ def test_accounts_of_a_file_go_on_in_the_database(roots: tuple[Path, Path]) -> N
         after = open_one(one)
         assert after.accounts.authenticate(token) == caller
         assert after.keys.names("garden") == (ANSWER_KEY_VARIABLE,)
-    assert [path.name for path in one.glob("service.db*")] == ["service.db.moved"]
+    assert [path.name for path in one.glob("service.sqlite*")] == ["service.sqlite.moved"]
     # Another machine had accounts of its own, of which one has the same name.
     (roots[1] / "service.yaml").unlink()
     open_one(roots[1]).accounts.add_user("anna")
     (roots[1] / "service.yaml").write_text(said, encoding="utf-8")
     with raises(AccountError, "other_rows"):
         open_one(roots[1])
-    assert (roots[1] / "service.db").exists()
-
-
-def test_limits_of_calls_count_for_all_machines(roots: tuple[Path, Path], database: str) -> None:
-    open_one(roots[0])
-    assert find_mount(cache_folder()) == database
-    # What tenants have is theirs alone.
-    assert find_mount(roots[0] / "tenants" / "garden" / ".backstory" / "conversations.db") is None
+    assert (roots[1] / "service.sqlite").exists()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from backstory.interfaces.library.job_store import JobStore
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
+from tests.caches import open_own_state
 from tests.interfaces.service.running import QUESTION, read_events, write_service
 from tests.models.services.chat_server import ChatReply, ChatRequest, complete, run_chat_server
 from tests.started_python import StartedPython
@@ -35,7 +36,7 @@ listening = open_socket(0)
 port = listening.getsockname()[1]
 print(port, flush=True)
 seconds = {name: int(value) for name, value in zip(("answer_seconds", "end_seconds"), sys.argv[2:])}
-jobs = IndexJobs(parts.tenants, processes=JobProcesses(parts.accounts.database.path))
+jobs = IndexJobs(parts.tenants, processes=JobProcesses(parts.accounts.state.path))
 service = Service(parts.accounts, parts.tenants, jobs)
 serve(service, listening, hosts=name_hosts(port), **seconds)
 """
@@ -72,7 +73,7 @@ def test_the_end_of_a_process_ends_streams_and_leaves_jobs(
     garden = service.tenants.folder("garden")
     for number in range(200):
         (garden / "posts" / f"more-{number}.md").write_text(f"# More {number}\n\nLamp {number}.\n", "utf-8")
-    job = JobStore(garden / ".backstory").request("somebody")
+    job = JobStore(open_own_state(garden)).request("somebody")
     is_asked, may_answer = threading.Event(), threading.Event()
 
     def answer(request: ChatRequest) -> ChatReply | None:
@@ -103,12 +104,12 @@ def test_the_end_of_a_process_ends_streams_and_leaves_jobs(
                 assert (name, data["error"]["code"]) == ("error", "stopping")
             may_answer.set()
             assert process.wait(600) == -signal.SIGTERM
-    assert JobStore(garden / ".backstory").read(job.job_id).state in ("PENDING", "COMPLETED")
+    assert JobStore(open_own_state(garden)).read(job.job_id).state in ("PENDING", "COMPLETED")
     settings.write_text(settings.read_text("utf-8").replace(MODEL.format(url=chat.url), ""), "utf-8")
     service.jobs.start()
     service.jobs.wait("garden")
     service.close()
-    assert JobStore(garden / ".backstory").read(job.job_id).state == "COMPLETED"
+    assert JobStore(open_own_state(garden)).read(job.job_id).state == "COMPLETED"
     with service.tenants.entering("garden") as library:
         assert library.documents().count == 206
     service.tenants.close()

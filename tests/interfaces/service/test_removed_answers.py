@@ -36,7 +36,7 @@ def ask(client: httpx2.Client, question: str = QUESTION) -> str:
 
 def read_file(served: Running) -> bytes:
     folder = served.service.tenants.folder("garden") / ".backstory"
-    return b"".join(path.read_bytes() for path in folder.glob("conversations.db*"))
+    return b"".join(path.read_bytes() for path in folder.glob("state.sqlite*"))
 
 
 def read_answers(client: httpx2.Client, conversation: str) -> list[bool]:

@@ -153,8 +153,7 @@ def test_the_process_of_a_job_is_in_its_tenant_after_the_service_was_killed(
     turn = store.take()
     assert turn is not None
     [tenant_id] = re.findall('"tenant_id": "([^"]+)"', (folder / ".backstory" / "tenant.json").read_text())
-    leases, begun, may_go = one.tenants.places.leases, threading.Event(), threading.Event()
-    assert leases is not None
+    begun, may_go = threading.Event(), threading.Event()
 
     def wait(_method: str, _path: str) -> None:
         begun.set()
@@ -163,18 +162,18 @@ def test_the_process_of_a_job_is_in_its_tenant_after_the_service_was_killed(
     machines.bucket.fault = wait
     held, other = (os.open(folder, os.O_RDONLY) for _ in range(2))
     lock(held, shared=True)
-    processes = JobProcesses(one.accounts.database.path)
+    processes = JobProcesses(one.accounts.state)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(processes.run, folder, None, None, held, turn)
+        running = pool.submit(processes.run, folder, store.state.address, None, None, held, turn)
         assert begun.wait(600)
-        os.close(held)  # as the end of the service does, which has no lease here
+        os.close(held)  # as the end of the service does, which has no lock here
         assert not lock(other, wait=False)
-        assert [holding.is_live for holding in leases.find(f"tenant {tenant_id}")] == [True]
+        assert one.accounts.state.find_holder(f"tenant {tenant_id}") == "the service"
         processes.end()
         may_go.set()
         running.result()
     assert lock(other, wait=False)
-    assert leases.find(f"tenant {tenant_id}") == []
+    assert one.accounts.state.find_holder(f"tenant {tenant_id}") is None
     os.close(other)
 
 

@@ -6,10 +6,9 @@ from backstory.base.errors import (
     AccountError,
     InputError,
     SettingsError,
+    StateError,
     StoreError,
-    WorkspaceError,
 )
-from backstory.base.mounts import mount
 from tests.errors import raises
 from tests.interfaces.service.several_machines import (
     Machines,
@@ -27,7 +26,7 @@ def test_a_wrong_address_blocks_no_removal(machines: Machines) -> None:
     wrong = "postgresql://backstory@127.0.0.1:1/none"
     make_tenant(one, f"{{database: '{wrong}'}}")
     one.accounts.add_user("anna")
-    with raises(WorkspaceError, "unreachable_database"), one.tenants.entering("garden"):
+    with raises(StateError, "unreachable_database"), one.tenants.entering("garden"):
         pass
     assert one.tenants.places.list_databases() == []
     assert one.remove_user("anna") == 0
@@ -76,7 +75,7 @@ def test_two_tenants_never_have_the_same_place(machines: Machines) -> None:
         with raises(SettingsError, "shared_place"), one.tenants.entering("kitchen"):
             pass
         with raises(SettingsError, "shared_place"):
-            one.tenants.state_folder("kitchen")
+            one.tenants.open_state("kitchen")
     # Neither is that of another service; and its removal takes nothing of the first.
     two = machines.open("two", is_shared=False)
     make_tenant(two, f"{{database: '{database}'}}")
@@ -114,11 +113,10 @@ def test_settings_that_become_invalid_hide_no_place_from_a_removal(machines: Mac
     converse(one)
     (folder / "backstory.yaml").write_text("storage: {databases: 1}\n", encoding="utf-8")
     again = machines.open("one", is_shared=False)
-    mount(folder, None)  # as in another process
     with raises(SettingsError, "unknown_setting"), again.tenants.entering("garden"):
         pass
     converse(again)
-    assert not list(folder.rglob("conversations.db"))
+    assert not list(folder.rglob("state.sqlite"))
     assert again.tenants.remove("garden").is_complete
     assert machines.find_text() == []
 

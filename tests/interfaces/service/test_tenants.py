@@ -19,6 +19,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.removal import remove_folder
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
+from tests.caches import open_accounts
 from tests.errors import raises
 from tests.index.conftest import make_corpus
 from tests.milvus import serve_milvus
@@ -33,7 +34,7 @@ PLENTY = 1 << 40
 
 
 def open_tenants(root: Path, memory_bytes: int = PLENTY) -> Tenants:
-    keys = KeyRing(Accounts(root / "service.db").database, root.with_name("service.key"))
+    keys = KeyRing(Accounts(open_accounts(root)).state, root.with_name("service.key"))
     return Tenants(root, keys, memory_bytes=memory_bytes)
 
 
@@ -302,7 +303,7 @@ def test_each_tenants_questions_go_to_its_service_with_its_key(
 
 
 def test_nothing_is_left_of_a_removed_tenant(root: Path) -> None:
-    accounts = Accounts(root / "service.db")
+    accounts = Accounts(open_accounts(root))
     accounts.add_user("anna")
     accounts.grant("anna", "garden", "owner")
     accounts.grant("anna", "kitchen", "reader")

@@ -1,35 +1,33 @@
-"""A process that uses a history of runs: ``python -m tests.pipeline.history.rival FILE KIND SECONDS``.
+"""A process that uses a history of runs: ``python -m tests.pipeline.history.rival FOLDER KIND SECONDS``.
 
 It prints how often it did so, and each different error.
 """
 
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
-from backstory.base.errors import RunHistoryError
-from backstory.pipeline.history.store import open_store
+from backstory.base.errors import StateError
+from tests.caches import open_own_state
 
 
 def main() -> None:
-    store, kind, end = open_store(Path(sys.argv[1])), sys.argv[2], time.monotonic() + float(sys.argv[3])
+    state, kind, end = open_own_state(Path(sys.argv[1])), sys.argv[2], time.monotonic() + float(sys.argv[3])
     acts, errors = 0, set()
-    with store.connected() if kind == "write" else nullcontext():
-        while time.monotonic() < end:
-            acts += 1
-            try:
-                if kind == "write":
-                    with store.writing() as session:
-                        session.execute(
-                            "INSERT OR REPLACE INTO usage VALUES ('run', 'day', '', '', ?, 1, 1, 1, 1, 1, 0)",
-                            (acts,),
-                        )
-                else:
-                    with store.reading() as session:
-                        assert len(session.execute("SELECT calls FROM usage").fetchall()) <= 1
-            except RunHistoryError as error:
-                errors.add(str(error))
+    while time.monotonic() < end:
+        acts += 1
+        try:
+            if kind == "write":
+                with state.begin() as session:
+                    session.execute(
+                        "INSERT OR REPLACE INTO usage VALUES ('run', 'day', '', '', ?, 1, 1, 1, 1, 1, 0)",
+                        (acts,),
+                    )
+            else:
+                with state.reading() as session:
+                    assert len(session.execute("SELECT calls FROM usage").fetchall()) <= 1
+        except StateError as error:
+            errors.add(str(error))
     print(acts, *sorted(errors))
 
 

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import ReadError, RunHistoryError, StoppedError
+from backstory.base.errors import ReadError, StoppedError
 from backstory.pipeline.history.describe import (
     STALLED_SECONDS,
     describe_status,
@@ -30,6 +30,7 @@ from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import Runs
 from backstory.storage.tables.views import VIEWS_FILE, connect
+from tests.caches import open_own_state
 from tests.errors import raises
 from tests.pipeline.history.slow_run import DAYS
 from tests.postgres import ON_FILES
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("either_storage")
 
 
 def open_history(root: Path, **settings: Any) -> RunHistory:
-    return RunHistory(root / ".backstory", root / "data", Settings.model_validate(settings))
+    return RunHistory(open_own_state(root), root / "data", Settings.model_validate(settings))
 
 
 def run_once(history: RunHistory, end: RunEnd) -> None:
@@ -51,7 +52,7 @@ def run_once(history: RunHistory, end: RunEnd) -> None:
 def age(history: RunHistory, seconds: float) -> None:
     """Move the latest run into the past."""
     [latest, *_] = history.read()
-    with history.store.writing() as session:
+    with history.state.begin() as session:
         session.execute(
             "UPDATE runs SET started_at = started_at - ?, heartbeat_at = heartbeat_at - ? WHERE run_id = ?",
             (seconds, seconds, latest.run_id),
@@ -98,7 +99,7 @@ def test_the_end_of_a_run_is_kept(tmp_path: Path, end: RunEnd, status: str) -> N
     [record] = history.read()
     assert (record.status, record.failures, record.failure) == (status, end.failures, end.failure)
     assert bool(find_trouble([record])) == (status != "succeeded")
-    assert not list((tmp_path / ".backstory" / "running").iterdir())
+    assert not list((tmp_path / ".backstory").glob("*.lock"))
 
 
 def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> None:
@@ -143,6 +144,7 @@ def test_a_killed_run_is_lost_and_where_it_stood_is_told(
 ) -> None:
     with (workspace.root / "backstory.yaml").open("a", encoding="utf-8") as settings:
         settings.write(f"storage: {{database: {json.dumps(either_storage)}}}\n")
+    workspace = open_workspace(workspace.root)
     process = start_process(
         ["-m", "tests.pipeline.history.slow_run", str(workspace.root)],
         os.environ,
@@ -164,7 +166,7 @@ def test_a_killed_run_is_lost_and_where_it_stood_is_told(
     run_pipeline(workspace)
     assert sorted(read_table(workspace.tables, "runs")["status"]) == ["lost", "succeeded"]
     assert find_trouble(workspace.runs.read()) == []
-    assert not list((workspace.root / ".backstory" / "running").iterdir())
+    assert not list((workspace.root / ".backstory").glob("*.lock"))
 
 
 def test_a_run_beyond_its_limit_stops_before_the_next_group(
@@ -216,7 +218,7 @@ def test_the_table_may_lack_the_runs_of_other_machines(tmp_path: Path) -> None:
     database = {"database": "postgresql:///shared"}
     first = open_history(tmp_path, storage=database)
     second = RunHistory(
-        tmp_path / ".backstory", tmp_path / "second", Settings.model_validate({"storage": database})
+        open_own_state(tmp_path), tmp_path / "second", Settings.model_validate({"storage": database})
     )
     run_once(first, RunEnd(changed=True))
     assert second.find_damaged_months() == []
@@ -240,21 +242,6 @@ def test_the_table_may_lack_the_runs_of_other_machines(tmp_path: Path) -> None:
     assert first.find_damaged_months() == [before]
 
 
-@ON_FILES
-def test_a_damaged_history_is_set_aside_unless_it_holds_a_budget(tmp_path: Path) -> None:
-    history = open_history(tmp_path)
-    run_once(history, RunEnd(changed=True))
-    history.store.path.write_bytes(b"not a database, and longer than its header would be" * 9)
-    with (
-        raises(RunHistoryError, "damaged_history", setting="costs.day", path=history.store.path),
-        open_history(tmp_path, costs={"day": {"calls": 5}}).record(BY_COMMAND, DAYS),
-    ):
-        pass
-    run_once(history, RunEnd(changed=True))
-    assert len(history.read()) == 1
-    assert history.store.path.with_name("runs.sqlite.damaged").is_file()
-
-
 def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
     one, two = open_history(tmp_path), open_history(tmp_path)
     with one.record(BY_COMMAND, DAYS) as finish_one:
@@ -270,13 +257,12 @@ def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
 def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
     tmp_path: Path, start_process: Callable[..., Any], seconds: float
 ) -> None:
-    store = open_history(tmp_path).store
-    with store.writing() as session:
+    state = open_history(tmp_path).state
+    with state.begin() as session:
         session.execute("INSERT INTO usage VALUES ('run', 'day', '', '', 0, 1, 1, 1, 1, 1, 0)")
-    assert store.path.stat().st_mode & 0o777 == 0o600
     rivals = [
         start_process(
-            ["-m", "tests.pipeline.history.rival", str(store.path), kind, str(seconds)],
+            ["-m", "tests.pipeline.history.rival", str(tmp_path), kind, str(seconds)],
             os.environ,
         )
         for kind in ("write", "read", "read")
@@ -284,7 +270,7 @@ def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
     told = [rival.communicate()[0].split(maxsplit=1) for rival in rivals]
     assert all(int(acts) > 0 for acts, *_ in told)
     assert [errors for _, *errors in told] == [[], [], []]
-    assert store.find_damage() is None
+    assert state.find_damage() is None
 
 
 def test_a_clock_that_went_backwards_gives_no_negative_time(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from backstory.base.errors import BudgetExhaustedError, SettingsError
 from backstory.models.services.meter import Usage
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, Place, Spending
-from backstory.pipeline.history.store import open_store
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import CostSettings
+from tests.caches import open_own_state
 from tests.errors import raises
 from tests.models.services.gemini_server import GeminiServer
 
@@ -26,7 +26,7 @@ A_MINUTE = 60.0
 
 
 def spend(path: Path, zone: str = "UTC", **settings: Any) -> Spending:
-    return Spending(open_store(path / "runs.sqlite"), CostSettings.model_validate(settings), zone)
+    return Spending(open_own_state(path), CostSettings.model_validate(settings), zone)
 
 
 def use(spending: Spending, used: Usage, *, most: Usage | None = None, place: Place = FLASH) -> None:
