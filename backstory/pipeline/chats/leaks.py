@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -38,6 +38,7 @@ from backstory.text.prompts.entries import MESSAGE_AUTHOR
 _OPTED_OUT: Final = "opted out"
 _PEOPLE: Final = "people"
 _CONTACTS: Final = ("email", "phone")
+_SHOWN_TEXTS: Final = 1 << 13
 _CLEAN: Final = "privacy"
 """Name in the ledger of the partitions of messages that were clean."""
 
@@ -135,8 +136,14 @@ def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> Sh
         workspace: An open workspace.
         conversations: The conversation of each window in question.
     """
-    view, scrub_text = DocumentView(workspace, conversations), make_contact_scrub(workspace)
-    return lambda window_id, document_id, text: scrub_text(view.show(window_id, document_id, text))
+    view = DocumentView(workspace, {one: one for one in conversations.values()})
+    scrub_text = make_contact_scrub(workspace)
+
+    @lru_cache(maxsize=_SHOWN_TEXTS)  # the windows of a chat find the same documents
+    def show(conversation: str, document_id: str, text: str) -> str:
+        return scrub_text(view.show(conversation, document_id, text))
+
+    return lambda window_id, document_id, text: show(conversations[window_id], document_id, text)
 
 
 def _scrub_contacts(text: str, *, region: str | None) -> str:
