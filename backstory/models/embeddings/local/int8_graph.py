@@ -1,10 +1,9 @@
 """BERT-type weights to an ONNX graph whose projections multiply whole numbers of 8 bits.
 
-The scales of the activations are constants, by the ranges in a file, so a text has the same vector in every batch.
-Each channel is first divided by a factor that moves a part of its range into the weights (SmoothQuant, Xiao et al.
-2022); where a layer normalization or a projection comes before, it is folded into its weights. The widest channels
-between the two projections of a block stay in float32, and so does the last block, of which only the first token's row
-is computed. There is no mask: onnxruntime then runs a fused attention, and the texts of a batch have the same length.
+Constant scales by ranges in a file give a text the same vector in every batch. A factor for each channel moves a part
+of its range into the weights (SmoothQuant, Xiao et al. 2022). The widest channels between the projections of a block
+stay in float32, as does the last block, of which only the first token's row is computed. There is no mask: onnxruntime
+then runs a fused attention, and the texts of a batch have the same length.
 """
 
 from __future__ import annotations
@@ -22,21 +21,17 @@ from backstory.models.embeddings.local.bert_graph import BertModel, GraphBuilder
 from backstory.models.onnx_text import INPUT_IDS
 
 _RANGES: Final = files("backstory.models.embeddings.local") / "granite_activation_ranges.npz"
-_OFFSET: Final = "offset"
-"""By how much the pooled row of whole numbers exceeds that of float32 on average, in the file of ranges."""
 _VERSION: Final = 2
 _DOMAIN: Final = "com.microsoft"
 _PARTS: Final = ("query", "key", "value")
 # Powers of the ranges in the factors, chosen by the cosines to float32 on documents, claims and messages.
 _POWER_OF_ATTENTION, _POWER_OF_MIXED, _POWER_OF_WIDENING, _POWER_OF_NARROWING = 0.7, 0.6, 0.6, 0.5
+# Channels of a block that stay in float32: without them the error is twice as large, 32 hardly help.
 _FLOAT_CHANNELS: Final = 16
-"""Channels of a block that stay in float32. Measured: without them the error is twice as large, 32 hardly help."""
-_SMALLEST: Final = np.float32(1e-4)
-_STEPS: Final = 255
+# Processors without the instructions VNNI add two products in 16 bits: 2 * 255 * 64 is the most that fits.
 _LARGEST_WEIGHT: Final = 64
-"""Processors without the instructions VNNI add two products in 16 bits: 2 * 255 * 64 is the most that fits."""
+# Rows of the last block: onnxruntime multiplies a single row in another order, so a text alone would differ.
 _ROWS: Final = 2
-"""Rows of the last block. onnxruntime multiplies a single row in another order, so a text alone would differ."""
 
 
 def name_int8_version() -> str:
@@ -47,12 +42,13 @@ def name_int8_version() -> str:
 def build_int8_graph(model: BertModel) -> bytes:
     """Build the graph of the shipped model, from ``input_ids`` of at least two tokens to unit rows of float32."""
     graph = _Int8GraphBuilder(model)
-    corrected = graph.apply("Sub", graph.pool(), graph.constant(graph.ranges[_OFFSET]))
+    # By so much the pooled row of whole numbers exceeds that of float32 on average.
+    corrected = graph.apply("Sub", graph.pool(), graph.constant(graph.ranges["offset"]))
     return graph.serialize((INPUT_IDS,), graph.apply("LpNormalization", corrected, axis=-1, p=2))
 
 
 class _Quantized(NamedTuple):
-    """Activations as whole numbers: ``(values - zero) * scale * factors`` are the numbers that they stand for."""
+    """Whole numbers, which stand for ``(values - zero) * scale * factors``."""
 
     values: str
     scale: np.float32
@@ -63,7 +59,7 @@ class _Quantized(NamedTuple):
 class _Int8GraphBuilder(GraphBuilder):
     @cached_property
     def ranges(self) -> dict[str, NDArray[np.float32]]:
-        """Least and largest value of every channel of the inputs of a projection, shape ``(2, channels)``."""
+        """Least and largest value of each channel of the inputs of a projection, shape ``(2, channels)``."""
         return {name: stored.astype(np.float32) for name, stored in read_arrays(_RANGES.read_bytes()).items()}
 
     def pool(self) -> str:
@@ -114,10 +110,8 @@ class _Int8GraphBuilder(GraphBuilder):
         limits, narrowing = limits[:, others], narrowing[:, others]
         factors = _smooth(limits, narrowing, _POWER_OF_NARROWING)
         divided = self.apply("Mul", many, self.constant(1 / factors))
-        of_many = self._multiply(
-            self._quantize(divided, limits, factors), narrowing, self.weight(f"{after}.bias")
-        )
-        return self.apply("Add", of_few, of_many)
+        quantized = self._quantize(divided, limits, factors)
+        return self.apply("Add", of_few, self._multiply(quantized, narrowing, self.weight(f"{after}.bias")))
 
     def _quantize_for_attention(self, summed: str, norm: str, attention: str) -> _Quantized:
         limits = self.ranges[attention]
@@ -125,15 +119,15 @@ class _Int8GraphBuilder(GraphBuilder):
         factors = _smooth(limits, weight, _POWER_OF_ATTENTION)
         return self._quantize(self.normalize(summed, norm, factors), limits, factors)
 
-    def _mix(self, query: str, key: str, value: str) -> str:
-        return self.apply("MultiHeadAttention", query, key, value, domain=_DOMAIN, num_heads=self.model.heads)
+    def _mix(self, *parts: str) -> str:
+        return self.apply("MultiHeadAttention", *parts, domain=_DOMAIN, num_heads=self.model.heads)
 
     def _quantize(
         self, divided: str, limits: NDArray[np.float32], factors: NDArray[np.float32]
     ) -> _Quantized:
         limits = limits / factors
         low, high = min(0.0, float(limits.min())), max(0.0, float(limits.max()))
-        scale = np.float32((high - low) / _STEPS)
+        scale = np.float32((high - low) / np.iinfo(np.uint8).max)
         zero = np.uint8(round(-low / float(scale)))
         values = self.apply("QuantizeLinear", divided, self.constant(scale), self.constant(zero))
         return _Quantized(values, scale, zero, factors)
@@ -151,13 +145,14 @@ class _Int8GraphBuilder(GraphBuilder):
         scales = (np.abs(matrix).max(axis=0) / _LARGEST_WEIGHT).astype(np.float32)
         whole = np.rint(matrix / scales).clip(-_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int8)
         constants = [self.constant(value) for value in (whole, operand.scale, scales, operand.zero)]
-        bias_name = self.constant(bias.astype(np.float32))
-        return self.apply("MatMulIntegerToFloat", operand.values, *constants, "", bias_name, domain=_DOMAIN)
+        added = self.constant(bias.astype(np.float32))
+        return self.apply("MatMulIntegerToFloat", operand.values, *constants, "", added, domain=_DOMAIN)
 
 
 def _smooth(limits: NDArray[np.float32], weight: NDArray[np.float32], power: float) -> NDArray[np.float32]:
     """Compute the factor of each channel, from its range and from its largest weight."""
-    widest = np.maximum(np.abs(limits).max(axis=0), _SMALLEST)
-    heaviest = np.maximum(np.abs(weight).max(axis=0), _SMALLEST)
+    widest, heaviest = (
+        np.maximum(np.abs(values).max(axis=0), np.float32(1e-4)) for values in (limits, weight)
+    )
     factors: NDArray[np.float32] = (widest**power / heaviest ** (1 - power)).astype(np.float32)
     return factors
