@@ -11,6 +11,7 @@ from pathlib import Path
 from backstory.base.environment import CACHE_VARIABLE
 from backstory.base.errors import ModelFileError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.telemetry.logs import log_event
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
             if _is_intact(path):
                 return
             if path.exists():
-                logger.warning("built file differs from its checksum, building it again path=%s", path)
+                logger.warning("%s differs from its checksum, and is built again", path)
             started = time.perf_counter()
             content = build()
             # The checksum is written first: a file that does not match it counts as incomplete.
@@ -56,7 +57,7 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
             path=path,
             variable=CACHE_VARIABLE,
         ) from error
-    logger.info("built path=%s bytes=%d seconds=%.1f", path, len(content), time.perf_counter() - started)
+    log_event(logger, "built", path=path, bytes=len(content), seconds=time.perf_counter() - started)
 
 
 def _is_intact(path: Path) -> bool:
