@@ -56,4 +56,5 @@ def copy_state(source: State, target: State) -> tuple[int, int]:
                     writer, table, (dict(zip(names, row, strict=True)) for row in rows), replace=False
                 )
         copied = target.count_rows(writer) - before
+    target.close()  # which moves the log of a file into it
     return read, copied
