@@ -36,7 +36,7 @@ listening = open_socket(0)
 port = listening.getsockname()[1]
 print(port, flush=True)
 seconds = {name: int(value) for name, value in zip(("answer_seconds", "end_seconds"), sys.argv[2:])}
-jobs = IndexJobs(parts.tenants, processes=JobProcesses(parts.accounts.state.path))
+jobs = IndexJobs(parts.tenants, processes=JobProcesses(parts.accounts.state))
 service = Service(parts.accounts, parts.tenants, jobs)
 serve(service, listening, hosts=name_hosts(port), **seconds)
 """
