@@ -1,17 +1,20 @@
 """Fit the model of pairs on labelled sets, and measure it on each set with a fit on the others, and as shipped.
 
 ``python -m benchmarks.train_pairs DIR... [--unrelated DIR...] [--write]`` finds the hits of every set at the default
-settings. A pair of a part and a chunk counts as positive if the chunk's document tells about a topic of the part. Pairs
-of the windows of one set with the documents of another set are negative. Each window has the same weight. The documents
-of the sets after ``--unrelated`` are used as such only: their own labels say nothing of parts. Another ``--embedder``
-or ``--model`` shows how far the shipped model of pairs serves it.
+settings. A pair of a part and a chunk counts as positive if the chunk's document tells about a topic of the part.
+Pairs of the windows of one set with the documents of another set are negative. Where messages have topics, each
+window is asked twice: among all documents, and without those of half of its topics. Each window has the same weight.
+The documents of the sets after ``--unrelated`` are used as such only: their own labels say nothing of parts. With
+``--single``, the weights of all pairs stay as shipped, and those that short messages have besides are fitted. Sets
+that share a document are left out together. Another ``--embedder`` or ``--model`` shows how far the shipped model of
+pairs serves it.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,14 +28,22 @@ from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.protocol import Vectors
+from backstory.operations.evaluation.hidden_topics import (
+    NOTHING_HIDDEN,
+    choose_half,
+    find_hits_without,
+    list_hidden,
+)
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
+from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.pair_features import measure_pairs
-from backstory.retrieval.evidence.pair_model import MODEL_FILE, SERVES, PairModel, read_pair_model
+from backstory.retrieval.evidence.pair_model import MODEL_FILE, OF_PARTS, SERVES, PairModel, read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
-from backstory.retrieval.hits import find_hits, plan_queries
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
@@ -42,7 +53,11 @@ Values = NDArray[np.float64]
 _BINS = 10
 _UNRELATED_SHARE = 0.25
 """Weight of a window among the documents of another set, beside 1 for a window among its own."""
+_UNRELATED_SHARE_OF_SINGLE = 1.0
+"""The same for parts that are one short message, which are about what no document tells more often."""
 _UNRELATED_WINDOWS = 16
+_HALF = ", half"
+"""Ends the name of a set that hides the documents of half of each window's topics: a chat has others, too."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +87,27 @@ class _Opened:
     vectors: Vectors
 
 
-def fit_model(sets: Sequence[Pairs]) -> PairModel:
-    """Fit a model of pairs."""
-    return PairModel.fit(
-        {name: np.concatenate([pairs.features[name] for pairs in sets]) for name in sets[0].features},
-        np.concatenate([pairs.serves for pairs in sets]),
-        np.concatenate([pairs.weights for pairs in sets]),
-        tuple(sorted({pairs.windows for pairs in sets})),
-    )
+def fit_model(sets: Sequence[Pairs], *, single_alone: bool = False) -> PairModel:
+    """Fit a model of pairs: the weights of all pairs, and those that the pairs of short messages have besides.
+
+    Args:
+        sets: The pairs. What none of them tells of stays as shipped.
+        single_alone: Whether the weights of all pairs stay as shipped.
+    """
+    features = {name: np.concatenate([pairs.features[name] for pairs in sets]) for name in sets[0].features}
+    serves = np.concatenate([pairs.serves for pairs in sets])
+    weights = np.concatenate([pairs.weights for pairs in sets])
+    names = tuple(sorted({pairs.windows for pairs in sets}))
+    model = read_pair_model()
+    single = features["is_single"] > 0
+    if not single.all() and not single_alone:
+        of_parts = {name: features[name][~single] for name in OF_PARTS}
+        fitted = LogisticModel.fit(of_parts, serves[~single], weights[~single], names)
+        model = replace(model, parts=fitted)
+    if single.any():
+        of_single = {name: values[single] for name, values in features.items()}
+        model = model.fit_single(of_single, serves[single], weights[single], names)
+    return model
 
 
 def measure(model: PairModel, pairs: Pairs) -> dict[str, float | str | None]:
@@ -131,8 +159,16 @@ def sample_windows(labelled: LabelledSet, per_group: int) -> LabelledSet:
     )
 
 
-def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pairs:
-    """Search the documents of a set for the windows of a set, and measure the pairs of the hits."""
+def _are_related(left: LabelledSet, right: LabelledSet) -> bool:
+    """Return whether two sets share a document, or are the same."""
+    keys = ["document_id", "text"]
+    return not left.documents.join(right.documents, on=keys, how="semi").is_empty()
+
+
+def _find_pairs(
+    windows: _Opened, documents: _Opened, settings: Settings, hidden: pl.DataFrame = NOTHING_HIDDEN
+) -> Pairs:
+    """Search the documents of a set, without the hidden ones, for the windows of a set, and measure the pairs."""
     is_own = windows is documents
     asked, chunks, vectors = windows.labelled.windows, windows.chunks, windows.vectors
     if not is_own:
@@ -141,23 +177,24 @@ def _find_pairs(windows: _Opened, documents: _Opened, settings: Settings) -> Pai
         mine = chunks["window_id"].is_in(asked["window_id"].to_list())
         chunks, vectors = chunks.filter(mine), vectors[mine.to_numpy()]
     rag = settings.rag.model_copy(update={"as_of": settings.rag.as_of and is_own})
-    queries = plan_queries(asked, chunks, vectors, rag)
-    hits = find_hits(queries, documents.index, rag).frame
+    retrieval = replace(Retrieval.from_settings(settings, documents.index), rag=rag)
+    queries, hits = find_hits_without(hidden, retrieval, asked, chunks, vectors)
     found = documents.index.describe(hits["chunk_id"].unique(maintain_order=True))
-    features = measure_pairs(
-        read_pairs(hits, list_parts(hits, chunks), found, queries.vectors_of, documents.index)
-    )
+    parts = list_parts(hits, chunks)
+    features = measure_pairs(read_pairs(hits, parts, found, queries.vectors_of, documents.index))
     serves = np.zeros(len(hits))
-    known = np.ones(len(hits), bool)
+    small_talk = pl.Series(find_small_talk_parts(parts["text"].to_list()), dtype=pl.Boolean)
+    known = ~hits["query_chunk_id"].is_in(parts.filter(small_talk)["part_id"].to_list()).to_numpy()
     if is_own:
         labels = label_parts(windows.labelled, chunks)
         serves = labels.serves(windows.labelled, hits).to_numpy().astype(np.float64)
-        known = hits["query_chunk_id"].is_in(labels.topics["query_chunk_id"].unique().to_list()).to_numpy()
+        known &= hits["query_chunk_id"].is_in(labels.topics["query_chunk_id"].unique().to_list()).to_numpy()
     counts = hits.filter(pl.Series(known)).select(1 / pl.len().over("window_id")).to_series().to_numpy()
-    share = (1.0 if is_own else _UNRELATED_SHARE) / max(1, len(asked))
+    of_single = np.where(features["is_single"] > 0, _UNRELATED_SHARE_OF_SINGLE, _UNRELATED_SHARE)[known]
+    share = (1.0 if is_own else of_single) / max(1, len(asked))
     return Pairs(
         windows.labelled.name,
-        documents.labelled.name,
+        documents.labelled.name + (_HALF if len(hidden) else ""),
         {name: values[known] for name, values in features.items()},
         serves[known],
         counts * share,
@@ -176,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--per-group", type=int, help="most windows per group of a set (default: all)")
     parser.add_argument("--embedder", choices=["local", "hashing"], default="local")
     parser.add_argument("--model", choices=["english", "multilingual"], help="the local model")
+    parser.add_argument("--single", action="store_true", help="fit what short messages have besides, alone")
     parser.add_argument("--write", action="store_true", help="replace the model that the library ships")
     given = parser.parse_args(arguments)
     settings = Settings.model_validate({"embedding": {"provider": given.embedder, "model": given.model}})
@@ -195,22 +233,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _find_pairs(windows, documents, settings)
             for windows in own
             for documents in others
-            if windows is documents or windows.labelled.name != documents.labelled.name
+            if windows is documents or not _are_related(windows.labelled, documents.labelled)
         ]
-    report(found)
+        for each in own:
+            if label_parts(each.labelled, each.chunks).by_message:
+                hidden = list_hidden(each.labelled, choose_half(each.labelled))
+                found.append(_find_pairs(each, each, settings, hidden))
+        related = {
+            windows.labelled.name: [
+                each.labelled.name for each in opened if _are_related(windows.labelled, each.labelled)
+            ]
+            for windows in own
+        }
+    report(found, related, single_alone=given.single)
     if given.write:
-        fit_model(found).write(MODEL_FILE)
+        fit_model(found, single_alone=given.single).write(MODEL_FILE)
 
 
-def report(found: Sequence[Pairs]) -> None:
-    """Print the measures of every set, with a fit on the other sets, with one on all, and with the shipped model."""
+def report(
+    found: Sequence[Pairs], related: Mapping[str, Collection[str]], *, single_alone: bool = False
+) -> None:
+    """Print the measures of every set, with a fit on the other sets, with one on all, and with the shipped model.
+
+    Args:
+        found: The pairs of all sets.
+        related: The sets that share documents with each set of windows. The fit on other sets knows none of them.
+        single_alone: See :func:`fit_model`.
+    """
     names = list(dict.fromkeys(pairs.windows for pairs in found))
     rows = []
     for name in names:
-        rest = [pairs for pairs in found if name not in (pairs.windows, pairs.documents)]
-        fits = {"all sets": fit_model(found), "shipped": read_pair_model()}
+        rest = [
+            pairs
+            for pairs in found
+            if not {pairs.windows, pairs.documents.removesuffix(_HALF)} & set(related[name])
+        ]
+        fits = {"all sets": fit_model(found, single_alone=single_alone), "shipped": read_pair_model()}
         if rest:
-            fits["other sets"] = fit_model(rest)
+            fits["other sets"] = fit_model(rest, single_alone=single_alone)
         rows += [
             {"fitted on": fit, **measure(model, pairs)}
             for fit, model in fits.items()

@@ -261,9 +261,14 @@ class Retrieval:
                 measured = self._measure(group, found, parts, query_vectors)
                 weighed.append(measured.with_columns(prior=weigh_documents(measured, fit)))
         if not weighed:
-            return hits.with_columns(probability=pl.lit(0.0), prior=pl.lit(1.0))
+            return hits.with_columns(
+                probability=pl.lit(0.0), prior=pl.lit(1.0), is_single=pl.lit(value=False)
+            )
         keys = ["query_chunk_id", "chunk_id"]
-        measured = pl.concat(group.select(*keys, "probability", "prior") for group in weighed)
+        measured = pl.concat(
+            group.select(*keys, "probability", "prior", is_single=pl.col("is_single") > 0)
+            for group in weighed
+        )
         if self.probability_map is not None:
             mapped = self.probability_map.apply(measured["probability"].to_numpy())
             measured = measured.with_columns(probability=pl.Series(mapped, dtype=pl.Float64).round(_DECIMALS))

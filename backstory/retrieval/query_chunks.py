@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,11 @@ from backstory.text.message_markdown import MESSAGE_SEPARATOR
 logger = logging.getLogger(__name__)
 
 PACKED = "packed"
+SINGLE = "message"
+"""Granularity of the windows of short messages, each of whose messages is a part."""
+
+_MOST_RUNS = 40
+"""Longer windows of short messages keep their runs: there each topic has several, which say more than one message."""
 
 _VISIBLE = r"[^\s\p{C}]"
 # Token counts are nearly additive: a run whose messages sum to less than this share of the ceiling is below it.
@@ -43,11 +48,15 @@ def cut_window_chunks(
     """Cut windows into query chunks.
 
     A chunk of granularity ``messages:g`` is a run of ``g`` consecutive messages with text, or of more messages
-    until it has ``min_tokens``. A ``packed`` chunk takes as many messages as fit below the ceiling. Messages are
-    kept whole: a run that would exceed the ceiling is closed early. Only a message that exceeds the ceiling by
-    itself is cut, into separate chunks. System lines and messages without text are skipped. The text of a chunk is
-    its messages' texts joined by blank lines, without authors or headings. A granularity that cuts a window at the
-    same messages as an earlier granularity is skipped for that window.
+    until it has ``min_tokens``. A ``packed`` chunk takes as many messages as fit below the ceiling. In a window of
+    short messages, which change topic one by one, a run would be about several topics: if the settings give no
+    ``min_tokens``, each message of such a window is a chunk, of granularity ``message``. A window is one of short
+    messages if its median message has fewer than ``default_min_tokens``, and if these make fewer than 40 runs.
+
+    Messages are kept whole: a run that would exceed the ceiling is closed early. Only a message that exceeds the
+    ceiling by itself is cut, into separate chunks. System lines and messages without text are skipped. The text of a
+    chunk is its messages' texts joined by blank lines, without authors or headings. A granularity that cuts a window
+    at the same messages as an earlier granularity is skipped for that window.
 
     Args:
         windows: Table ``windows``; only ``window_id`` and ``message_ids`` are used.
@@ -69,12 +78,14 @@ def cut_window_chunks(
     """
     pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, count_tokens)
     min_tokens = default_min_tokens if settings.min_tokens is None else settings.min_tokens
-    cuts = [
-        pieces.cut(granularity, min_tokens).with_columns(
-            granularity=pl.lit(f"messages:{granularity}" if granularity else PACKED), order=pl.lit(order)
+    cuts = []
+    for order, granularity in enumerate(settings.granularities):
+        cut = pieces.cut(granularity, min_tokens).with_columns(
+            granularity=pl.lit(f"messages:{granularity}" if granularity else PACKED)
         )
-        for order, granularity in enumerate(settings.granularities)
-    ]
+        if granularity == 1 and settings.min_tokens is None:
+            cut = _part_short_messages(cut, pieces, min_tokens)
+        cuts.append(cut.with_columns(order=pl.lit(order)))
     chunks = _drop_repeated(pl.concat(cuts)).sort("window", "order", "chunk_index")
     log_event(logger, "cut window chunks", windows=len(windows), texts=len(pieces.frame), chunks=len(chunks))
     named = chunks.with_columns(window_id=windows["window_id"].gather(chunks["window"]))
@@ -195,6 +206,20 @@ class _Pieces:
             counted.update(zip(unknown, counts.tolist(), strict=True))
             cuts += [(start + stop) // 2 for start, stop in unknown if counted[start, stop] > self.max_tokens]
             bounds = np.union1d(bounds, np.asarray(cuts, np.int64))
+
+
+def _part_short_messages(runs: pl.DataFrame, pieces: _Pieces, min_tokens: int) -> pl.DataFrame:
+    """Make each message of the windows of short messages a chunk, in the place of their runs."""
+    counted = runs.group_by("window").agg(runs=pl.len())
+    messages = pieces.frame.group_by("window").agg(messages=pl.len(), median=pl.col("tokens").median())
+    short = counted.join(messages, on="window").filter(
+        pl.col("runs") < pl.min_horizontal("messages", pl.lit(_MOST_RUNS)), pl.col("median") < min_tokens
+    )
+    if short.is_empty():
+        return runs
+    of_short = replace(pieces, frame=pieces.frame.join(short, on="window", how="semi", maintain_order="left"))
+    single = of_short.cut(1, 0).with_columns(granularity=pl.lit(SINGLE))
+    return pl.concat([runs.join(short, on="window", how="anti", maintain_order="left"), single])
 
 
 def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:

@@ -41,12 +41,13 @@ def test_the_calibration_error_is_the_weighted_gap_of_the_bins() -> None:
 
 def write_set(folder: Path) -> Path:
     folder.mkdir()
+    ids = [f"{folder.name}-{i}" for i in range(4)]
     moment = pl.Series(["2025-03-13T09:00:00Z"]).str.to_datetime(time_unit="us", time_zone="UTC")[0]
     topics = ["drip irrigation line", "clicking backup disk", "moths around lamp", "night train seats"]
     times = {"date": pl.Datetime("us", "UTC"), "tags": pl.List(pl.String)}
     pl.DataFrame(
         {
-            "doc_id": [f"d{i}" for i in range(4)], "title": topics, "text": topics,
+            "doc_id": ids, "title": topics, "text": topics,
             "date": [None] * 4, "tags": [[]] * 4,
         },
         schema_overrides=times,
@@ -58,9 +59,9 @@ def write_set(folder: Path) -> Path:
             "message": [f"have you seen the {topic}" for topic in topics],
         }
     ).write_parquet(folder / "windows.parquet")  # fmt: skip
-    pl.DataFrame(
-        {"window_id": windows, "doc_id": [f"d{i}" for i in range(4)], "rel": [1] * 4, "topic": topics}
-    ).write_parquet(folder / "qrels.parquet")
+    pl.DataFrame({"window_id": windows, "doc_id": ids, "rel": [1] * 4, "topic": topics}).write_parquet(
+        folder / "qrels.parquet"
+    )
     return folder
 
 

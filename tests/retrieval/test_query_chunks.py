@@ -254,3 +254,54 @@ def test_a_real_tokenizer_stays_below_the_ceiling(
     assert counts.max() <= 128
     packed = chunks["granularity"] == "packed"
     assert np.median(counts[packed.to_numpy()]) > 96
+
+
+def cut_by_default(windows: Sequence[Window], min_tokens: int | None = None) -> pl.DataFrame:
+    """Cut windows by an embedder whose runs have twelve words."""
+    settings = QuerySettings(min_tokens=min_tokens)
+    return cut_window_chunks(
+        *make_tables(windows), settings, max_tokens=100, count_tokens=count_words, default_min_tokens=12
+    )
+
+
+def list_cuts(chunks: pl.DataFrame) -> list[list[tuple[str, int, int]]]:
+    return [
+        group.select("granularity", "first_message", "last_message").rows()
+        for _, group in chunks.group_by("window_id", maintain_order=True)
+    ]
+
+
+def test_each_message_of_a_window_of_short_ones_is_a_part() -> None:
+    short = say("the far bed is dry", "ok", "my sourdough is flat again", "who brings the games")
+    long = say("one two three four five six seven eight nine ten eleven twelve", "ok", "a longer one " * 5)
+    assert list_cuts(cut_by_default([short, long])) == [
+        [("message", place, place) for place in range(4)],
+        [("messages:1", 0, 0), ("messages:1", 1, 2)],
+    ]
+
+
+def test_a_stated_least_length_holds_for_short_messages_too() -> None:
+    short = say("the far bed is dry", "ok", "my sourdough is flat again", "who brings the games")
+    assert list_cuts(cut_by_default([short], min_tokens=12)) == [[("messages:1", 0, 3)]]
+
+
+def test_one_message_is_one_part_and_long_windows_keep_their_runs() -> None:
+    alone, many = say("the far bed is dry"), say(*["four words a message"] * 120)
+    [one], runs = list_cuts(cut_by_default([alone, many]))
+    assert one == ("messages:1", 0, 0)
+    assert len(runs) == 40
+    assert {granularity for granularity, _, _ in runs} == {"messages:1"}
+
+
+def test_a_window_of_short_messages_is_cut_alike_beside_others() -> None:
+    windows = [
+        say("the far bed is dry", None, "ok"),
+        say("twelve words " * 6, "ok", "thirteen words " * 6),
+        say("oh " * 150, "yes", "no"),
+    ]
+    together = cut_by_default(windows)
+    for number, window in enumerate(windows):
+        mine = together.filter(window_id=f"window-{number}")
+        alone = cut_by_default([window])
+        assert mine["text"].to_list() == alone["text"].to_list()
+        assert mine["granularity"].to_list() == alone["granularity"].to_list()

@@ -45,6 +45,7 @@ class LogisticModel:
         fitted_on: tuple[str, ...],
         *,
         ridge: float = _RIDGE,
+        offset: float | Values = 0.0,
     ) -> Self:
         """Fit a model.
 
@@ -54,6 +55,7 @@ class LogisticModel:
             weights: Weight of each row, shape ``(rows,)``.
             fitted_on: Names of the labelled sets.
             ridge: See :func:`fit_logistic`.
+            offset: See :func:`fit_logistic`.
         """
         weights = weights / weights.mean()
         centre, spread = {}, {}
@@ -62,7 +64,7 @@ class LogisticModel:
             deviation = float(np.sqrt(np.average((values - centre[name]) ** 2, weights=weights)))
             spread[name] = max(round(deviation, 6), 1e-6)
         rows = cls(centre, spread, dict.fromkeys(features, 0.0), 0.0, ()).standardize(features)
-        fitted = fit_logistic(rows, positive, weights, ridge=ridge)
+        fitted = fit_logistic(rows, positive, weights, ridge=ridge, offset=offset)
         found = dict(zip(features, np.round(fitted[1:], 6).tolist(), strict=True))
         return cls(centre, spread, found, round(float(fitted[0]), 6), fitted_on)
 
@@ -88,7 +90,7 @@ class LogisticModel:
 
     def estimate(self, features: Mapping[str, Values]) -> Values:
         """Estimate the probability of each row, shape ``(rows,)``."""
-        return _logistic(self.find_odds(features))
+        return as_probabilities(self.find_odds(features))
 
 
 def fit_logistic(
@@ -118,7 +120,7 @@ def fit_logistic(
     fitted = np.zeros(columns.shape[1])
     loss = measure_loss(fitted)
     for _ in range(_STEPS):
-        expected = _logistic(offset + columns @ fitted)
+        expected = as_probabilities(offset + columns @ fitted)
         curvature = columns.T @ (columns * (weights * expected * (1 - expected) + 1e-9)[:, None]) + penalty
         step = np.linalg.solve(curvature, columns.T @ (weights * (positive - expected)) - penalty @ fitted)
         while measure_loss(fitted + step) > loss + _CONVERGED * abs(loss):
@@ -130,6 +132,7 @@ def fit_logistic(
     return fitted
 
 
-def _logistic(values: Values) -> Values:
+def as_probabilities(values: Values) -> Values:
+    """Turn log odds into probabilities."""
     result: Values = 1 / (1 + np.exp(-np.clip(values, -_LARGEST_ODDS, _LARGEST_ODDS)))
     return result

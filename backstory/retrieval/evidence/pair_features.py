@@ -1,7 +1,8 @@
 """Pairs of a part of a window and a stored chunk -> features, relative to the window and to the corpus.
 
 No feature is a cosine by itself: each is compared with what the part, the chunk or the window finds elsewhere, in the
-spread or the temperature of the embedding space. So one model of pairs serves several embedders.
+spread or the temperature of the embedding space. So one model of pairs serves several embedders. ``part_share``
+and ``part_words`` tell of parts that are one short message, which ``is_single`` marks.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def measure_pairs(pairs: Pairs) -> dict[str, Values]:
         **_measure_words(pairs),
         **_measure_neighbours(pairs),
         **_measure_documents(pairs, share),
+        "is_single": pairs.single[pairs.part].astype(np.float64),
     }
 
 
@@ -66,11 +68,14 @@ def _find_most(group: Rows, values: Values, groups: int) -> Values:
 
 def _measure_words(pairs: Pairs) -> dict[str, Values]:
     """Measure the words and phrases that part and chunk share, weighted by rarity."""
-    _, rarest = weigh_shared(pairs.part_words, pairs.part, pairs.chunk_words, pairs.chunk)
+    shared, rarest = weigh_shared(pairs.part_words, pairs.part, pairs.chunk_words, pairs.chunk)
+    own = pairs.part_words.sum_rarity()[pairs.part]
     phrases, _ = weigh_shared(pairs.part_phrases, pairs.part, pairs.chunk_phrases, pairs.chunk)
     titles, _ = weigh_shared(pairs.part_words, pairs.part, pairs.title_words, pairs.chunk)
     return {
         "rarest_shared_word": rarest,
+        "part_share": shared / np.maximum(own, _TINY),
+        "part_words": np.log1p(own),
         "shared_phrases": np.log1p(phrases),
         "title_share": titles / np.maximum(pairs.title_words.sum_rarity()[pairs.chunk], _TINY),
     }

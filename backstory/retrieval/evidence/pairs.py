@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.evidence.shared_words import Rows, Values, WordLists, list_phrases, list_words
+from backstory.retrieval.query_chunks import SINGLE
 from backstory.retrieval.selection.strategies import FindVectors
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
@@ -54,6 +56,7 @@ class Pairs:
         window: Number of the window of each part.
         before: Row of the part before each part in its window; -1 for the first.
         after: Row of the part after it; -1 for the last.
+        single: Whether each part is one message of a window of short ones.
         part_texts: Text of each part.
         part_vectors: Unit vectors of the parts.
         noise: What each part reaches by chance.
@@ -71,6 +74,7 @@ class Pairs:
     window: Rows
     before: Rows
     after: Rows
+    single: NDArray[np.bool_]
     part_texts: Sequence[str]
     part_vectors: Vectors
     noise: Noise
@@ -183,6 +187,7 @@ def read_pairs(
         window=window,
         before=np.where(np.insert(follows, 0, values=False)[: len(own)], own - 1, -1),
         after=np.where(np.append(follows, values=False)[: len(own)], own + 1, -1),
+        single=(parts["granularity"] == SINGLE).to_numpy(),
         part_texts=parts["text"].to_list(),
         part_vectors=vectors,
         noise=measure_noise(vectors, index),

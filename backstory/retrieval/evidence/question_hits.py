@@ -61,6 +61,7 @@ def estimate_questions(
         window=np.arange(len(of_part)),
         before=alone,
         after=alone,
+        single=np.zeros(len(of_part), bool),
         part_texts=[texts[place] for place in of_part.tolist()],
         part_vectors=vectors[of_part],
         noise=_measure_noise(vectors, of_part, index),

@@ -30,9 +30,13 @@ _NOTHING_SHOWN: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 _LEAST_PROBABILITY: Final = 0.02
 """A hit with a lower probability is noise: it could only fill a place."""
+_LEAST_OF_SINGLE: Final = 0.05
+"""The same for the hits of parts that are one short message, of which many ask for nothing."""
+_PROBABILITY_EXPONENT: Final = 0.4
+"""The probability of a hit of such a part, to this power, weighs its evidence; .3 to .7 serve about as well."""
 _FEW_PARTS: Final = 10
 _LEAST_OF_FEW: Final = 0.1
-"""The same for the hits of fewer parts, whose neighbours say nothing."""
+"""The same for the hits of fewer parts that are longer, whose neighbours say nothing."""
 
 EntryTokens = Callable[[Sequence[str]], NDArray[np.int64]]
 
@@ -71,8 +75,8 @@ def select_hits(
     ``top_k`` of them are selected by the judgements. The reranker sees what passes the threshold, and may reject more.
 
     Args:
-        hits: Table ``hits``; the ``probability`` of each hit that the chunk tells something about the part; and the
-            ``prior`` of its document, a factor.
+        hits: Table ``hits``; the ``probability`` of each hit that the chunk tells something about the part; the
+            ``prior`` of its document, a factor; and ``is_single``, whether the part is one short message.
         settings: The ``rag`` settings. A stated ``min_similarity`` drops hits with a lower cosine, too.
         temperature: Difference in score that changes the evidence by the factor e.
         vectors: Gives the vectors of query chunks and of stored chunks.
@@ -95,7 +99,9 @@ def select_hits(
     count = max(settings.top_k, reranking.candidates if reranking else 0)
     # A query chunk that found another chunk of a document counts as having found the chunk that stands for it.
     standing = pl.coalesce("duplicate_of", "chunk_id").alias("chunk_id")
-    columns = deduplicated.select("window_id", "query_chunk_id", standing, "score", "named", "prior")
+    columns = deduplicated.select(
+        "window_id", "query_chunk_id", standing, "score", "named", "prior", _weigh_hit()
+    )
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
         str(window_id): _select(
@@ -152,11 +158,23 @@ def select_hits(
 def _passes(settings: RAGSettings) -> pl.Expr:
     """Return whether each hit is evidence of anything."""
     parts = pl.col("query_chunk_id").n_unique().over("window_id")
-    least = pl.when(parts < _FEW_PARTS).then(_LEAST_OF_FEW).otherwise(_LEAST_PROBABILITY)
+    least = (
+        pl.when("is_single")
+        .then(_LEAST_OF_SINGLE)
+        .when(parts < _FEW_PARTS)
+        .then(_LEAST_OF_FEW)
+        .otherwise(_LEAST_PROBABILITY)
+    )
     is_evidence = pl.col("probability") >= least
     if settings.min_similarity is None:
         return is_evidence
     return is_evidence & (pl.col("similarity") >= settings.min_similarity)
+
+
+def _weigh_hit() -> pl.Expr:
+    """Return the factor of the evidence of each hit: that of a short message counts as far as it is probable."""
+    weight = pl.col("probability").pow(_PROBABILITY_EXPONENT)
+    return pl.when("is_single").then(weight).otherwise(1.0).alias("weight")
 
 
 def _drop_duplicates(hits: pl.DataFrame, settings: RAGSettings) -> pl.DataFrame:
@@ -222,6 +240,7 @@ def _select(
         better = near_duplicate_of[dropped]
         window.scores[:, better] = np.maximum(window.scores[:, better], window.scores[:, dropped])
         window.named[:, better] |= window.named[:, dropped]
+        window.weights[:, better] = np.maximum(window.weights[:, better], window.weights[:, dropped])
     candidates = np.array(
         [i for i in np.flatnonzero(near_duplicate_of < 0) if window.chunk_ids[i] not in repeated], np.int64
     )
@@ -287,9 +306,11 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     cells = tuple(np.array(places).T)
     np.maximum.at(scores, cells, [score for _, _, score in found])
     np.logical_or.at(named, cells, group["named"].to_numpy())
+    weights = np.zeros(scores.shape)
+    np.maximum.at(weights, cells, group["weight"].to_numpy())
     prior = np.zeros(len(chunk_ids))
     np.maximum.at(prior, cells[1], group["prior"].to_numpy())
-    return WindowMatrix(list(rows), chunk_ids, scores, named, prior, temperature)
+    return WindowMatrix(list(rows), chunk_ids, scores, named, weights, prior, temperature)
 
 
 def _near_duplicates(

@@ -52,6 +52,7 @@ class WindowMatrix:
         scores: Score of each candidate for each query chunk, shape ``(queries, candidates)``; -inf where the
             query chunk did not find the candidate.
         named: Whether each query chunk found the candidate and names its title, shape ``(queries, candidates)``.
+        weights: Factor of the evidence of each query chunk for each candidate, shape ``(queries, candidates)``.
         prior: Factor of the evidence for each candidate's document, shape ``(candidates,)``.
         temperature: Difference in score that changes the evidence by the factor e.
     """
@@ -60,6 +61,7 @@ class WindowMatrix:
     chunk_ids: list[str]
     scores: NDArray[np.float64]
     named: NDArray[np.bool_]
+    weights: NDArray[np.float64]
     prior: NDArray[np.float64]
     temperature: float
 
@@ -121,7 +123,9 @@ def _select_by_coverage(
     asking = np.flatnonzero(np.isfinite(scores).any(axis=1))
     asking = asking[:: max(1, -(-len(asking) // _MOST_QUERIES))]
     return cover_evidence(
-        _weigh_evidence(scores[asking], window.temperature) * window.prior[candidates],
+        _weigh_evidence(scores[asking], window.temperature)
+        * window.weights[np.ix_(asking, candidates)]
+        * window.prior[candidates],
         count,
         rows_alike=compare_queries(vectors.of_queries([window.query_ids[i] for i in asking])),
         candidates_alike=_compare_topics(vectors.of_chunks(chunk_ids)) ** _CANDIDATE_EXPONENT,

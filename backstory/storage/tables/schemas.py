@@ -243,7 +243,9 @@ class WindowChunks(Table):
 
     chunk_id: str = declare(description="Id of the query chunk.")
     window_id: str = declare(description="Window that it is part of.")
-    granularity: str = declare(description="How it was cut: messages:N or packed.")
+    granularity: str = declare(
+        description="How it was cut: messages:N, packed, or message in windows of short messages."
+    )
     chunk_index: int = declare(
         least=0, description="Position among the window's chunks of this granularity, from 0."
     )

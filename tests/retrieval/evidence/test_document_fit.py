@@ -13,14 +13,14 @@ from backstory.retrieval.evidence.document_fit import (
     compare_documents,
 )
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS, weigh_documents
-from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.retrieval.evidence.pair_model import OF_PARTS
 
 FIT = DocumentFit(dict.fromkeys(FEATURES, 0.0) | {"shared_phrases": -1.0}, intercept=-2.0, strength=0.5)
 
 
 def make_measured(phrases: Sequence[float], parts: int = LEAST_PARTS, window: str = "w") -> pl.DataFrame:
     """Make hits of documents that differ only in the phrases that they share; each part finds all."""
-    names = ("score", "probability", *read_pair_model().weights)
+    names = ("score", "probability", *OF_PARTS)
     return pl.DataFrame(
         [
             {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_prior import weigh_documents
-from backstory.retrieval.evidence.pair_model import MAY_SERVE, SERVES, read_pair_model
+from backstory.retrieval.evidence.logistic import LogisticModel
+from backstory.retrieval.evidence.pair_model import MAY_SERVE, OF_PARTS, OF_SINGLE, SERVES, read_pair_model
 
 
 def test_a_model_is_the_same_after_it_was_written(tmp_path: Path) -> None:
@@ -21,22 +23,28 @@ def test_a_model_is_the_same_after_it_was_written(tmp_path: Path) -> None:
 
 def test_another_weight_is_another_digest() -> None:
     model = read_pair_model()
-    name = next(iter(model.weights))
-    changed = replace(model, weights={**model.weights, name: model.weights[name] + 1e-6})
-    assert changed.digest != model.digest
+    for kind in ("parts", "single"):
+        fitted: LogisticModel = getattr(model, kind)
+        name = next(iter(fitted.weights))
+        weights = {**fitted.weights, name: fitted.weights[name] + 1e-6}
+        changed = replace(model, **{kind: replace(fitted, weights=weights)})
+        assert changed.digest != model.digest
 
 
 def test_probabilities_lie_between_0_and_1_however_far_the_features_are() -> None:
     model = read_pair_model()
-    for value in (-1e9, 0.0, 1e9):
-        features = {name: np.array([value]) for name in model.weights}
+    for value, single in product((-1e9, 0.0, 1e9), (0.0, 1.0)):
+        features = {name: np.array([value]) for name in (*OF_PARTS, *OF_SINGLE)}
+        features["is_single"] = np.array([single])
         [probability] = model.estimate(features).tolist()
         assert 0 < probability < 1
 
 
 def test_what_only_the_neighbours_speak_for_is_never_claimed() -> None:
     model = read_pair_model()
-    best = {name: np.array([1e9 if weight > 0 else -1e9]) for name, weight in model.weights.items()}
+    weights = {**model.parts.weights, **model.single.weights, "is_single": 1.0}
+    best = {name: np.array([1e9 if weight > 0 else -1e9]) for name, weight in weights.items()}
+    best["is_single"] = np.ones(1)
     own = {"part_deviations": np.array([1.4]), "rarest_shared_word": np.array([0.6])}
     assert model.estimate({**best, **own}).item() < MAY_SERVE
     for name in own:

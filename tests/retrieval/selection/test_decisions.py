@@ -64,6 +64,27 @@ def judge(
     return validate(decisions, Decisions)
 
 
+def test_the_evidence_of_a_short_message_counts_as_far_as_it_is_probable() -> None:
+    rows = [("q1", "a1", "a", 0.80), ("q2", "b1", "b", 0.79), ("q3", "c1", "c", 0.78)]
+    probability = {"a1": 0.2, "b1": 0.14, "c1": 0.9}
+    weighed = weigh_hits(hits_of(rows)).with_columns(
+        probability=pl.col("chunk_id").replace_strict(probability, return_dtype=pl.Float64)
+    )
+    judged = [
+        select_hits(
+            weighed.with_columns(is_single=pl.lit(single)),
+            RAGSettings(top_k=2, min_similarity=0.0),
+            temperature=0.04,
+            vectors=VectorSources(far_apart, one_hot),
+            entry_tokens=ten_tokens,
+            max_tokens=1000,
+        )
+        for single in (False, True)
+    ]
+    assert [kept(decisions) for decisions in judged] == [["a1", "b1"], ["c1", "a1"]]
+    assert [cause(decisions, "b1")[0] for decisions in judged] == ["kept", "below_threshold"]
+
+
 def kept(decisions: pl.DataFrame) -> list[str]:
     return decisions.filter("kept").sort("rank")["chunk_id"].unique(maintain_order=True).to_list()
 
