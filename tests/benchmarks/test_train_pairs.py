@@ -80,5 +80,6 @@ def test_a_run_measures_every_set_and_writes_the_model_only_if_asked(
     main([*asked, "--write"])
     model = read_pair_model(written)
     assert isinstance(model, PairModel)
-    assert model.fitted_on == ("first", "second")
-    assert list(model.weights) == list(read_pair_model().weights)
+    assert model.parts.fitted_on == ("first", "second")
+    assert list(model.parts.weights) == list(read_pair_model().parts.weights)
+    assert model.single == read_pair_model().single

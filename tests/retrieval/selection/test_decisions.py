@@ -66,7 +66,7 @@ def judge(
 
 def test_the_evidence_of_a_short_message_counts_as_far_as_it_is_probable() -> None:
     rows = [("q1", "a1", "a", 0.80), ("q2", "b1", "b", 0.79), ("q3", "c1", "c", 0.78)]
-    probability = {"a1": 0.2, "b1": 0.14, "c1": 0.9}
+    probability = {"a1": 0.2, "b1": 0.04, "c1": 0.9}
     weighed = weigh_hits(hits_of(rows)).with_columns(
         probability=pl.col("chunk_id").replace_strict(probability, return_dtype=pl.Float64)
     )
