@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
@@ -29,7 +30,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     """Search once for each whole window by two simple methods, and return the answers together with the contexts.
 
     The methods are ``backstory``, the stored contexts; ``one vector``, a search by the mean of the vectors of a
-    window's query chunks; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
+    window's query chunks, weighted by their tokens; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
     document once, and as many documents as the context holds, or fewer if fewer share a word with the window. Under
     ``rag.as_of`` they give none that was published after the window began. Posts that Backstory wrote count for none of
     the methods.
@@ -50,7 +51,9 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     embedded = embed_texts(
         workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )
-    window_ids, means = mean_vectors(chunks["window_id"], embedded.vectors)
+    # By their lengths, so that the cut of a window into few or many chunks hardly changes its mean.
+    weighted = embedded.vectors * chunks["token_count"].to_numpy().astype(np.float32)[:, None]
+    window_ids, means = mean_vectors(chunks["window_id"], weighted)
     queries = (
         pl.DataFrame({"window_id": window_ids})
         .join(windows.select("window_id", "started_at"), on="window_id", maintain_order="left")
