@@ -30,10 +30,10 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     """Search once for each whole window by two simple methods, and return the answers together with the contexts.
 
     The methods are ``backstory``, the stored contexts; ``one vector``, a search by the mean of the vectors of a
-    window's query chunks, weighted by their tokens; and ``keywords``, BM25 of all its words. The last two search exactly. They give each
-    document once, and as many documents as the context holds, or fewer if fewer share a word with the window. Under
-    ``rag.as_of`` they give none that was published after the window began. Posts that Backstory wrote count for none of
-    the methods.
+    window's query chunks, weighted by their tokens; and ``keywords``, BM25 of all its words. The last two search
+    exactly. They give each document once, and as many documents as the context holds, or fewer if fewer share a
+    word with the window. Under ``rag.as_of`` they give none that was published after the window began. Posts that
+    Backstory wrote count for none of the methods.
 
     Args:
         workspace: A workspace after a run.
