@@ -26,8 +26,11 @@ PACKED = "packed"
 SINGLE = "message"
 """Granularity of the windows of short messages, each of whose messages is a part."""
 
-_MOST_RUNS = 40
-"""Longer windows of short messages keep their runs: there each topic has several, which say more than one message."""
+_SHORT_SHARE = 2 / 3
+_MOST_RUNS, _FEW_RUNS = 40, 12
+"""A window is cut by message if its median message is shorter than this share of a run, and its runs are fewer than the
+first number; or if that message is shorter than a run, and the runs fewer than the second, so that each mixes topics.
+In longer windows each topic has several runs, which say more than one message."""
 
 _VISIBLE = r"[^\s\p{C}]"
 # Token counts are nearly additive: a run whose messages sum to less than this share of the ceiling is below it.
@@ -51,7 +54,8 @@ def cut_window_chunks(
     until it has ``min_tokens``. A ``packed`` chunk takes as many messages as fit below the ceiling. In a window of
     short messages, which change topic one by one, a run would be about several topics: if the settings give no
     ``min_tokens``, each message of such a window is a chunk, of granularity ``message``. A window is one of short
-    messages if its median message has fewer than ``default_min_tokens``, and if these make fewer than 40 runs.
+    messages if its median message has less than two thirds of ``default_min_tokens`` and it has fewer than 40 runs, or
+    if that message has fewer than ``default_min_tokens`` and the window fewer than 12 runs.
 
     Messages are kept whole: a run that would exceed the ceiling is closed early. Only a message that exceeds the
     ceiling by itself is cut, into separate chunks. System lines and messages without text are skipped. The text of a
@@ -212,8 +216,15 @@ def _part_short_messages(runs: pl.DataFrame, pieces: _Pieces, min_tokens: int) -
     """Make each message of the windows of short messages a chunk, in the place of their runs."""
     counted = runs.group_by("window").agg(runs=pl.len())
     messages = pieces.frame.group_by("window").agg(messages=pl.len(), median=pl.col("tokens").median())
+    most_runs = (
+        pl.when(pl.col("median") < _SHORT_SHARE * min_tokens)
+        .then(_MOST_RUNS)
+        .when(pl.col("median") < min_tokens)
+        .then(_FEW_RUNS)
+        .otherwise(0)
+    )
     short = counted.join(messages, on="window").filter(
-        pl.col("runs") < pl.min_horizontal("messages", pl.lit(_MOST_RUNS)), pl.col("median") < min_tokens
+        pl.col("runs") < pl.min_horizontal("messages", most_runs)
     )
     if short.is_empty():
         return runs

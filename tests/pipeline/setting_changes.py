@@ -122,7 +122,7 @@ CHANGES = (
     Change("chunks.max_characters", 300, f"document_chunks {INDEXED}", CHARACTERS),
     Change("chunks.overlap_characters", 10, f"document_chunks {INDEXED}", CHARACTERS),
     Change("queries.granularities", [2], ASKED),
-    Change("queries.min_tokens", 12, NOTHING),
+    Change("queries.min_tokens", 12, ASKED),
     Change("queries.min_tokens", 40, ASKED),
     Change("embedding.model_dir", "models/mine", NOTHING),
     Change("embedding.languages", ["de"], "window_contexts"),

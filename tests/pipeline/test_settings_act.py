@@ -34,7 +34,8 @@ Outcome = dict[str, pl.DataFrame]
 def write_settings(changes: Mapping[str, str], index: str = "{}") -> str:
     rag = ", ".join(f"{name}: {value}" for name, value in {**BASE, **changes}.items())
     chunks = "{max_tokens: 16, overlap_tokens: 0}"
-    return f"embedding: {{provider: hashing}}\nrag: {{{rag}}}\nindex: {index}\nchunks: {chunks}\n"
+    queries = "{min_tokens: 12}"
+    return f"embedding: {{provider: hashing}}\nrag: {{{rag}}}\nindex: {index}\nchunks: {chunks}\nqueries: {queries}\n"
 
 
 def read_outcome(workspace: Workspace) -> Outcome:

@@ -162,7 +162,8 @@ def _window_chunks(workspace: Workspace) -> SettingsRead:
     settings, embedder = workspace.settings.queries, workspace.embedder
     return {
         **_whole_group("queries", settings),
-        "queries.min_tokens": embedder.default_query_tokens
+        # A stated length holds for windows of short messages, too.
+        "queries.min_tokens": f"{embedder.default_query_tokens}, the embedder's"
         if settings.min_tokens is None
         else settings.min_tokens,
         "chunks.max_tokens": min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens),
