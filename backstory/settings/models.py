@@ -83,7 +83,7 @@ class QuerySettings(SettingsGroup):
     granularities: tuple[int, ...] = (1,)
     """Messages per query chunk, one or more sizes, each searched; 0 packs messages up to the token ceiling."""
     min_tokens: int | None = Field(default=None, ge=0)
-    """Least tokens of a query chunk, of several messages if need be; null: the embedder's, or one for each short message."""
+    """Least tokens of a query chunk, of several messages if need be; null: the embedder's, or one per short message."""
 
     @field_validator("granularities")
     @classmethod

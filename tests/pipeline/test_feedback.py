@@ -355,6 +355,7 @@ def test_rows_are_not_compared_with_their_contract_after_each_day(
     shutil.rmtree(workspace.tables)
     with caplog.at_level(logging.INFO, logger="backstory.pipeline.checks.checks"):
         run(workspace)
-    made = Counter(record.args[:2] for record in caplog.records if isinstance(record.args, tuple))
+    fields = [vars(record)["fields"] for record in caplog.records]
+    made = Counter((each["table"], each["check"]) for each in fields)
     assert made["posts", "contract_breaches"] == 1
     assert made["posts", "real_names"] == MANY_DAYS + 1

