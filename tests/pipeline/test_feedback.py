@@ -34,6 +34,7 @@ from tests.pipeline.test_run import hash_files
 from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 8
+CHECKS = "backstory.pipeline.checks.checks"
 
 DAYS = 3
 """Days of the small workspace, each with two windows of which the second begins after the first has ended."""
@@ -353,9 +354,9 @@ def test_rows_are_not_compared_with_their_contract_after_each_day(
 ) -> None:
     workspace = copy(many_days, tmp_path / "again")
     shutil.rmtree(workspace.tables)
-    with caplog.at_level(logging.INFO, logger="backstory.pipeline.checks.checks"):
+    with caplog.at_level(logging.INFO, logger=CHECKS):
         run(workspace)
-    fields = [vars(record)["fields"] for record in caplog.records]
+    fields = [vars(record)["fields"] for record in caplog.records if record.name == CHECKS]
     made = Counter((each["table"], each["check"]) for each in fields)
     assert made["posts", "contract_breaches"] == 1
     assert made["posts", "real_names"] == MANY_DAYS + 1
