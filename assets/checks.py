@@ -1,6 +1,6 @@
 """The library's checks as Dagster asset checks.
 
-The result of a check covers the whole table. The ledger keeps the cases found in a partition until that partition is
+The result of a check covers the whole table. The catalog keeps the cases found in a partition until that partition is
 checked again, so that a pass tomorrow does not hide a failure today. Dagster could also store a result per check and
 partition, but for a year of days that would be ten thousand rows per run.
 """
@@ -13,7 +13,7 @@ from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.pipeline.checks.checks import CHECKS, Check, CheckResult
 from backstory.pipeline.run.executor import remembered_cases
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 
 def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:

@@ -15,8 +15,8 @@ from backstory.interfaces.pages.report.thumbnail import picture_windows
 from backstory.pipeline.run.executor import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import WHOLE, read_table
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 
 PREVIEWED: Final = 31
 """Most partitions for which a run stores a preview, which is ten times as large as the rest of the event."""
@@ -150,7 +150,7 @@ def report_partitions(
         if of_all or is_chosen
         else _find_news(events.instance, spec.key, versions, known_versions)
     )
-    rows = {key: entry.rows for key, entry in workspace.ledger.read(table).items()}
+    rows = {key: entry.rows for key, entry in workspace.catalog.read(table).items()}
     materializations = []
     for key in news:
         metadata: Metadata = {"dagster/row_count": rows.get(key, 0)}
@@ -160,8 +160,8 @@ def report_partitions(
             dg.AssetMaterialization(spec.key, partition=key, metadata=metadata, tags=versions[key])
         )
     events.report_many(materializations, f"{events.batch} {table}")
-    workspace.ledger.record(
-        _name_in_ledger(table),
+    workspace.catalog.record(
+        _name_in_catalog(table),
         {key: Entry(_hash_versions(its_tags), "", 0) for key, its_tags in versions.items()},
     )
     return len(news)
@@ -180,7 +180,7 @@ def report_built(events: Events, workspace: Workspace, specs: Iterable[dg.AssetS
     Returns:
         How many partitions were reported.
     """
-    entries = workspace.ledger.read_all()
+    entries = workspace.catalog.read_all([*PARTITIONED, *map(name_of, (spec.key for spec in specs))])
     made = sorted({key for table in PARTITIONED for key in entries.get(table, {})})
     known = find_broken(workspace, made)
     reported = 0
@@ -209,12 +209,12 @@ def begin(workspace: Workspace, table: str, partitions: Sequence[str]) -> KnownV
         What Dagster last received for each partition of the table.
     """
     known_versions = _read_known_versions(workspace, table)
-    workspace.ledger.record(_name_in_ledger(table), dict.fromkeys(partitions, Entry(_UNDER_WAY, "", 0)))
+    workspace.catalog.record(_name_in_catalog(table), dict.fromkeys(partitions, Entry(_UNDER_WAY, "", 0)))
     return known_versions
 
 
 def _read_known_versions(workspace: Workspace, table: str) -> KnownVersions:
-    return {key: entry.inputs for key, entry in workspace.ledger.read(_name_in_ledger(table)).items()}
+    return {key: entry.inputs for key, entry in workspace.catalog.read(_name_in_catalog(table)).items()}
 
 
 def _find_news(
@@ -263,7 +263,7 @@ def report_table(
     known = (latest.tags or {}) if latest is not None else {}
     is_chosen = tags.BACKFILL in events.run_tags
     if of_all or is_chosen or any(known.get(name) != value for name, value in its_tags.items()):
-        rows = sum(entry.rows for entry in workspace.ledger.read(table).values())
+        rows = sum(entry.rows for entry in workspace.catalog.read(table).values())
         metadata = {"dagster/row_count": rows, **figures}
         events.report(dg.AssetMaterialization(spec.key, metadata=metadata, tags=its_tags))
 
@@ -346,19 +346,19 @@ def _hash_versions(its_tags: Tags) -> str:
 
 def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
     """Return a data version per partition: the beginning of the hash of its rows."""
-    contents = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
+    contents = {key: entry.content for key, entry in workspace.catalog.read(table).items()}
     if table not in PARTITIONED and WHOLE not in contents:
         contents = {WHOLE: digest(sorted(contents.values()))}
     return {key: content[:_CHARACTERS] or _NO_ROWS for key, content in contents.items()}
 
 
 def _show_partition(workspace: Workspace, table: str, key: str) -> Metadata:
-    rows = read_table(workspace.tables, table, [key])
+    rows = workspace.tables.read(table, [key])
     shown = describe_rows(rows)
     if table == _WRITTEN:
         return shown | describe_posts(workspace, rows)
     return shown | describe_picture(picture_windows(workspace, [key])) if table == _PICTURED else shown
 
 
-def _name_in_ledger(table: str) -> str:
+def _name_in_catalog(table: str) -> str:
     return f"told {table}"

@@ -22,7 +22,7 @@ from backstory.pipeline.run.executor import OnProgress, RunEvent
 from backstory.pipeline.run.runner import RunRequest, execute_stages, may_divide_days
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 STEP = "make_tables"
 

@@ -32,9 +32,13 @@ from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
 from backstory.settings.models import ContextSettings, IndexSettings, RAGSettings
+from backstory.storage.schema import CATALOG
+from backstory.storage.state_places import open_state
+from backstory.storage.stores import Folder
 from backstory.storage.tables import schemas
+from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.contracts import conform
-from backstory.storage.tables.parquet import write_partition
+from backstory.storage.tables.tables import Made, Tables
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
 from benchmarks.search import make_tables, make_vectors
 
@@ -172,8 +176,8 @@ class Task:
             "window_contexts": summary,
         }
         root = self.folder / f"tables-{next(self.turn)}"
-        for name, frame in tables.items():
-            write_partition(root, name, "2025-01-15", frame)
+        stored = Tables(Folder(root), Catalog(open_state(root, None, CATALOG)))
+        stored.commit({(name, "2025-01-15"): Made(frame, "") for name, frame in tables.items()})
         return tables
 
     def build_plainly(self) -> Path:

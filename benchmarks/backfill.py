@@ -25,7 +25,6 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.views import write_views
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.synthetic_workspace import Size, write_workspace
 
@@ -55,7 +54,7 @@ def run_stages(workspace: Workspace) -> list[Step]:
     steps = [_time("find_partitions", lambda: keys.extend(find_partitions(workspace)))]
     resources = RunResources(workspace)
     steps += [_time(stage.table, partial(stage.make, resources, keys)) for stage in STAGES]
-    steps.append(_time("views", partial(write_views, workspace.tables)))
+    steps.append(_time("views", workspace.publish_tables))
     return steps
 
 

@@ -251,7 +251,7 @@ def measure_run(size: Size) -> dict[str, float]:
             "messages": steps["messages"].rows,
             "texts": steps["window_chunks"].rows,
             "cpu_s": sum(step.cpu_seconds for step in steps.values()),
-            "bytes": sum(path.stat().st_size for path in workspace.tables.rglob("*.parquet")),
+            "bytes": sum(path.stat().st_size for path in workspace.tables_dir.rglob("*.parquet")),
         }
 
 

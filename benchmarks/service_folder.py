@@ -87,7 +87,7 @@ def write_service(
     known: Path | None = None
     for tenant in made:
         with opened.tenants.entering(tenant.name) as library:
-            vectors = library.workspace.tables / "cache.sqlite"
+            vectors = library.workspace.tables_dir / "cache.sqlite"
             if tenant.paragraphs and known is not None:  # which the model has computed for another tenant
                 vectors.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(known, vectors)

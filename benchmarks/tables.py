@@ -1,6 +1,6 @@
-"""Speed of tables beside plain Polars: converting a conversation to Markdown, and writing a partition.
+"""Speed of tables beside plain Polars: converting a conversation to Markdown, writing a partition, and a commit.
 
-``python -m benchmarks.tables`` prints one JSON line. Times are CPU seconds, the median of interleaved repeats. A
+``python -m benchmarks.tables`` prints one JSON line. Seconds are CPU seconds, the median of interleaved repeats. A
 ratio is the library's time divided by the reference's, measured in the same process.
 """
 
@@ -21,9 +21,16 @@ from pathlib import Path
 import polars as pl
 
 from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
-from backstory.storage.tables.parquet import write_partition
+from backstory.storage.schema import CATALOG
+from backstory.storage.state_places import open_state
+from backstory.storage.stores import Folder
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.schemas import Messages
+from backstory.storage.tables.tables import Made, Tables
 
 _DISTINCT_TEXTS = 20_000
+_TABLES = 12
 
 
 def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.DataFrame:
@@ -35,11 +42,12 @@ def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.Da
     texts = [text.replace(" ", "\n", 3) if number % 10 == 0 else text for number, text in enumerate(texts)]
     texts = [f"## {text}" if number % 500 == 0 else text for number, text in enumerate(texts)]
     start = datetime(2025, 1, 15, tzinfo=UTC)
-    return pl.DataFrame(
+    made = pl.DataFrame(
         {
             "message_id": [f"{number:032x}" for number in range(count)],
             "conversation_id": ["team"] * count,
             "timestamp": [start + timedelta(seconds=37 * number) for number in range(count)],
+            "timezone": ["UTC"] * count,
             "seq": range(count),
             "author": [f"member-{rng.randrange(20):010x}" for _ in range(count)],
             "text": rng.choices(texts, k=count),
@@ -47,7 +55,13 @@ def make_messages(count: int, *, words: tuple[int, int], seed: int = 7) -> pl.Da
             "source": ["chat.txt"] * count,
         },
         schema_overrides={"timestamp": pl.Datetime("us", "UTC")},
+    ).with_columns(
+        local_time=pl.col("timestamp").dt.replace_time_zone(None),
+        reply_to=pl.lit(None),
+        reactions=pl.lit([]),
+        edited=pl.lit(value=False),
     )
+    return conform(made, Messages)
 
 
 def join_with_polars(frame: pl.DataFrame) -> str:
@@ -111,13 +125,13 @@ def measure_writing(rows: int, repeats: int) -> dict[str, float]:
     """Compare writing a partition, changed and unchanged, with Polars' ``write_parquet``."""
     frame = make_messages(rows, words=(150, 350))
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
+        tables, plain = _open_tables(Path(folder)), Path(folder) / "plain.parquet"
         turns = iter(range(2 * repeats))
         seconds = time_interleaved(
             {
-                "reference": lambda: frame.write_parquet(root / "plain.parquet", compression="zstd"),
-                "changed": lambda: write_partition(root, "messages", f"p{next(turns)}", frame),
-                "unchanged": lambda: write_partition(root, "messages", "p0", frame),
+                "reference": lambda: frame.write_parquet(plain, compression="zstd"),
+                "changed": lambda: tables.commit({("messages", f"p{next(turns)}"): Made(frame, "")}),
+                "unchanged": lambda: tables.commit({("messages", "p0"): Made(frame, "")}),
             },
             repeats,
         )
@@ -129,16 +143,41 @@ def measure_writing(rows: int, repeats: int) -> dict[str, float]:
     }
 
 
+def measure_commits(days: int) -> dict[str, float]:
+    """Measure the wall-clock time of the commit of a day in twelve tables, of 50 messages each, by the median."""
+    milliseconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        tables = _open_tables(Path(folder))
+        for day in range(days):
+            frame = make_messages(50, words=(5, 60), seed=day)
+            made = {
+                ("messages", f"{day}-{table}"): Made(
+                    frame.with_columns(message_id=pl.format("{}-{}", "message_id", pl.lit(table))), str(day)
+                )
+                for table in range(_TABLES)
+            }
+            started = time.perf_counter()
+            tables.commit(made, seen=tables.catalog.version)
+            milliseconds.append(1000 * (time.perf_counter() - started))
+    return {"commit_ms": statistics.median(milliseconds), "commit_worst_ms": max(milliseconds)}
+
+
+def _open_tables(folder: Path) -> Tables:
+    return Tables(Folder(folder), Catalog(open_state(folder, None, CATALOG)))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--messages", type=int, default=500_000, help="messages to convert to Markdown")
     parser.add_argument("--rows", type=int, default=50_000, help="rows of the partition to write")
+    parser.add_argument("--days", type=int, default=56, help="days to commit")
     parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     markdown = measure_markdown(given.messages, given.repeats)
     writing = measure_writing(given.rows, given.repeats)
-    figures = {name: round(value, 4) for name, value in {**markdown, **writing}.items()}
+    commits = measure_commits(given.days)
+    figures = {name: round(value, 4) for name, value in {**markdown, **writing, **commits}.items()}
     sizes = {"messages": given.messages, "rows": given.rows}
     print(json.dumps({"benchmark": "tables", **sizes, **figures, "peak_mb": round(peak_megabytes(), 1)}))
 

@@ -10,7 +10,6 @@ Seconds are by the clock, CPU seconds those of the workers; the work of the serv
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
@@ -23,7 +22,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.pipeline.sharing import sharing
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
@@ -97,23 +95,16 @@ def measure(size: Size, database: str, files: str, folder: Path) -> list[Form]:
         schema = _make_schema(database, place)
         for root in roots:
             _copy_inputs(alone, root, f"database: '{schema}', files: '{files}/{place}'")
-        with sharing(open_workspace(roots[0])):
-            pass
         forms.append(run_workers(name, dict(zip(roots, ranges, strict=True))))
-        with sharing(open_workspace(roots[0])):
-            pass
         if hash_tables(roots[0]) != expected:
             raise SystemExit(f"{name}: the tables are not those of one machine")
     return forms
 
 
-def hash_tables(root: Path) -> dict[str, str]:
-    """Hash every file of every table of a workspace."""
-    return {
-        f"{table}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
-        for table in TABLES
-        for path in sorted((root / "data" / table).glob("[!.]*.parquet"))
-    }
+def hash_tables(root: Path) -> set[str]:
+    """Name every file of every table of a workspace, by its hash."""
+    files = open_workspace(root).tables.list_files()
+    return {name for table in TABLES for name in files.get(table, {}).values()}
 
 
 def _make_schema(database: str, name: str) -> str:

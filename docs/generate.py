@@ -38,12 +38,19 @@ _LIMITS = {
 
 
 _ABOUT_TABLES = """\
-Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all.parquet` for tables
-without partitions), replaced atomically. `data/backstory.duckdb` has one view per table and the two views below, so a
-reader needs only DuckDB. Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's
-Python client needs `pytz`. `backstory.connect(folder)` returns an Ibis backend. The tables are listed in the order in
-which data flows ([asset graph](reference/asset-graph.md)). [Columns](reference/columns.md) lists every column with its
-type."""
+Every step of the pipeline is a table: Parquet under `data/<table>/`, one file per partition (`all` for tables without
+partitions). A file never changes, and its name holds a hash of its content, such as
+`windows/2025-03-04.761d51c363ada384.parquet`. A run adds files, and then makes all of them the tables at once. Those
+that are not part of the tables any more stay for an hour at least. So do not read the folders by a pattern:
+
+- `data/backstory.duckdb` has one view per table and the two views below, so a reader needs only DuckDB. The next run
+  writes it again; a process that has it open keeps the tables that it began with.
+- `backstory.connect(folder)` returns an Ibis backend.
+- `data/current.json` lists the files of one version of all tables, by table and partition, for every other program.
+
+Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's Python client needs
+`pytz`. The tables are listed in the order in which data flows ([asset graph](reference/asset-graph.md)).
+[Columns](reference/columns.md) lists every column with its type."""
 
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two

@@ -17,7 +17,6 @@ from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.incremental.report import UNREAD_STATUSES
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_range
 from pipelines.failures import describe_step_failures
 from pipelines.run_plan import RANGE_END, RANGE_START
@@ -117,7 +116,7 @@ def _read_result(event: dg.DagsterEvent) -> list[tuple[Check, int]]:
 
 def _list_unread(workspace: Workspace) -> list[UnreadFile] | None:
     try:
-        sources = read_table(workspace.tables, "sources")
+        sources = workspace.tables.read("sources")
     except DamagedTableError:
         return None
     return list_files(sources.filter(sources["status"].is_in(UNREAD_STATUSES)))

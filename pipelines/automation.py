@@ -52,7 +52,7 @@ class _Seen(BaseModel):
 def make_sensor(
     workspace: Workspace, job: AssetJob, clock: Callable[[], float] = time.time
 ) -> dg.SensorDefinition:
-    """Define the sensor that requests the partitions whose inputs differ from what the ledger has recorded.
+    """Define the sensor that requests the partitions whose inputs differ from what the catalog has recorded.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
@@ -65,7 +65,7 @@ def make_sensor(
         name="changed_files",
         job=job,
         minimum_interval_seconds=_SECONDS,
-        description="Asks for the partitions that the ledger finds pending: messages were added, edited or removed, a "
+        description="Asks for the partitions that the catalog finds pending: messages were added, edited or removed, a "
         "setting was changed, a run failed or was lost, a file was damaged. After changed posts, asks for the "
         "partitions that `partitions.after_posts` names. Files are compared by their content.",
     )

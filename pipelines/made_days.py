@@ -8,7 +8,7 @@ from assets.materialization_events import RunlessEvents, report_built
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.pipeline.run.pending import hash_state
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.locks import running_if_free
+from backstory.storage.turns import running_if_free
 from pipelines.dagster_internals.batched_events import BatchedEvents
 from pipelines.dagster_internals.public_api import uses_public_api
 
@@ -32,9 +32,9 @@ def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
     )
     def made_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
-        if not opened.tables.is_dir():
+        if not opened.tables_dir.is_dir():
             return dg.SkipReason("Nothing is built yet.")
-        with running_if_free(opened.tables, "the report of made days to Dagster") as is_free:
+        with running_if_free(opened.catalog.state, "the report of made days to Dagster") as is_free:
             if not is_free:
                 return dg.SkipReason(
                     "A run of this workspace is under way; the sensor reports its results afterwards."
@@ -42,9 +42,8 @@ def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
             state = hash_state(opened)
             if context.cursor == state:
                 return dg.SkipReason("Dagster knows all built partitions.")
-            with opened.ledger.connected():
-                events = RunlessEvents if uses_public_api() else BatchedEvents
-                count = report_built(events(context.instance), opened, specify_assets(opened))
+            events = RunlessEvents if uses_public_api() else BatchedEvents
+            count = report_built(events(context.instance), opened, specify_assets(opened))
         return dg.SensorResult(skip_reason=f"Reported {count} partitions.", cursor=state)
 
     return made_days

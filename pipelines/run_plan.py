@@ -1,4 +1,4 @@
-"""Plan the automatic runs: ranges of the partitions that the ledger finds pending."""
+"""Plan the automatic runs: ranges of the partitions that the catalog finds pending."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The two forms of a workspace, for tests that expect the same of both: of one machine, and shared by several."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -11,8 +10,6 @@ import pytest
 from backstory.base.environment import cache_folder
 from backstory.base.mounts import find_mount, mount
 from backstory.base.postgres_server import find_server
-from backstory.pipeline.sharing import sharing
-from backstory.pipeline.workspace import open_workspace
 from tests.bucket import Bucket
 from tests.postgres import PostgresServer
 
@@ -29,22 +26,6 @@ SHARED = "storage: "
 def is_shared(root: Path) -> bool:
     """Return whether the settings in a folder name servers."""
     return f"\n{SHARED}" in (root / "backstory.yaml").read_text(encoding="utf-8")
-
-
-def publish(root: Path) -> Path:
-    """Publish what lies in the folder of a shared workspace.
-
-    Returns:
-        The folder of another worker, who has fetched it; of one machine, the same folder.
-    """
-    if not is_shared(root):
-        return root
-    with sharing(open_workspace(root)):
-        pass
-    other = root.with_name(f"{root.name}-fetched")
-    other.mkdir(exist_ok=True)
-    shutil.copy(root / "backstory.yaml", other)
-    return open_workspace(other).root  # to open it is to fetch what was published
 
 
 @pytest.fixture(params=["one machine", pytest.param("shared", marks=pytest.mark.long)])

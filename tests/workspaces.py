@@ -1,12 +1,12 @@
 """A small workspace, and processes over it: what the tests of pipeline, pipelines and inspection start from."""
 
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -19,8 +19,11 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execute_run, execute_stages
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import hash_partitions
-from backstory.storage.tables.views import write_views
+from backstory.storage.schema import CATALOG
+from backstory.storage.state_places import open_state
+from backstory.storage.stores import Folder
+from backstory.storage.tables.catalog import Catalog, Entry
+from backstory.storage.tables.tables import WHOLE, Tables, encode_rows, name_file
 from tests.started_python import StartedPython
 
 SETTINGS = """\
@@ -80,10 +83,10 @@ def write_workspace(root: Path, settings: str = SETTINGS) -> Workspace:
 
 def replace_recorded(workspace: Workspace, table: str, key: str, frame: pl.DataFrame) -> None:
     """Put other rows in the place of a partition, as if its stage had made them, however wrong they are."""
-    frame.write_parquet(workspace.tables / table / f"{key}.parquet")
-    entry = workspace.ledger.read(table)[key]
-    content = hash_partitions(workspace.tables, table)[key]
-    workspace.ledger.record(table, {key: replace(entry, content=content, rows=len(frame))})
+    content, entry = encode_rows(frame), workspace.catalog.read(table)[key]
+    entry = Entry(entry.inputs, hashlib.sha256(content).hexdigest()[:32], len(frame))
+    workspace.tables.store.write({name_file(table, key, entry): content})
+    workspace.catalog.record(table, {key: entry})
 
 
 @pytest.fixture
@@ -105,8 +108,18 @@ def copy_made(made: Path, root: Path) -> Workspace:
     """Copy a workspace that was made, with views that name the files of the copy."""
     shutil.copytree(made, root)
     workspace = open_workspace(root)
-    write_views(workspace.tables)
+    workspace.publish_tables()
     return workspace
+
+
+def find_file(root: Path, table: str, key: str = WHOLE) -> Path:
+    """Return the file of a partition of a workspace."""
+    return root / "data" / open_workspace(root).tables.list_files()[table][key]
+
+
+def open_tables(folder: Path) -> Tables:
+    """Open tables in a folder, without a workspace."""
+    return Tables(Folder(folder), Catalog(open_state(folder, None, CATALOG)))
 
 
 @pytest.fixture(scope="session")

@@ -107,8 +107,10 @@ class DamagedTableError(ContractError):
     """A file of a table is absent, damaged, or not the one that was written."""
 
 
-class LedgerError(BackstoryError, RuntimeError):
-    """The record of what was made from what is damaged."""
+class ConflictError(BackstoryError, RuntimeError):
+    """Another run has replaced what this one was about to replace; the same command makes it from what is there now."""
+
+    status = 409
 
 
 class StateError(BackstoryError, RuntimeError):
@@ -196,14 +198,6 @@ class StoreError(BackstoryError, RuntimeError):
 
 class ServerError(BackstoryError, RuntimeError):
     """The database that several machines share cannot be used; the message holds no password."""
-
-
-class LeaseError(BackstoryError, RuntimeError):
-    """The leases by which several machines exclude each other cannot be read or written."""
-
-
-class StaleLeaseError(LeaseError):
-    """Another machine has taken over the work of this one, which has not been heard of for too long."""
 
 
 class StoppedError(BackstoryError):

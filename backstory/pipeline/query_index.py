@@ -51,9 +51,8 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     """
 
     def list_documents() -> pl.Series:
-        from backstory.storage.tables.parquet import read_table
 
-        documents = read_table(workspace.tables, "documents")
+        documents = workspace.tables.read("documents")
         return documents.filter(pl.col("status") != "deleted")["document_id"]
 
     try:

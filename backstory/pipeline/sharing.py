@@ -1,219 +1,106 @@
-"""The shared form of a workspace: its folder is a copy of what the store holds, and every change is published."""
+"""The shared form of a workspace: its tables and snapshots are in a store, and its state in a database."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from backstory.base.credentials import Keys
 from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
-from backstory.base.errors import BackstoryError, DiskFullError, StoreError, WorkspaceError
-from backstory.base.files.disk_full import naming_full_disk
+from backstory.base.errors import BackstoryError, StateError, StoreError, WorkspaceError
+from backstory.index.snapshot.publication import current_version, publish, publishing
 from backstory.settings.paths import WorkspacePaths
-from backstory.storage.tables.locks import find_lease, is_running_here, require_token
-
-# A workspace of one machine needs none of it, and every command opens a workspace.
-if TYPE_CHECKING:
-    from backstory.storage.store.manifest import Manifest
-    from backstory.storage.store.objects import ObjectStore
-    from backstory.storage.store.replica import Replica
+from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
 
 _Read = TypeVar("_Read")
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""Seconds between two looks at the store by one reader. To make a publication takes longer, and 17,280 looks a day cost
-less than one cent."""
+"""Seconds between two looks at the catalog by one reader."""
 
 AWAY_SECONDS: Final = 60.0
-"""Seconds from a look that failed to the next one, since each lasts as long as the patience of a reader."""
+"""Seconds from a look that failed to the next one."""
 
-_READER_PATIENCE: Final = timedelta(seconds=10)
-"""How long a reader that has answers tries to reach the store."""
-_PAUSE_SECONDS: Final = 0.05
-"""Between two attempts to hold a folder that a reader holds for a moment."""
-_GOES_ON: Final = frozenset({"unreachable_store", "missing_manifest", "unwritable_file"})
-"""Codes of errors after which a reader goes on with what it has, if it was ever in step."""
 _DATABASE_PATIENCE: Final = 2.0
 """Seconds for which a reader waits for a database that it can do without."""
 _AWAY: Final = "unreachable_database"
 """Code of the error after which a reader goes on without the database."""
-_CONFLICTS: Final = frozenset({"conflicting_files", "closed_file"})
-"""Codes of errors after which a reader goes on in any case: the files of a person are here."""
 
 
-def open_store(workspace: WorkspacePaths, *, patience: timedelta | None = None) -> ObjectStore | None:
-    """Open the store that the settings name; None for a workspace of one machine.
+def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> None:
+    """Copy a snapshot of the index to the store of the tables, for other machines.
 
     Args:
         workspace: The workspace.
-        patience: How long calls that fail are tried again; None for that of runs.
+        tables: Its tables.
+        version: The snapshot.
 
     Raises:
-        MissingExtraError: The client of S3 is not installed.
+        StoreError: The store cannot be used.
     """
-    address = workspace.settings.storage.files
-    if address is None:
-        return None
-    from backstory.storage.store.objects import PATIENCE, ObjectStore
-
-    return ObjectStore(address, patience=PATIENCE if patience is None else patience)
-
-
-def open_replica(workspace: WorkspacePaths) -> Replica:
-    """Open the folder of a workspace as a copy of what a store holds."""
-    from backstory.index.snapshot.publication import prune, publish, publishing
-    from backstory.index.snapshot.served import adopt_collection
-    from backstory.ingest.documents.file_rules import make_rules
-    from backstory.storage.store.replica import Replica
-    from backstory.writing.post_files import inspect_file
-
-    rules = make_rules(workspace.settings.documents)
-
-    def publish_snapshot(version: str) -> None:
-        with publishing(workspace.index):
-            publish(workspace.index, version, None)
-            adopt_collection(workspace.index, version)
-            # What another worker took out of the index does not stay here.
-            prune(workspace.index, keep=1, on_server=False)
-
-    return Replica(
-        workspace,
-        publish_snapshot,
-        lambda path: rules.explain_secret(path) is not None,
-        lambda path: inspect_file(path) == "ours",
-    )
+    folder = workspace.index / version
+    files = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    for name, path in files.items():
+        tables.store.send(path, f"{SNAPSHOTS}/{version}/{name}")
+    # Whoever finds the list finds all files.
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    tables.store.write({_list_name(version): json.dumps(sizes).encode()})
 
 
-@contextmanager
-def sharing(
-    workspace: WorkspacePaths,
-    *,
-    deletes_at_once: bool = False,
-    count_fetched: Callable[[int], None] = lambda _: None,
-) -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Change a workspace: bring its folder in step with the store, and publish the changes at the end.
-
-    Without a store nothing is done. The caller holds the lock of the workspace; where it does not, its publication is
-    joined with those of others, or refused. After an exception nothing is published, and the changes stay here.
+def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
+    """Fetch the snapshot that the catalog names, unless it is published here, or the store does not hold it.
 
     Args:
         workspace: The workspace.
-        deletes_at_once: Whether objects that no manifest names any more are deleted now and not a day later, since a
-            person asked to have something forgotten.
-        count_fetched: Called with the number of files that each look at the store has fetched.
-
-    Yields:
-        A function for a part of the work on which other workers wait: what is done within its context begins with what
-        they have published by then, and is published at its end.
+        tables: Its tables.
 
     Raises:
-        StoreError: See :func:`~backstory.storage.store.exchange.pull` and
-            :func:`~backstory.storage.store.exchange.publish_changes`.
-        StaleLeaseError: Another worker has taken over the work since; nothing was published.
-        WorkspaceError: This worker lacks a key, or has a wrong one; see :func:`require_keys`.
+        StoreError: The store cannot be used, or holds less than it lists (code ``missing_object``).
+        StateError: The database cannot be used.
     """
-    store = open_store(workspace)
-    if store is None:
-        yield nullcontext
+    entry = tables.catalog.read("search_index").get(WHOLE)
+    if entry is None or entry.content == current_version(workspace.index):
         return
-    from backstory.storage.store.exchange import publish_changes, pull
-    from backstory.storage.store.garbage import collect_garbage
-    from backstory.storage.store.manifest import KEPT
-
-    replica = open_replica(workspace)
-    with replica.held():
-        replica.ledger.set_aside_if_damaged()
-        count_fetched(pull(replica, store))
-        require_keys(workspace)
-        _tell_other_settings(replica, replica.read_in_step(store.address).manifest)
-        if deletes_at_once:
-            # What an earlier call published, and was killed before it deleted.
-            collect_garbage(store, replica.read_in_step(store.address).manifest, timedelta(0))
-
-        def publish() -> None:
-            keeps = timedelta(0) if deletes_at_once else KEPT
-            publish_changes(replica, store, partial(_find_tokens, workspace), keeps=keeps)
-
-        @contextmanager
-        def publishing_part() -> Iterator[None]:
-            count_fetched(pull(replica, store))
-            yield
-            publish()
-
-        yield publishing_part
-        publish()
-
-
-def share_inputs(workspace: WorkspacePaths) -> None:
-    """Publish what people changed in the folder, such as uploads, so that a run of any other worker finds it.
-
-    While a run of this machine is under way, nothing is done: that run, or the next one here, publishes the same.
-    Without a store, too. Anything else that holds the replica is waited for, but only for a while.
-
-    Args:
-        workspace: The workspace.
-
-    Raises:
-        StoreError: See :func:`sharing`; the changes stay here.
-    """
-    store = open_store(workspace, patience=_READER_PATIENCE)
-    if store is None:
+    version = entry.content
+    listed = tables.store.read(_list_name(version))
+    if listed is None:
         return
-    from backstory.storage.store.exchange import publish_changes, pull
-
-    replica = open_replica(workspace)
-    until = time.monotonic() + _READER_PATIENCE.total_seconds()
-    while True:
-        with replica.held(wait=False) as is_free:
-            if is_free:
-                replica.ledger.set_aside_if_damaged()
-                pull(replica, store)
-                publish_changes(replica, store)
-                return
-        if is_running_here(workspace.tables):
-            return
-        if time.monotonic() > until:
-            logger.warning(
-                "what was changed here is published by the next run, since a command holds the files"
-            )
-            return
-        threading.Event().wait(_PAUSE_SECONDS)
+    with publishing(workspace.index):
+        folder = workspace.index / version
+        if not folder.exists():
+            building = workspace.index / f".{version}.fetching"
+            shutil.rmtree(building, ignore_errors=True)
+            for name, size in json.loads(listed).items():
+                path = building / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                tables.store.fetch(f"{SNAPSHOTS}/{version}/{name}", path)
+                if path.stat().st_size != size:
+                    raise StoreError(
+                        f"{name} of the snapshot {version} in the store is cut; `backstory run` builds another one",
+                        code="missing_object",
+                        object=name,
+                    )
+            building.rename(folder)
+        publish(workspace.index, version, None)
 
 
-def _tell_other_settings(replica: Replica, published: Manifest) -> None:
-    """Say that this worker is about to change what every other one is held to."""
-    if published.settings in ("", replica.settings):
-        return
-    names = published.change.name_differences(replica.change) if published.change.worker else []
-    logger.warning(
-        "this publishes changed settings (%s): every other worker then needs this backstory.yaml",
-        ", ".join(names) or "which ones is not recorded",
-    )
+def _list_name(version: str) -> str:
+    return f"{SNAPSHOTS}/{version}/files.json"
 
 
-def _find_tokens(workspace: WorkspacePaths) -> dict[str, int]:
-    """Return the token of the lease under which the caller works, by the name of the lease and its partitions.
-
-    Raises:
-        StaleLeaseError: Another worker has taken over since.
-    """
-    token, lease = require_token(workspace.tables), find_lease(workspace.tables)
-    return {} if token is None or lease is None else {f"{lease.name} {'..'.join(lease.span)}": token}
-
-
-def require_keys(workspace: WorkspacePaths) -> None:
+def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
     """Take the keys of the workspace or the environment, and raise if a worker then lacks one that its files need.
 
     Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
@@ -221,6 +108,7 @@ def require_keys(workspace: WorkspacePaths) -> None:
 
     Args:
         workspace: The workspace; for one of one machine nothing is done.
+        tables: Its tables.
 
     Raises:
         WorkspaceError: A key is absent (code ``no_pseudonym_key`` or ``no_forgotten_key``); a file or variable holds no
@@ -232,7 +120,7 @@ def require_keys(workspace: WorkspacePaths) -> None:
     from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, read_key_fingerprint
     from backstory.ingest.privacy.secret_file import read_fingerprint
 
-    made_with = read_fingerprint(open_replica(workspace).ledger)
+    made_with = read_fingerprint(tables)
     _require_key(workspace.secret, PSEUDONYM_KEY_VARIABLE, made_with, workspace.keys)
     if made_with and not workspace.secret.exists():
         raise _name_absence(workspace.secret, PSEUDONYM_KEY_VARIABLE, "no_pseudonym_key")
@@ -300,88 +188,54 @@ def _write_key(path: Path, key: str) -> None:
 
 
 class Follower:
-    """Keeps the folder of a workspace in step with the store for readers, who change nothing. Serves any thread.
+    """Fetches the snapshot that others have published, for readers, who change nothing. Serves any thread.
 
     Args:
         workspace: The workspace.
+        tables: Its tables.
         clock: Seconds of a clock that never goes back.
 
     Attributes:
         problem: Why the last look failed, for those who are given what is here; empty if it did not.
     """
 
-    def __init__(self, workspace: WorkspacePaths, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, workspace: WorkspacePaths, tables: Tables, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.problem = ""
-        self._fetched = 0
         self._workspace = workspace
+        self._tables = tables
         self._clock = clock
         self._next_look = -math.inf
         self._lock = threading.Lock()
 
-    def follow(self, *, before_run: bool = False) -> None:
-        """Fetch what was published, if the last look is :data:`LOOK_SECONDS` old, or :data:`AWAY_SECONDS` if it failed.
+    def follow(self) -> None:
+        """Look for a later snapshot after :data:`LOOK_SECONDS`, or if a look failed, :data:`AWAY_SECONDS`.
 
-        While a run of this machine changes the folder, nothing is fetched: the run has done so. The log tells once that
-        a look failed, until one succeeds.
-
-        Args:
-            before_run: Whether a run or the like is to begin: look at once, raise a conflict, which stops it, and let
-                the caller tell that the store is away.
+        The log tells once that a look failed, until one succeeds.
 
         Raises:
-            StoreError: The folder was never in step, and the store cannot be used; or what it holds is damaged or
-                foreign.
-            DiskFullError: What was published finds no room, and a run is to begin or the folder was never in step.
+            StoreError: No snapshot is here, and the store cannot be used.
+            StateError: No snapshot is here, and the database cannot be used.
         """
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
-            if before_run or self._clock() >= self._next_look:
-                before, self.problem = self.problem, self._look(before_run)
-                if self.problem and not before and not before_run:
+            if self._clock() >= self._next_look:
+                before, self.problem = self.problem, self._look()
+                if self.problem and not before:
                     logger.warning("%s", self.problem)
                 self._next_look = self._clock() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
         finally:
             self._lock.release()
 
-    def count_fetched(self, number: int) -> None:
-        """Add files that were fetched to those that the next run tells of."""
-        self._fetched += number
-
-    def take_fetched(self) -> int:
-        """Return the number of files that were fetched since the last call."""
-        fetched, self._fetched = self._fetched, 0
-        return fetched
-
-    def _look(self, before_run: bool) -> str:
-        store = open_store(self._workspace, patience=_READER_PATIENCE)
-        if store is None:
-            return ""
-        from backstory.storage.store.exchange import is_behind, pull
-
-        replica = open_replica(self._workspace)
+    def _look(self) -> str:
         try:
-            if not is_behind(replica, store):
-                return ""
-            # An empty folder waits for whoever fills it; any other serves what it has.
-            with replica.held(wait=not replica.read_in_step(store.address).etag) as is_free:
-                if not is_free:
-                    return ""
-                with naming_full_disk(self._workspace.root):
-                    replica.ledger.set_aside_if_damaged()
-                    self.count_fetched(pull(replica, store, changes=False))
-        except DiskFullError as error:
-            if before_run or not replica.read_in_step(store.address).etag:
+            fetch_snapshot(self._workspace, self._tables)
+        except (StoreError, StateError) as error:
+            if not current_version(self._workspace.index):
                 raise
-            return (
-                "What others have published did not find room here, so this may be out of date, or lack days: "
-                f"{error}"
-            )
-        except StoreError as error:
-            has_answers = error.code in _GOES_ON and replica.read_in_step(store.address).etag
-            if not has_answers and (error.code not in _CONFLICTS or before_run):
-                raise
-            return f"Nothing was fetched from the store, so this may be out of date ({error.code}): {error}"
+            return f"No later snapshot was looked for, so this may be out of date ({error.code}): {error}"
         return ""
 
 

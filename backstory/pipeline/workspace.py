@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +26,12 @@ from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
-from backstory.storage.schema import CACHE, STATE, Part
+from backstory.storage.schema import CACHE, CATALOG, STATE, Part
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state
-from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
+from backstory.storage.stores import open_store
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.tables import KEPT, Tables
 
 # What a search does not need is loaded where it is needed: chats, rerankers and writers take long to load.
 if TYPE_CHECKING:
@@ -56,9 +60,7 @@ class Workspace(WorkspacePaths):
     @property
     def has_chats(self) -> bool:
         """Whether it has a folder of chats, or messages that a run read; otherwise it holds documents alone."""
-        from backstory.storage.tables.parquet import list_partitions
-
-        return self.chats_dir.is_dir() or bool(list_partitions(self.tables, "messages"))
+        return self.chats_dir.is_dir() or bool(self.tables.keys("messages"))
 
     @property
     def hides_names(self) -> bool:
@@ -94,8 +96,8 @@ class Workspace(WorkspacePaths):
 
     @cached_property
     def follower(self) -> Follower:
-        """Keeps the folder in step with the store of the settings, if there is one."""
-        return Follower(self)
+        """Fetches later snapshots from the store of the settings, if there is one."""
+        return Follower(self, self.tables)
 
     @cached_property
     def state_reader(self) -> StateReader:
@@ -108,9 +110,31 @@ class Workspace(WorkspacePaths):
         return list(filter(None, (self.follower.problem, self.state_reader.problem)))
 
     @cached_property
-    def ledger(self) -> Ledger:
-        """The ledger of which inputs each partition was built from."""
-        return Ledger(self.tables / LEDGER_FILE)
+    def tables(self) -> Tables:
+        """The tables."""
+        store = open_store(self.settings.storage.files or self.tables_dir)
+        return Tables(store, Catalog(self.open_state(CATALOG, self.settings.storage.database)))
+
+    @property
+    def catalog(self) -> Catalog:
+        """What each partition of the tables holds and was made from."""
+        return self.tables.catalog
+
+    def publish_tables(self, older_than: timedelta = KEPT, *, at_once: Collection[str] = ()) -> None:
+        """Write the lists of files by which other programs read the tables, and delete files that are used no more.
+
+        Args:
+            older_than: As of :meth:`~backstory.storage.tables.tables.Tables.collect`.
+            at_once: As of the same.
+        """
+        from backstory.storage.tables.views import write_views
+
+        with self.catalog.state.lock("publication of tables"):
+            self.tables.publish()
+            if self.settings.storage.files is None:
+                write_views(self.tables, self.tables_dir)
+            if self.tables.collect(older_than, at_once=at_once) and older_than < KEPT:
+                self.catalog.compact()
 
     @cached_property
     def last_reading(self) -> LastReading:
@@ -149,11 +173,11 @@ class Workspace(WorkspacePaths):
         from backstory.ingest.privacy.secret_file import load_secret
 
         is_shared = self.settings.storage.files is not None
-        return load_secret(self.secret, self.ledger, self.tables, is_shared=is_shared)
+        return load_secret(self.secret, self.tables, is_shared=is_shared)
 
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
-        made = (self.posts_dir, self.tables, self.index, self.secret.parent, self.dagster_home)
+        made = (self.posts_dir, self.tables_dir, self.index, self.secret.parent, self.dagster_home)
         pages = (*(self.root / name for name in (EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER)), self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.chats_dir, *made]
 
@@ -220,7 +244,7 @@ class Workspace(WorkspacePaths):
 
     def open_state(self, part: Part, address: str | None) -> State:
         """Open a part of its state on a server, or in the folder where it lies without one."""
-        return open_state(self.secret.parent if part.is_private else self.tables, address, part)
+        return open_state(self.secret.parent if part.is_private else self.tables_dir, address, part)
 
     @cached_property
     def state(self) -> State:

@@ -51,8 +51,8 @@ class WorkspacePaths:
     """Whether a run fetches changes of sources that lie elsewhere."""
     dumps = Place("dumps")
     """Folder of the texts of documents that tools of agents write out."""
-    tables = Place("data")
-    """Folder of the tables."""
+    tables_dir = Place("data")
+    """Folder of the tables, with their catalog and views."""
     index = Place(INDEX_FOLDER)
     """Folder of the published snapshots."""
     added_sources = Place(".backstory/sources.json")

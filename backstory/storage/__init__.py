@@ -1,1 +1,1 @@
-"""Parquet tables with their schemas, the ledger of their inputs, and caches."""
+"""Parquet tables with their schemas, the catalog of their inputs, and caches."""

@@ -78,8 +78,9 @@ def _name_type(kind: type | UnionType, types: Mapping[type, str]) -> str:
 
 PARTITIONS: Final = Table(
     name="partitions",
-    columns={"table_name": str, "partition": str, "inputs": str, "file": str, "rows": int},
+    columns={"table_name": str, "partition": str, "inputs": str, "content": str, "rows": int, "version": int},
     key=("table_name", "partition"),
+    indexes=(("version",),),
 )
 CATALOG: Final = Part(
     name="catalog",
@@ -227,7 +228,7 @@ STATE: Final = Part(
     tables=(RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS),
 )
 
-WORKSPACE_PARTS: Final = (CACHE, STATE)
+WORKSPACE_PARTS: Final = (CATALOG, CACHE, STATE)
 """The parts of a workspace that are copied with it."""
 
 ACCOUNTS: Final = Part(

@@ -29,7 +29,7 @@ def score_demo(workspace: Workspace) -> dict[str, float]:
             [section.places for section in outline(window, context)],
             [_find_topic(labels[window.partition], message.sent_at) for message in window.messages],
         )
-        for partition in sorted(workspace.ledger.read("windows"))
+        for partition in sorted(workspace.catalog.read("windows"))
         for window, context in read_material(workspace, partition)
     }
 

@@ -10,7 +10,7 @@ import pytest
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
-from tests.forms import BOTH_FORMS, Share, is_shared, publish
+from tests.forms import BOTH_FORMS, Share
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
 from tests.long_tests import LONG_TESTS
 
@@ -53,21 +53,6 @@ def root(tmp_path: Path, share: Share) -> Path:
     return made
 
 
-def publish_inputs(root: Path, inputs: Sequence[Hostile]) -> tuple[Path, list[Hostile]]:
-    """Publish the inputs, and return the folder of one who has fetched them, with those that are there.
-
-    Of several machines, each keeps its links, its empty folders, what is no file, and names with a backslash to itself.
-    """
-    fetched = publish(root)
-    paths = {hostile: root / hostile.folder / hostile.name for hostile in inputs}
-    kept = [
-        hostile
-        for hostile, path in paths.items()
-        if path.is_file() and not path.is_symlink() and "\\" not in path.name
-    ]
-    return fetched, kept if is_shared(root) else list(inputs)
-
-
 def lay_out(inputs: Sequence[Hostile], folder: Path) -> None:
     """Write the inputs into a folder, beside a good file."""
     folder.mkdir()
@@ -106,7 +91,6 @@ LONG = pytest.mark.long
 def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, root: Path) -> None:
     chats = choose(kind, "chats")
     lay_out(chats, root / "chats")
-    root, chats = publish_inputs(root, chats)
 
     read = read_exports(root / "chats", CHATS)
 
@@ -130,7 +114,6 @@ def test_a_hostile_export_has_a_status_and_costs_only_itself(kind: str, root: Pa
 def test_a_hostile_document_has_a_status_and_costs_only_itself(kind: str, root: Path) -> None:
     posts = choose(kind, "posts")
     lay_out(posts, root / "posts")
-    root, posts = publish_inputs(root, posts)
 
     read = read_documents(root / "posts", POSTS)
 
@@ -178,7 +161,7 @@ def test_a_name_that_is_not_utf_8_is_named(root: Path) -> None:
     (root / "chats").mkdir()
     (root / "chats" / "caf\udce9.txt").write_text(LINES, encoding="utf-8")
 
-    read = read_exports(publish(root) / "chats", CHATS)
+    read = read_exports(root / "chats", CHATS)
 
     assert find_row(read.sources, "chats/caf\\xe9.txt") == (
         "failed",

@@ -25,7 +25,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
     outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
 
     assert not outcome.failures
-    with duckdb.connect(workspace.tables / "backstory.duckdb", read_only=True) as views:
+    with duckdb.connect(workspace.tables_dir / "backstory.duckdb", read_only=True) as views:
         assert views.execute("SELECT count(*) FROM messages").fetchone() == (12,)
     with Library(workspace) as library:
         assert library.search("sourdough starter").hits

@@ -10,7 +10,6 @@ import pytest
 from backstory import run_pipeline
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS, some
 
 _RUN = """
@@ -62,8 +61,8 @@ def check_run(folder: Path, *, seconds: int, megabytes: int) -> None:
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout.split()[-1]) < megabytes << 10
     workspace = open_workspace(folder)
-    assert set(read_table(workspace.tables, "documents")["status"]) == {"ok"}
-    assert read_table(workspace.tables, "messages").height == len(list((folder / "posts").glob("*.md"))) + 2
+    assert set(workspace.tables.read("documents")["status"]) == {"ok"}
+    assert workspace.tables.read("messages").height == len(list((folder / "posts").glob("*.md"))) + 2
 
 
 def test_a_run_over_long_words_ends_in_little_memory(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.windows import find_window, list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import read_writer_inputs
 from tests.interfaces.cli.invocation import run
 from tests.pipeline.workspace_states import first_inputs, write_inputs
@@ -85,7 +84,7 @@ def test_posts_reports_and_the_site_show_the_clock_of_the_conversation(
     assert 'date: "2025-03-16T00:30:00+01:00"' in river
     assert "15 March 2025 16:30 to 16:30 America/Los_Angeles" in hill
     assert 'date: "2025-03-15T16:30:00-07:00"' in hill
-    assert set(read_table(berlin.tables, "posts")["published_at"]) == {datetime.fromisoformat(LATE)}
+    assert set(berlin.tables.read("posts")["published_at"]) == {datetime.fromisoformat(LATE)}
     page = write_window_page(berlin, "2025-03-16", tmp_path / "page.html").read_text("utf-8")
     assert "2025-03-16 00:30 to 00:30 Europe/Berlin" in page
     assert "UTC" not in page
@@ -96,9 +95,9 @@ def test_posts_reports_and_the_site_show_the_clock_of_the_conversation(
 
 def test_a_date_without_a_time_is_a_day_of_the_workspace_wherever_it_is_shown(berlin: Workspace) -> None:
     midnight = datetime(2024, 6, 30, 22, tzinfo=UTC)  # sourdough.md is of the first of July
-    rows = read_table(berlin.tables, "contexts").filter(slug="sourdough")
+    rows = berlin.tables.read("contexts").filter(slug="sourdough")
     assert set(rows["published_at"]) == {midnight}
-    texts = read_table(berlin.tables, "window_contexts").select("text", "cited_text").rows()
+    texts = berlin.tables.read("window_contexts").select("text", "cited_text").rows()
     assert all("2024-07-01" in text and "2024-06-30" not in text for row in texts for text in row)
     posts = [path.read_text("utf-8") for path in berlin.posts_dir.glob("*.md")]
     assert all("1 July 2024" in text for text in posts)

@@ -13,7 +13,6 @@ import pytest
 
 from backstory.base.extras import MODULES, Extra
 from backstory.pipeline.incremental.report import UNREAD_STATUSES
-from backstory.storage.tables.parquet import read_table
 from tests.ingest.documents.office_files import make_zip, paragraph, word_parts
 from tests.workspaces import POSTS, SETTINGS, write_workspace
 
@@ -79,7 +78,7 @@ USES: Final[dict[Extra, tuple[str, ...]]] = {
         "import sys; from backstory.interfaces.cli.app import app; app(['mcp'], standalone_mode=False)",
         ASK_TOOL,
     ),
-    "s3": ("from backstory.storage.store.objects import ObjectStore; ObjectStore('s3://bucket/prefix')",),
+    "s3": ("from backstory.storage.stores import Bucket; Bucket('s3://bucket/prefix')",),
     "serve": (LIST_USERS,),
 }
 """Programs that need an extra."""
@@ -198,14 +197,14 @@ def test_a_file_that_needs_an_absent_extra_is_named_and_the_others_are_read(
         (workspace.documents_dir / name).write_bytes(content)
     absent = tuple(module for extra in FILES for module in MODULES[extra])
     [(code, _, said)] = run_without(absent, [["run", "--workspace", str(workspace.root)]])
-    sources = read_table(workspace.tables, "sources")
+    sources = workspace.tables.read("sources")
     statuses = set()
     for extra, (name, _) in FILES.items():
         [row] = sources.filter(pl.col("source").str.contains(name)).to_dicts()
         assert f"pip install 'backstory[{extra}]'" in row["reason"]
         statuses.add(row["status"])
     assert code == (3 if statuses & set(UNREAD_STATUSES) else 0), said
-    assert read_table(workspace.tables, "documents").filter(status="ok").height >= len(POSTS)
+    assert workspace.tables.read("documents").filter(status="ok").height >= len(POSTS)
 
 
 def test_traces_that_need_an_absent_extra_are_left_out_with_a_warning(

@@ -8,8 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from backstory.pipeline.run.runner import run_pipeline
-from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
+from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.long_tests import LONG_TESTS
 from tests.packaging.installation import ROOT, Installation, build_wheel, install
 from tests.workspaces import SETTINGS
@@ -190,7 +189,7 @@ def test_the_wheel_runs_in_dagster_without_a_checkout(
 
     if LONG_TESTS:
         run(with_dagster, "dagster", "materialize", "-w", "family")
-        assert read_table(folder / "data", "window_contexts")["status"].to_list() == ["ok"] * 3
+        assert open_workspace(folder).tables.read("window_contexts")["status"].to_list() == ["ok"] * 3
     loaded = with_dagster.run("python", "-c", LOADED, str(folder))
     assert loaded.returncode == 0, loaded.stderr
     assert json.loads(loaded.stdout.splitlines()[-1]) == {
@@ -238,7 +237,7 @@ def test_another_code_location_builds_on_the_tables(
     assert answer["read"] == []
     assert answer["backstory"].startswith(str(with_dagster.bin.parent))
     letter = (folder / "letters" / "2025-03-10.html").read_text(encoding="utf-8")
-    posts = read_table(folder / "mychat" / "data", "posts")
+    posts = open_workspace(folder / "mychat").tables.read("posts")
     assert posts.height == 3
     assert [letter.count((folder / "mychat" / path).as_uri()) for path in posts["path"]] == [1, 1, 1]
     assert "Week of 10 March 2025" in letter

@@ -2,14 +2,14 @@
 
 import contextlib
 import random
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.ledger import Entry, Ledger
+from backstory.storage.tables.catalog import Catalog
 from tests.pipeline.workspace_states import run
 from tests.workspaces import run_workspace
 
@@ -19,19 +19,19 @@ class Killed(BaseException):
 
 
 def run_and_kill(root: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run until something is to be recorded in the ledger for the nth time."""
+    """Run until something is to be recorded in the catalog for the nth time."""
     left = rng.randrange(30)
-    record = Ledger.record
+    change = Catalog.change
 
-    def record_or_die(self: Ledger, table: str, entries: Mapping[str, Entry]) -> None:
+    def change_or_die(self: Catalog, *arguments: Any, **options: Any) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             raise Killed
-        record(self, table, entries)
+        change(self, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "record", record_or_die)
+        patch.setattr(Catalog, "change", change_or_die)
         with contextlib.suppress(Killed):
             run(root)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import polars as pl
 
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 
 SETTINGS = """\
 conversations: {folder: chats, removals: mirror, date_order: dmy}
@@ -79,7 +78,7 @@ def write_workspace(root: Path) -> Workspace:
 
 def read_all(workspace: Workspace) -> dict[str, pl.DataFrame]:
     """Read what a writer's reader sees; the snapshot that was searched is a matter of history."""
-    tables = {name: read_table(workspace.tables, name) for name in COMPARED}
+    tables = {name: workspace.tables.read(name) for name in COMPARED}
     return {name: frame.drop("index_version", strict=False) for name, frame in tables.items()}
 
 

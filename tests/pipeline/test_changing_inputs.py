@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import StoreError, WorkspaceError
+from backstory.base.errors import WorkspaceError
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
-from tests.forms import Share, is_shared, publish
+from tests.forms import Share
 from tests.long_tests import each_of
 from tests.workspaces import build_table, is_stale
 
@@ -123,8 +122,8 @@ def is_pending(workspace: Workspace, name: str) -> bool:
 
 def read_texts(workspace: Workspace, name: str) -> str:
     if name.startswith("chats/"):
-        return " ".join(read_table(workspace.tables, "messages")["text"])
-    return " ".join(read_table(workspace.tables, "documents").filter(status="ok")["text"])
+        return " ".join(workspace.tables.read("messages")["text"])
+    return " ".join(workspace.tables.read("documents").filter(status="ok")["text"])
 
 
 @pytest.mark.parametrize(
@@ -157,11 +156,6 @@ def test_what_is_stored_is_never_taken_for_another_content(
         # A chat that was written during each of its readings is failed, and there is no other one.
         with changing(path, list(contents.values()), change), suppress(WorkspaceError):
             store(open_workspace(root))
-        if is_shared(root) and not name.startswith("more/"):
-            # One that changes while it is sent is refused; whatever was published is one of the contents.
-            with changing(path, list(contents.values()), change), suppress(StoreError):
-                publish(root)
-            assert (publish(root) / name).read_bytes() in contents.values()
         for word, content in contents.items():
             change(path, content)
             workspace = open_workspace(root)

@@ -21,7 +21,6 @@ from backstory.operations.inspection.status import read_status
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore, list_shown
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.interfaces.cli.invocation import run as run_command
 from tests.models.rerankers.rerank_requests import RATED
@@ -42,7 +41,7 @@ def made_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workspace = write_workspace(tmp_path_factory.mktemp("copies") / "workspace", FED_BACK)
     (workspace.chats_dir / "moths.txt").write_text(MOTHS, encoding="utf-8")
     run_pipeline(workspace)
-    assert GONE in str(read_table(workspace.tables, "posts")["text"].to_list())
+    assert GONE in str(workspace.tables.read("posts")["text"].to_list())
     return workspace.root
 
 
@@ -113,7 +112,7 @@ class Copies:
 
 def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     """Make every kind of copy of a text: pages, a dumped text, a draft, a file of a person, answers of a model."""
-    windows = read_table(workspace.tables, "windows")["window_id"].to_list()
+    windows = workspace.tables.read("windows")["window_id"].to_list()
     holding = [write_window_page(workspace, window) for window in windows]
     page = next(
         write_window_page(workspace, window, elsewhere / "pages" / "one.html")
@@ -125,7 +124,7 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     workspace.dumps.mkdir()
     (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
     (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
-    (workspace.tables / "kept.sqlite.damaged").write_bytes(text.encode())
+    (workspace.tables_dir / "kept.sqlite.damaged").write_bytes(text.encode())
     (workspace.posts_dir / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
     judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
     workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
@@ -134,9 +133,7 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
 
 def of_tables(workspace: Workspace) -> dict[str, pl.DataFrame]:
     """Read all tables, but the version of the interim snapshot that was searched."""
-    return {
-        table: read_table(workspace.tables, table).drop("index_version", strict=False) for table in TABLES
-    }
+    return {table: workspace.tables.read(table).drop("index_version", strict=False) for table in TABLES}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -261,7 +258,7 @@ def test_a_dumped_text_that_holds_nothing_of_what_is_dropped_is_not_named(
 
 def test_what_is_added_leaves_pages_as_they_are(made: Workspace) -> None:
     site = build_site(made).index
-    page = write_window_page(made, read_table(made.tables, "windows")["window_id"][0])
+    page = write_window_page(made, made.tables.read("windows")["window_id"][0])
     with (made.chats_dir / "moths.txt").open("a", encoding="utf-8") as chat:
         chat.write("15/03/2025, 19:00 - Dora Quill: Good night, moths\n")
     run_command("run", "-w", str(made.root))

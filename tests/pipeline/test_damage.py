@@ -1,9 +1,7 @@
 """Files that were damaged after a run: each is named by the doctor, and made again by the next run."""
 
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,12 @@ from backstory.pipeline.run.freshness import is_fresh
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
-from tests.forms import BOTH_FORMS, ONE_MACHINE, Share, is_shared
+from tests.forms import ONE_MACHINE, Share, is_shared
 from tests.long_tests import each_of
 from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
-from tests.workspaces import build_table, copy_made, replace_recorded
+from tests.workspaces import build_table, copy_made, find_file, replace_recorded
 
 Damage = Callable[[Path], object]
 
@@ -35,10 +32,6 @@ def cut(path: Path) -> None:
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     place = len(content) // 2
-    if path.name == "ledger.sqlite":  # a page of SQLite has parts that nothing reads
-        with closing(sqlite3.connect(path)) as ledger:
-            [(value,)] = ledger.execute("SELECT max(checksum) FROM entries")
-        place = content.index(value.encode())
     content[place] ^= 1
     path.write_bytes(content)
 
@@ -99,10 +92,10 @@ def failed(root: Path) -> str:
     return "\n".join(found.detail for found in examine(root) if not found.passed)
 
 
-def find_file(root: Path, kind: str) -> Path:
+def find_one(root: Path, kind: str) -> Path:
     """Give a file of a kind: of a table one of its partitions, of a snapshot one by name."""
     if kind in TABLES:
-        return min((root / "data" / kind).glob("[!.]*.parquet"))
+        return root / "data" / min(open_workspace(root).tables.list_files()[kind].values())
     [found] = [
         path for path in (root / "data" / kind, *root.glob(f"index/*/{kind}"), root / kind) if path.exists()
     ]
@@ -117,20 +110,20 @@ SOME_DAMAGES = [
 ]
 
 
-@BOTH_FORMS
+@ONE_MACHINE
 @pytest.mark.parametrize("damage", SOME_DAMAGES)
 def test_damaged_tables_are_named_and_made_again(
     root: Path, expected: dict[str, Any], damage: Damage
 ) -> None:
     """One partition of every table at once; the documents' own history is the one thing that is lost."""
-    files = [find_file(root, table) for table in TABLES]
+    files = [find_one(root, table) for table in TABLES]
     for path in files:
         damage(path)
     told = failed(root)
     assert [path for path in files if str(path) not in told] == []
     for table in TABLES:
         with raises(DamagedTableError):
-            read_table(root / "data", table)
+            open_workspace(root).tables.read(table)
     assert run(root).success
     assert describe(root) == expected
     assert run(root).fresh
@@ -139,13 +132,13 @@ def test_damaged_tables_are_named_and_made_again(
 
 @pytest.mark.parametrize("table", ["windows", "documents", "decisions"])
 def test_a_damaged_table_is_one_failure_whatever_reads_it(root: Path, table: str) -> None:
-    flip(find_file(root, table))
+    flip(find_one(root, table))
     assert [found.name for found in examine(root) if not found.passed] == [f"table {table}"]
 
 
 def test_one_flipped_bit_is_seen_in_each_table_alone(root: Path, expected: dict[str, Any]) -> None:
     for table in each_of(list(TABLES), 2):
-        flip(find_file(root, table))
+        flip(find_one(root, table))
         workspace = open_workspace(root)
         assert not is_fresh(workspace, find_partitions(workspace)), table
         assert run(root).success, table
@@ -153,7 +146,6 @@ def test_one_flipped_bit_is_seen_in_each_table_alone(root: Path, expected: dict[
 
 
 SINGLE_FILES = (
-    "ledger.sqlite",
     "backstory.duckdb",
     "manifest.json",
     "vectors.npy",
@@ -177,10 +169,10 @@ SOME_DAMAGED_FILES = [
 def test_other_damaged_files_are_named_and_made_again(
     root: Path, expected: dict[str, Any], kind: str, damage: Damage
 ) -> None:
-    path = find_file(root, kind)
+    path = find_one(root, kind)
     damage(path)
-    # Without a ledger everything is made again; without a pointer nothing is published yet.
-    if not (damage is Path.unlink and kind in ("ledger.sqlite", "index/CURRENT")):
+    # Without a pointer nothing is published yet.
+    if not (damage is Path.unlink and kind == "index/CURRENT"):
         assert str(root / "index" if root / "index" in path.parents else path) in failed(root)
     assert run(root).success
     assert describe(root) == expected
@@ -198,11 +190,11 @@ def test_other_damaged_files_are_named_and_made_again(
 def test_a_damaged_cache_is_named_or_computed_again(
     root: Path, expected: dict[str, Any], damage: Damage
 ) -> None:
-    damage(find_file(root, "cache.sqlite"))
+    damage(find_one(root, "cache.sqlite"))
     shutil.rmtree(root / "index")
     shutil.rmtree(root / "data" / "hits")
     if told := attempt(root):
-        path = find_file(root, "cache.sqlite")
+        path = find_one(root, "cache.sqlite")
         assert str(path) in told
         assert str(path) in failed(root)
         path.unlink()
@@ -213,7 +205,7 @@ def test_a_damaged_cache_is_named_or_computed_again(
 def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> None:
     """As when one asset alone is materialized in the UI."""
     before = {path: path.read_bytes() for path in (root / "data" / "hits").glob("*.parquet")}
-    (root / "data" / "window_chunks" / "2025-03-15.parquet").unlink()
+    find_file(root, "window_chunks", "2025-03-15").unlink()
     settings = root / "backstory.yaml"
     changed = settings.read_text(encoding="utf-8").replace("top_k: 3", "top_k: 3, chunks_per_query: 2")
     settings.write_text(changed, encoding="utf-8")
@@ -221,7 +213,7 @@ def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> N
     days = find_partitions(workspace)
     with raises(DamagedTableError):
         build_table(workspace, "hits", days)
-    workspace.ledger.forget("window_chunks", ["2025-03-15"])
+    workspace.catalog.forget("window_chunks", ["2025-03-15"])
     with raises(WorkspaceError, "unmade_partition"):
         build_table(workspace, "hits", days)
     assert {path: path.read_bytes() for path in before} == before
@@ -264,7 +256,7 @@ def test_a_secret_that_is_not_the_one_that_was_used_is_named_and_never_replaced(
 
 @ONE_MACHINE
 def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: Path) -> None:
-    before = set(read_table(root / "data", "messages")["author"].drop_nulls())
+    before = set(open_workspace(root).tables.read("messages")["author"].drop_nulls())
     (root / ".backstory" / "secret.key").unlink()
     with raises(WorkspaceError, "lost_secret", path=root / ".backstory" / "secret.key"):
         build_table(open_workspace(root), "messages", ["2025-03-13"])
@@ -274,7 +266,7 @@ def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: 
         elif path.name != "cache.sqlite":
             path.unlink()
     assert run(root).success
-    after = set(read_table(root / "data", "messages")["author"].drop_nulls())
+    after = set(open_workspace(root).tables.read("messages")["author"].drop_nulls())
     assert len(after) == len(before)
     assert not after & before
 
@@ -297,12 +289,12 @@ def test_tables_of_another_version_are_made_again(
         assert run(root).success
     workspace = open_workspace(root)
     for table in TABLES:
-        for key in list_partitions(workspace.tables, table):
-            frame = read_table(workspace.tables, table, [key])
+        for key in workspace.tables.keys(table):
+            frame = workspace.tables.read(table, [key])
             if not frame.is_empty():
                 replace_recorded(workspace, table, key, frame.drop(frame.columns[-1]))
     with raises(ContractError, "other_columns"):
-        read_table(workspace.tables, "windows")
+        workspace.tables.read("windows")
     result = run(root)
     assert result.success
     assert set(result.differences.unknown) >= {"documents", "messages", "windows", "posts"}

@@ -11,7 +11,6 @@ from polars.testing import assert_frame_equal
 
 from backstory.base.errors import SettingsError
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.workspaces import SETTINGS, build_table
 
@@ -53,7 +52,7 @@ def test_one_edit_among_a_thousand_files_reads_one_and_embeds_its_changed_chunk(
     for number in range(1000):
         write(workspace.documents_dir, number)
     first = make(workspace.root)
-    chunks = read_table(workspace.tables, "document_chunks").height
+    chunks = workspace.tables.read("document_chunks").height
     assert chunks == 3000
     assert first["embedding_computed"] == chunks
     write(workspace.documents_dir, 500, "A fourth paragraph" + " of the note" * 8)
@@ -70,11 +69,11 @@ def test_a_renamed_file_keeps_its_vectors_and_a_deleted_one_leaves_the_index(wor
     (workspace.documents_dir / "note-1.md").rename(workspace.documents_dir / "renamed.md")
     (workspace.documents_dir / "note-2.md").unlink()
     assert make(workspace.root)["embedding_computed"] == 0
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     states = dict(documents.select("uri", "status").iter_rows())
     assert [states[f"{name}.md"] for name in ("note-1", "renamed", "note-2")] == ["deleted", "ok", "deleted"]
     served = documents.filter(pl.col("status") == "ok")["document_id"]
-    assert set(read_table(workspace.tables, "document_chunks")["document_id"]) == set(served)
+    assert set(workspace.tables.read("document_chunks")["document_id"]) == set(served)
 
 
 def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
@@ -112,10 +111,10 @@ def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
     make(fresh.root)
     ok = pl.col("status") == "ok"
     assert_frame_equal(
-        read_table(workspace.tables, "documents").filter(ok), read_table(fresh.tables, "documents").filter(ok)
+        workspace.tables.read("documents").filter(ok), fresh.tables.read("documents").filter(ok)
     )
     for table in ("document_chunks", "sources"):
-        assert_frame_equal(read_table(workspace.tables, table), read_table(fresh.tables, table))
+        assert_frame_equal(workspace.tables.read(table), fresh.tables.read(table))
 
 
 def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: MakeWorkspace) -> None:
@@ -130,7 +129,7 @@ def test_what_was_not_read_of_a_file_is_said_again_where_it_is_not_read_again(wo
     reasons = []
     for _ in range(2):
         counts = build_table(open_workspace(workspace.root), "documents").counts
-        reasons += read_table(workspace.tables, "sources").filter(folder="documents")["reason"].to_list()
+        reasons += workspace.tables.read("sources").filter(folder="documents")["reason"].to_list()
     assert counts["files_unchanged"] == 1
     assert reasons[0] == reasons[1]
     assert "it was cut as text, without its definitions; it states no date" in reasons[0]

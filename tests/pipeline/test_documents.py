@@ -13,21 +13,20 @@ from backstory import run_pipeline
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.catalog import Entry
 from tests.privileges import NOBODY
-from tests.workspaces import POSTS, SETTINGS, build_table, replace_recorded
+from tests.workspaces import POSTS, SETTINGS, build_table, find_file, replace_recorded
 
 UNDATED = "# Elbows\n\nHow we mended the plastic elbow of the drip irrigation line near the tomatoes.\n"
 
 
 def states(workspace: Workspace) -> dict[str, str]:
-    sources = read_table(workspace.tables, "sources", ["documents"])
+    sources = workspace.tables.read("sources", ["documents"])
     return dict(sources.select("source", "status").rows())
 
 
 def served(workspace: Workspace) -> set[str]:
-    return set(read_table(workspace.tables, "contexts")["slug"])
+    return set(workspace.tables.read("contexts")["slug"])
 
 
 def test_every_file_is_a_row_and_is_counted(workspace: Workspace) -> None:
@@ -50,7 +49,7 @@ def test_a_lost_file_of_the_table_is_noticed_and_made_again(made_workspace: Work
     record_run(made_workspace, keys)
     assert is_fresh(made_workspace, keys)
     before = states(made_workspace)
-    shutil.rmtree(made_workspace.tables / "sources")
+    shutil.rmtree(made_workspace.tables_dir / "sources")
     assert not is_fresh(made_workspace, keys)
     assert build_table(made_workspace, "documents").unchanged
     assert states(made_workspace) == before
@@ -81,7 +80,7 @@ def test_a_row_goes_with_its_file(workspace: Workspace) -> None:
     for post in workspace.documents_dir.iterdir():
         post.unlink()
     build_table(open_workspace(workspace.root, accept_removals=True), "documents")
-    assert list_partitions(workspace.tables, "sources") == []
+    assert workspace.tables.keys("sources") == []
 
 
 @pytest.mark.parametrize(
@@ -101,12 +100,12 @@ def test_without_posts_a_run_goes_on_and_says_so(
     notice = reports["documents"].counts["notice"]
     assert str(notice).startswith(f"{state}, so windows get no context; put documents into it")
     assert str(notice) in caplog.text
-    contexts = read_table(made_workspace.tables, "window_contexts")
+    contexts = made_workspace.tables.read("window_contexts")
     assert set(contexts.select("status", "verdict", "confidence").rows()) == {
         ("no_hits", "insufficient", 0.0)
     }
     assert set(contexts["recommendation"]) == {"add documents: there is none to search"}
-    assert set(read_table(made_workspace.tables, "documents")["status"]) == {"deleted"}
+    assert set(made_workspace.tables.read("documents")["status"]) == {"deleted"}
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("serve", True), ("hide", False)])
@@ -137,18 +136,18 @@ def test_unchanged_documents_are_parsed_again_only_if_they_are_read_in_another_w
     workspace: Workspace,
 ) -> None:
     build_table(workspace, "documents")
-    path = workspace.tables / "documents" / "all.parquet"
+    path = find_file(workspace.root, "documents", "all")
     older = pl.read_parquet(path).with_columns(title=pl.lit("Of an older version"))
     replace_recorded(workspace, "documents", "all", older)
     (workspace.documents_dir / "elbows.md").write_text(UNDATED, encoding="utf-8")
     build_table(workspace, "documents")
-    taken_over = read_table(workspace.tables, "documents")["title"].to_list()
+    taken_over = workspace.tables.read("documents")["title"].to_list()
     assert sorted(set(taken_over)) == ["Elbows", "Of an older version"]
-    workspace.ledger.record("documents_reading", {"all": Entry("read in another way", "", 0)})
+    workspace.catalog.record("documents_reading", {"all": Entry("read in another way", "", 0)})
     (workspace.documents_dir / "elbows.md").write_text(f"{UNDATED}\nmore\n", encoding="utf-8")
     build_table(workspace, "documents")
     titles = {title for title, _, _ in POSTS.values()}
-    assert set(read_table(workspace.tables, "documents")["title"]) == titles | {"Elbows"}
+    assert set(workspace.tables.read("documents")["title"]) == titles | {"Elbows"}
 
 
 def test_the_workspace_itself_can_be_the_folder_of_documents(
@@ -170,7 +169,7 @@ def test_dates_are_asked_for_where_there_are_chats(workspace: Workspace, tmp_pat
     def read_reason() -> str | None:
         report = build_table(open_workspace(workspace.root), "documents")
         assert report.counts["undated"] == 1
-        sources = read_table(workspace.tables, "sources", ["documents"])
+        sources = workspace.tables.read("sources", ["documents"])
         reason: str | None = sources.filter(source="posts/undated.md")["reason"].item()
         return reason
 
@@ -181,7 +180,7 @@ def test_dates_are_asked_for_where_there_are_chats(workspace: Workspace, tmp_pat
 
 def test_a_history_that_cannot_be_read_is_said_to_be_lost(workspace: Workspace) -> None:
     assert "notice" not in build_table(workspace, "documents").counts
-    former = read_table(workspace.tables, "documents").drop("unread", "chunker")
+    former = workspace.tables.read("documents").drop("unread", "chunker")
     replace_recorded(workspace, "documents", "all", former)
     (workspace.documents_dir / "moths.md").write_text("Text", encoding="utf-8")
     report = build_table(open_workspace(workspace.root), "documents")

@@ -20,7 +20,6 @@ from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.document_fit import FEATURES
 from backstory.retrieval.evidence.learned import FORMAT
-from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.forms import Share
 from tests.long_tests import LONG_TESTS
@@ -272,8 +271,8 @@ def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path, s
     write_inputs(tmp_path, first_inputs())
     assert run(tmp_path).success
     workspace = open_workspace(tmp_path)
-    day = next(key for key, entry in workspace.ledger.read("window_contexts").items() if entry.rows)
-    right = read_table(workspace.tables, "window_contexts", [day])
+    day = next(key for key, entry in workspace.catalog.read("window_contexts").items() if entry.rows)
+    right = workspace.tables.read("window_contexts", [day])
     replace_recorded(workspace, "window_contexts", day, pl.concat([right, right]))
     for _ in range(2):
         outcome = run(tmp_path)

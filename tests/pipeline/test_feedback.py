@@ -19,7 +19,6 @@ from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.feedback_workspaces import (
@@ -59,10 +58,10 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 def list_given(workspace: Workspace) -> pl.DataFrame:
     """List which written post each window is given, with the times and days of both."""
-    windows = read_table(workspace.tables, "windows").select("window_id", "partition", "started_at")
-    posts = read_table(workspace.tables, "posts").select("slug", post_of="window_id", ended="published_at")
+    windows = workspace.tables.read("windows").select("window_id", "partition", "started_at")
+    posts = workspace.tables.read("posts").select("slug", post_of="window_id", ended="published_at")
     return (
-        read_table(workspace.tables, "contexts")
+        workspace.tables.read("contexts")
         .filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
         .join(windows, on="window_id")
         .join(posts, on="slug")
@@ -71,7 +70,7 @@ def list_given(workspace: Workspace) -> pl.DataFrame:
 
 
 def test_every_window_has_a_post_and_later_windows_are_given_it(many_days: Workspace) -> None:
-    posts = read_table(many_days.tables, "posts")
+    posts = many_days.tables.read("posts")
     assert posts["status"].unique().to_list() == ["written"]
     assert posts.height == MANY_DAYS
     assert list_given(many_days)["window_id"].n_unique() > MANY_DAYS / 2
@@ -175,7 +174,7 @@ def test_snapshots_in_memory_change_no_byte_of_the_tables(
     run_pipeline(published)
     assert len(read_history(published.index)) == published.settings.index.keep_snapshots
     assert len(read_history(chains.index)) == 2
-    assert hash_files(published.tables) == hash_files(chains.tables)
+    assert hash_files(published.tables_dir) == hash_files(chains.tables_dir)
     assert current_version(published.index) == current_version(chains.index)
 
 
@@ -194,9 +193,9 @@ def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path
     assert second.is_file()
     assert b"My moth trap" in own.read_bytes()
     assert removed
-    sources = read_table(workspace.tables, "sources").filter(pl.col("source").str.starts_with("written/"))
+    sources = workspace.tables.read("sources").filter(pl.col("source").str.starts_with("written/"))
     assert {first.name, own.name} <= {Path(name).name for name in sources.filter(status="read")["source"]}
-    shown = read_table(workspace.tables, "contexts").filter(pl.col("uri").str.ends_with(own.name))
+    shown = workspace.tables.read("contexts").filter(pl.col("uri").str.ends_with(own.name))
     assert shown.height
     assert list_pending(workspace) == set()
     assert sum(report.computed for report in run_pipeline(open_workspace(workspace.root))) == 0
@@ -210,7 +209,7 @@ def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: P
     notice = str(run(workspace)["posts"].counts["notice"])
     assert f"{len(files)} posts in written/ were written before writers.provider was none" in notice
     assert read_files(workspace) == files
-    assert read_table(workspace.tables, "posts").is_empty()
+    assert workspace.tables.read("posts").is_empty()
     settings.write_text(SETTINGS.replace('feedback: "on"', "folder: digests"), encoding="utf-8")
     notice = str(run(workspace)["posts"].counts["notice"])
     assert f"{len(files)} files in written/, the former writers.folder, are no longer posts" in notice
@@ -331,7 +330,7 @@ def test_an_edited_post_stays_a_document_of_its_editor_when_its_window_goes(
     notice = str(run(workspace)["posts"].counts["notice"])
     assert f"{edited.name} in written/ stays after its window is gone" in notice
     assert edited.read_bytes() == text
-    served = read_table(workspace.tables, "documents").filter(status="ok")["uri"]
+    served = workspace.tables.read("documents").filter(status="ok")["uri"]
     assert [uri for uri in served if "2025-01-01" in uri] == [f"{WRITTEN_PREFIX}written/{edited.name}"]
     assert run(workspace) == {}
 
@@ -344,8 +343,8 @@ def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> No
     gone = before.keys() - read_files(workspace).keys()
     assert {name[: len("2025-01-03")] for name in gone} == {"2025-01-03"}
     assert len(gone) == 2
-    assert read_table(workspace.tables, "posts").height == (DAYS - 1) * 2
-    documents = read_table(workspace.tables, "documents")["uri"]
+    assert workspace.tables.read("posts").height == (DAYS - 1) * 2
+    documents = workspace.tables.read("documents")["uri"]
     assert not any("2025-01-03" in uri for uri in documents)
 
 
@@ -353,7 +352,7 @@ def test_rows_are_not_compared_with_their_contract_after_each_day(
     many_days: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     workspace = copy(many_days, tmp_path / "again")
-    shutil.rmtree(workspace.tables)
+    shutil.rmtree(workspace.tables_dir)
     with caplog.at_level(logging.INFO, logger=CHECKS):
         run(workspace)
     fields = [vars(record)["fields"] for record in caplog.records if record.name == CHECKS]

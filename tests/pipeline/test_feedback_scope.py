@@ -11,7 +11,6 @@ from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.pipeline.feedback_workspaces import (
     SETTINGS,
     read_all,
@@ -63,10 +62,10 @@ def copy(workspace: Workspace, root: Path) -> Workspace:
 
 def list_given(workspace: Workspace) -> set[tuple[str, str | None]]:
     """List the pairs of a conversation and that of a post which one of its windows is given."""
-    windows = read_table(workspace.tables, "windows").select("window_id", "conversation_id")
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    windows = workspace.tables.read("windows").select("window_id", "conversation_id")
+    documents = workspace.tables.read("documents").filter(status="ok")
     of = documents.select("document_id", post_of="conversation_id")
-    given = read_table(workspace.tables, "contexts").filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+    given = workspace.tables.read("contexts").filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     return set(
         given.join(windows, on="window_id")
         .join(of, on="document_id")
@@ -85,11 +84,11 @@ def test_a_window_is_given_posts_of_its_own_conversation_alone(apart: Workspace,
     own = {("garden", "garden"), ("moths", "moths")}
     assert list_given(apart) == own
     assert list_given(shared) == own | {("garden", "moths"), ("moths", "garden")}
-    found = read_table(apart.tables, "hits").join(
-        read_table(apart.tables, "documents").filter(pl.col("conversation_id").is_not_null()),
+    found = apart.tables.read("hits").join(
+        apart.tables.read("documents").filter(pl.col("conversation_id").is_not_null()),
         on="document_id",
     )
-    windows = read_table(apart.tables, "windows").select("window_id", of="conversation_id")
+    windows = apart.tables.read("windows").select("window_id", of="conversation_id")
     assert found.join(windows, on="window_id").filter(pl.col("of") != pl.col("conversation_id")).is_empty()
 
 
@@ -134,7 +133,7 @@ def test_files_of_people_among_the_posts(apart: Workspace, tmp_path: Path) -> No
     topic = "---\ntitle: Mine\ndate: 2025-01-01\n---\n\nThe tomato blight, the night train and the sourdough starter.\n"
     (workspace.posts_dir / "own.md").write_text(topic, encoding="utf-8")
     run(workspace)
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    documents = workspace.tables.read("documents").filter(status="ok")
     of = dict(documents.select("uri", "conversation_id").iter_rows())
     assert [of[f"{WRITTEN_PREFIX}written/{name}.md"] for name in ("copied", "former", "own")] == [
         "garden",
@@ -149,13 +148,13 @@ def test_files_of_people_among_the_posts(apart: Workspace, tmp_path: Path) -> No
 def test_a_question_of_a_person_finds_the_posts_of_all_conversations(
     apart: Workspace, shared: Workspace
 ) -> None:
-    given = read_table(apart.tables, "contexts").filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-    moths = read_table(apart.tables, "windows").filter(conversation_id="moths").sort("started_at")
+    given = apart.tables.read("contexts").filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+    moths = apart.tables.read("windows").filter(conversation_id="moths").sort("started_at")
     window = moths.join(given, on="window_id", how="semi", maintain_order="left")["window_id"][-1]
     named = {
         f"../{path}": conversation
-        for path, conversation in read_table(apart.tables, "posts")
-        .join(read_table(apart.tables, "windows"), on="window_id")
+        for path, conversation in apart.tables.read("posts")
+        .join(apart.tables.read("windows"), on="window_id")
         .select("path", "conversation_id")
         .iter_rows()
     }

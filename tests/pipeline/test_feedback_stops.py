@@ -10,7 +10,6 @@ from backstory.index.snapshot.opening import open_index
 from backstory.interfaces.cli.run import exit_code
 from backstory.pipeline.run.runner import Execute, RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from pipelines.materialization import execute_job
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
@@ -70,9 +69,9 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     workspace = make(tmp_path / "in parts", f"{settings}costs: {{run: {{calls: {BUDGET}}}}}\n")
     outcomes = [run(workspace, execute)]
     assert len(chat.requests) == BUDGET
-    posts = read_table(workspace.tables, "posts")
+    posts = workspace.tables.read("posts")
     assert [*posts.sort("published_at")["status"]] == ["written"] * BUDGET + ["waiting"]
-    documents = read_table(workspace.tables, "documents").filter(status="ok")["document_id"]
+    documents = workspace.tables.read("documents").filter(status="ok")["document_id"]
     with open_index(workspace.index) as index:
         assert set(index.documents["document_id"]) == set(documents)
     stopped = str(outcomes[0].stopped)
@@ -85,7 +84,7 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     assert exit_code(outcomes[-1]) == 0
     assert len(chat.requests) == DAYS * WINDOWS
     assert len(outcomes) == -(-DAYS * WINDOWS // BUDGET)
-    runs = read_table(workspace.tables, "runs")["status"].to_list()
+    runs = workspace.tables.read("runs")["status"].to_list()
     assert runs == ["stopped"] * (len(outcomes) - 1) + ["succeeded"]
 
     whole = make(tmp_path / "whole", settings)

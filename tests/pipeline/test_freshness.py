@@ -11,6 +11,7 @@ from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
+from tests.workspaces import find_file
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
     "a post is added": lambda w: (w.documents_dir / "new.md").write_text("# New\n\ntext\n", encoding="utf-8"),
     "a post is renamed": lambda w: (w.documents_dir / "sourdough.md").rename(w.documents_dir / "bread.md"),
     "a post is deleted": lambda w: (w.documents_dir / "sourdough.md").unlink(),
-    "a table's file is gone": lambda w: (w.tables / "hits" / "2025-03-15.parquet").unlink(),
+    "a table's file is gone": lambda w: find_file(w.root, "hits", "2025-03-15").unlink(),
     "a setting changed": lambda w: (w.root / "backstory.yaml").write_text("rag: {top_k: 2}\n"),
     "a snapshot's file is gone": lambda w: (w.index / current_version(w.index) / "vectors.npy").unlink(),
 }

@@ -13,7 +13,6 @@ from backstory.pipeline.incremental.partitions import group_partitions
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import list_partitions
 from tests.forms import Share
 from tests.pipeline.test_run import hash_files
 from tests.started_python import run_python
@@ -30,19 +29,19 @@ KILLED_AFTER = """
 import os, signal, sys
 from pathlib import Path
 from backstory import pipeline, run_pipeline
-from backstory.storage.tables.ledger import Ledger
+from backstory.storage.tables.tables import Tables
 from backstory.pipeline.workspace import open_workspace
 
-record, calls = Ledger.record, []
+commit, calls = Tables.commit, []
 
-def record_or_die(self, table, entries):
-    if table == sys.argv[2]:
-        calls.append(entries)
+def commit_or_die(self, made, **options):
+    if any(table == sys.argv[2] for table, _ in made):
+        calls.append(made)
         if len(calls) == int(sys.argv[3]):
             os.kill(os.getpid(), signal.SIGKILL)
-    record(self, table, entries)
+    return commit(self, made, **options)
 
-Ledger.record = record_or_die
+Tables.commit = commit_or_die
 run_pipeline(open_workspace(Path(sys.argv[1])))
 """
 
@@ -88,8 +87,8 @@ def test_the_size_of_the_groups_changes_no_byte(whole: Whole, tmp_path: Path, ro
     undivided, reports = whole
     grouped = write_long_workspace(tmp_path / "grouped", rows_at_once)
     grouped_reports = run_pipeline(grouped)
-    assert len(list_partitions(undivided.tables, "contexts")) == len(DAYS) - 1
-    assert hash_files(grouped.tables) == hash_files(undivided.tables)
+    assert len(undivided.tables.keys("contexts")) == len(DAYS) - 1
+    assert hash_files(grouped.tables_dir) == hash_files(undivided.tables_dir)
     assert [count_figures(report) for report in grouped_reports] == [
         count_figures(report) for report in reports
     ]
@@ -112,12 +111,12 @@ def test_a_kill_between_groups_loses_one_group_at_most(
     killed = open_workspace(root)
     process = run_python(["-c", KILLED_AFTER, str(killed.root), table, str(group)])
     assert process.returncode == -signal.SIGKILL
-    done = killed.ledger.read(table)
+    done = killed.catalog.read(table)
     assert len(done) >= group - 1
     again = {report.table: report for report in run_pipeline(open_workspace(killed.root))}
     # Of several machines, each makes the messages of the day before, too.
     assert again[table].computed == again[table].partitions - len(done)
-    assert hash_files(killed.tables) == hash_files(undisturbed.tables)
+    assert hash_files(killed.tables_dir) == hash_files(undisturbed.tables_dir)
 
 
 @given(st.lists(st.integers(0, 20), max_size=30), st.integers(1, 25))

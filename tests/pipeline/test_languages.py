@@ -14,7 +14,6 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.text.languages import detect_language
 from tests.workspaces import POSTS, build_table, copy_made, write_workspace
 
@@ -52,7 +51,7 @@ def language_examination(workspace: Workspace) -> Examination:
 
 
 def test_only_windows_in_an_unknown_language_are_degraded_and_get_no_verdict(mixed: Workspace) -> None:
-    rows = read_table(mixed.tables, "window_contexts").sort("window_id")
+    rows = mixed.tables.read("window_contexts").sort("window_id")
     german = rows.filter(language="de").row(0, named=True)
     assert (german["status"], german["verdict"], german["confidence"]) == ("degraded", "not_known", None)
     assert german["kept_count"] > 0
@@ -84,7 +83,7 @@ PORTUGUESE = (
 
 
 def languages_of_posts(workspace: Workspace) -> dict[str, str | None]:
-    posts = read_table(workspace.tables, "sources").filter(folder="documents")
+    posts = workspace.tables.read("sources").filter(folder="documents")
     return dict(posts.select(pl.col("source").str.strip_prefix("posts/"), "language").iter_rows())
 
 
@@ -143,13 +142,13 @@ def test_unknown_languages_are_not_among_the_insufficient_or_unserved(make_works
 def test_stating_that_the_model_knows_the_language_makes_the_verdicts_and_nothing_else(
     mixed: Workspace,
 ) -> None:
-    before = read_table(mixed.tables, "window_contexts").filter(language="en")
+    before = mixed.tables.read("window_contexts").filter(language="en")
     (mixed.root / "backstory.yaml").write_text(ENGLISH_ONLY.replace("[en]", "[en, de]"), encoding="utf-8")
     workspace = open_workspace(mixed.root)
     [remade] = [report for report in run_pipeline(workspace) if not report.unchanged]
     assert remade.table == "window_contexts"
     assert remade.counts["language_de"] == 1
-    rows = read_table(workspace.tables, "window_contexts")
+    rows = workspace.tables.read("window_contexts")
     assert rows.filter(language="en").drop("settings_hash").equals(before.drop("settings_hash"))
     [german] = rows.filter(language="de").to_dicts()
     assert (german["status"], german["error"]) == ("ok", None)

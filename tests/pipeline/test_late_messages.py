@@ -8,7 +8,6 @@ import pytest
 from backstory import run_pipeline
 from backstory.pipeline.run.pending import find_stale_partitions, hash_messages
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import Grain, partition_key
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import POSTS
@@ -45,7 +44,7 @@ def stamp_files(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
     return {
         (table, path.stem): (path.stat().st_ino, path.stat().st_mtime_ns)
         for table in TABLES
-        for path in (workspace.tables / table).glob("*.parquet")
+        for path in (workspace.tables_dir / table).glob("*.parquet")
     }
 
 
@@ -63,7 +62,7 @@ def workspace(tmp_path: Path, grain: Grain) -> Workspace:
 def test_a_late_message_writes_its_partition_again_and_no_other(workspace: Workspace, grain: Grain) -> None:
     write_chat(workspace, late=False)
     run_pipeline(workspace)
-    before, files = read_table(workspace.tables, "messages"), stamp_files(workspace)
+    before, files = workspace.tables.read("messages"), stamp_files(workspace)
     write_chat(workspace, late=True)
     late = partition_key(LATE, grain)
     made = sorted({partition_key(when, grain) for when in before["timestamp"]})
@@ -80,4 +79,4 @@ def test_a_late_message_writes_its_partition_again_and_no_other(workspace: Works
     # The next partition begins with messages of this one; they are the same, so that nothing follows from it.
     computed = {table: reports[table].computed for table in TABLES[1:]}
     assert computed == {table: 1 + len(overlapping) * (table in READ_MESSAGES) for table in TABLES[1:]}
-    assert set(before["message_id"]) < set(read_table(workspace.tables, "messages")["message_id"])
+    assert set(before["message_id"]) < set(workspace.tables.read("messages")["message_id"])

@@ -15,7 +15,6 @@ from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.letters import Assignment, read_assignment, read_post_material
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import read_writer_inputs
 from tests.long_tests import LONG_TESTS
 from tests.models.services import chat_server
@@ -56,8 +55,8 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def read_posts(workspace: Workspace) -> pl.DataFrame:
-    windows = read_table(workspace.tables, "windows").select("window_id", "partition", "started_at")
-    return read_table(workspace.tables, "posts").join(windows, on="window_id").sort("started_at")
+    windows = workspace.tables.read("windows").select("window_id", "partition", "started_at")
+    return workspace.tables.read("posts").join(windows, on="window_id").sort("started_at")
 
 
 def test_without_feedback_the_material_of_a_partition_is_read_once(
@@ -72,7 +71,7 @@ def test_without_feedback_the_material_of_a_partition_is_read_once(
     monkeypatch.setattr("backstory.pipeline.stages.posts.read_assignment", note)
     workspace = make(tmp_path, SETTINGS.replace('"on"', '"off"'))
     assert not workspace.feeds_back
-    assert sorted(asked) == sorted(workspace.ledger.read("posts"))
+    assert sorted(asked) == sorted(workspace.catalog.read("posts"))
 
 
 def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(letters: Workspace) -> None:

@@ -16,7 +16,6 @@ from backstory.models.embeddings.local.bert_graph import build_graph
 from backstory.models.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.storage.tables.parquet import list_partitions, read_table
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as invoke
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
@@ -34,7 +33,7 @@ def test_a_folder_of_a_model_is_all_that_a_run_and_a_search_need(tmp_path: Path)
     assert invoke("run", "-w", str(root)).exit_code == 0
     manifest = read_manifest(root / "index" / current_version(root / "index"))
     assert manifest.embedder_id.startswith("local:tiny:")
-    assert not read_table(open_workspace(root).tables, "hits").is_empty()
+    assert not open_workspace(root).tables.read("hits").is_empty()
     with Library.open(root) as library:
         assert library.search("the soup").hits
     shutil.rmtree(root / "models")
@@ -70,4 +69,4 @@ def test_damaged_weights_end_a_run_before_anything_is_made(
         with Library.open(root) as library, raises(InputError, "failed_steps"):
             library.index()
     for table in ("messages", "documents", "sources", "windows"):
-        assert not list_partitions(workspace.tables, table)
+        assert not workspace.tables.keys(table)

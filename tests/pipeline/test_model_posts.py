@@ -20,7 +20,6 @@ from backstory.operations.inspection.audit import audit
 from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatRequest, ChatServer
@@ -60,7 +59,7 @@ def made(unwritten: Workspace) -> Workspace:
 
 def run_again(workspace: Workspace) -> pl.DataFrame:
     run_pipeline(open_workspace(workspace.root))
-    return read_table(workspace.tables, "posts")
+    return workspace.tables.read("posts")
 
 
 def files_of(workspace: Workspace) -> dict[str, tuple[bytes, int]]:
@@ -73,14 +72,14 @@ def files_of(workspace: Workspace) -> dict[str, tuple[bytes, int]]:
 def test_the_same_input_makes_no_call_and_no_write_whatever_is_lost(
     chat: ChatServer, made: Workspace
 ) -> None:
-    posts = read_table(made.tables, "posts")
+    posts = made.tables.read("posts")
     calls, files = len(chat.requests), files_of(made)
     assert calls == posts.height == len(files) > 3
     assert set(posts["status"]) == {"written"}
     assert set(posts.select("model", "tokens_in", "tokens_out").iter_rows()) == {("tiny-2026", 120, 30)}
 
     assert run_again(made).equals(posts)
-    for path in (made.tables / "posts").iterdir():
+    for path in (made.tables_dir / "posts").iterdir():
         path.unlink()
     assert run_again(made).equals(posts)
     assert (len(chat.requests), files_of(made)) == (calls, files)
@@ -124,7 +123,7 @@ def test_rejected_windows_are_asked_about_again_only_after_a_change(
     run_pipeline(fresh)
     shown = ["window_id", "status", "reason"]
     assert (
-        read_table(fresh.tables, "posts").filter(pl.col("window_id") != written["window_id"]).select(shown)
+        fresh.tables.read("posts").filter(pl.col("window_id") != written["window_id"]).select(shown)
     ).equals(changed.filter(status="rejected").select(shown))
 
 
@@ -144,7 +143,7 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
         posts = run_again(unwritten)
         assert posts.filter(status="written").height == min(written + 2, posts.height)
     assert len(chat.requests) == posts.height
-    runs = read_table(unwritten.tables, "runs").filter(pl.col("writing_calls") > 0)
+    runs = unwritten.tables.read("runs").filter(pl.col("writing_calls") > 0)
     assert set(runs["writing_model"]) == {"tiny"}
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
@@ -171,7 +170,7 @@ def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Worksp
     linked = chat_server.post(f"{chat_server.TEXT} See [this](https://unknown.example) and [9].")
     chat.script.extend([linked, chat_server.refuse(400, "too long"), REFUSAL])
     stopped, posts = run_by_command(unwritten, budget=4)
-    windows = read_table(unwritten.tables, "posts").height
+    windows = unwritten.tables.read("posts").height
     assert (len(posts.written), posts.removed_citations) == (2, 2)
     assert count_missing(posts) == {"rejected": 1, "failed": 1, "waiting": windows - 4}
     assert all(post.reason for post in posts.missing)
@@ -221,13 +220,13 @@ def test_a_damaged_cache_is_named_and_drafts_are_asked_again_without_it(
     chat: ChatServer, made: Workspace
 ) -> None:
     assert all(found.passed for found in audit(made.root))
-    calls, path = len(chat.requests), made.tables / "cache.sqlite"
+    calls, path = len(chat.requests), made.tables_dir / "cache.sqlite"
     made.cache.close()
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     assert [found.name for found in audit(made.root) if not found.passed] == ["cache"]
-    for part in (made.tables / "posts").iterdir():
+    for part in (made.tables_dir / "posts").iterdir():
         part.unlink()
     with raises(StateError, "damaged_file"):
         run_again(made)
@@ -237,7 +236,9 @@ def test_a_damaged_cache_is_named_and_drafts_are_asked_again_without_it(
 
 
 def holds_moths(workspace: Workspace) -> bool:
-    return any(b"moths were awake" in path.read_bytes() for path in workspace.tables.glob("cache.sqlite*"))
+    return any(
+        b"moths were awake" in path.read_bytes() for path in workspace.tables_dir.glob("cache.sqlite*")
+    )
 
 
 def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServer, made: Workspace) -> None:

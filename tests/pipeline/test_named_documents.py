@@ -26,7 +26,7 @@ from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.partitions import write_group
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import WHOLE, read_table
+from backstory.storage.tables.tables import WHOLE
 from backstory.writing.citations import find_links
 from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
 from tests.pipeline.test_people import AGREED, open_with, read_posts
@@ -64,8 +64,8 @@ def choose(rule: str) -> str:
 
 def read_shown(workspace: Workspace) -> str:
     """Return everything of contexts, posts and pages that may show a document."""
-    contexts = read_table(workspace.tables, "contexts").select("title", "tags", "content", "passage")
-    texts = read_table(workspace.tables, "window_contexts").select("text", "cited_text")
+    contexts = workspace.tables.read("contexts").select("title", "tags", "content", "passage")
+    texts = workspace.tables.read("window_contexts").select("text", "cited_text")
     library = read_library(workspace)
     pages = [(document.title, document.text) for document in library.documents.values()]
     return f"{contexts.to_dicts()} {texts.to_dicts()} {read_posts(workspace)} {pages}"
@@ -87,7 +87,7 @@ def test_names_in_documents_are_those_that_readers_see_and_the_documents_stay(re
     assert f"Drip of {ada}" in shown
     [document] = read_named_documents(workspace).values()
     assert (document.uri, sorted(document.people.values()), document.in_path) == ("drip.md", [1, 3], [])
-    stored = read_table(workspace.tables, "documents").filter(uri="drip.md")
+    stored = workspace.tables.read("documents").filter(uri="drip.md")
     assert "Ada Lind" in stored["text"].item()
     assert find_shown_names(workspace).is_empty()
 
@@ -125,9 +125,9 @@ def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tm
     run_pipeline(workspace)
     ada, ben = find_authors(workspace)
     people = read_people(workspace).names_in("garden")
-    authors = read_table(workspace.tables, "messages").filter(text="hello")["author"]
+    authors = workspace.tables.read("messages").filter(text="hello")["author"]
     ida, zoe = (people[author] for author in authors)
-    documents = read_table(workspace.tables, "documents").sort("uri")
+    documents = workspace.tables.read("documents").sort("uri")
     view = DocumentView(workspace, {"window": "garden"})
     shown = [view.show("window", *row) for row in documents.select("document_id", "text").iter_rows()]
     assert [text.strip() for text in shown] == [
@@ -149,7 +149,7 @@ def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Pat
 
 def test_contact_data_becomes_markers_in_posts_and_on_their_pages_alone(replaced: Path) -> None:
     workspace = open_workspace(replaced)
-    assert "zoe@mail.example" in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+    assert "zoe@mail.example" in str(workspace.tables.read("contexts")["passage"].to_list())
     library = read_library(workspace)
     pages = str([post.uses for post in library.posts]), str(library.documents)
     assert not [word for word in ("zoe@mail", "900123") if word in read_posts(workspace)]
@@ -161,7 +161,7 @@ def test_a_post_may_name_whom_a_kept_document_names_and_nobody_else(tmp_path: Pa
     workspace = make(
         tmp_path / "workspace", choose("keep"), "Drip irrigation line and plastic elbow of Ada Lind"
     )
-    rows = read_table(workspace.tables, "posts")
+    rows = workspace.tables.read("posts")
     assert set(rows["status"]) == {"written"}
     assert "Ada Lind" in read_shown(workspace)
     assert find_shown_names(workspace).rows() == [("drip.md", 2)]
@@ -171,10 +171,10 @@ def test_a_post_may_name_whom_a_kept_document_names_and_nobody_else(tmp_path: Pa
 
 def test_a_post_that_holds_a_name_is_rejected_and_names_the_document(tmp_path: Path) -> None:
     workspace = make(tmp_path / "workspace", choose("reject"))
-    [row] = read_table(workspace.tables, "posts").filter(status="rejected").to_dicts()
+    [row] = workspace.tables.read("posts").filter(status="rejected").to_dicts()
     assert row["reason"].startswith("leak: ")
     assert "posts/drip.md" in row["reason"]
-    assert "Ada Lind" in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+    assert "Ada Lind" in str(workspace.tables.read("contexts")["passage"].to_list())
 
 
 def test_contact_data_is_a_leak_where_it_is_rejected(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_contact_data_is_a_leak_where_it_is_rejected(tmp_path: Path) -> None:
 
 def test_no_post_links_to_a_document_whose_path_names_a_member(tmp_path: Path) -> None:
     workspace = make(tmp_path / "workspace", name="drip-ada-lind")
-    rows = read_table(workspace.tables, "posts")
+    rows = workspace.tables.read("posts")
     assert set(rows["status"]) == {"written"}
     assert "drip-ada-lind" not in read_posts(workspace)
     assert find_shown_names(workspace)["uri"].to_list() == ["drip-ada-lind.md"]
@@ -199,7 +199,7 @@ def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_mem
         return open_with(tmp_path / name, settings=f"{DIGEST}{source}")
 
     def list_linked(workspace: Workspace) -> set[str]:
-        texts = "\n".join(read_table(workspace.tables, "posts")["text"])
+        texts = "\n".join(workspace.tables.read("posts")["text"])
         return {os.path.normpath(workspace.posts_dir / unquote(link)) for link in find_links(texts)}
 
     notes = tmp_path / "my notes (1)" / "drip line.md"
@@ -224,7 +224,7 @@ def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_mem
     assert number is not None
     assert words is not None
     assert (number.address, words.address) == (f"#source-{use.number}", links.point(here, use.document_id))
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    documents = workspace.tables.read("documents").filter(status="ok")
     places = Places.of_documents(documents, "posts", make_linker(workspace))
     assert use.document_id in places.find_linked(post.text, post.path)
 
@@ -263,7 +263,7 @@ def test_a_run_of_a_change_gives_what_a_fresh_one_gives(
     for workspace in (changed, fresh):
         write_document(workspace, document)
         run_pipeline(workspace)
-    hashes = [hash_files(workspace.tables) for workspace in (changed, fresh)]
+    hashes = [hash_files(workspace.tables_dir) for workspace in (changed, fresh)]
     for one in hashes:
         del one["documents/all.parquet"]  # it holds earlier revisions
     assert hashes[0] == hashes[1]
@@ -286,7 +286,7 @@ def test_a_revision_of_another_text_is_searched_again(replaced: Path, tmp_path: 
     """A reader of another version reads another text in the same file."""
     workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
     text = pl.when(uri="night-train.md").then(pl.lit("The train of Cleo Marsh")).otherwise("text")
-    documents = read_table(workspace.tables, "documents").with_columns(text=text)
+    documents = workspace.tables.read("documents").with_columns(text=text)
     write_group(workspace, "documents", {WHOLE: documents}, {WHOLE: "read by another version"})
     record_named_documents(workspace)
     assert sorted(document.uri for document in read_named_documents(workspace).values()) == [
@@ -307,10 +307,10 @@ def test_what_people_write_into_the_folder_of_posts_is_searched(replaced: Path, 
     run_pipeline(open_with(workspace.root, settings=fed_back))
     named = [document.uri for document in read_named_documents(workspace).values()]
     assert sorted(named) == [f"../written/{edited.name}", "../written/own.md", "drip.md"]
-    contexts = read_table(workspace.tables, "contexts")
+    contexts = workspace.tables.read("contexts")
     assert "../written/own.md" in contexts["uri"]
     shown = contexts.select("title", "content", "passage").to_dicts()
-    texts = read_table(workspace.tables, "posts")["text"].to_list()
+    texts = workspace.tables.read("posts")["text"].to_list()
     assert not [name for name in NAMES if name in f"{shown} {texts}"]
 
 
@@ -347,7 +347,7 @@ def test_every_form_of_a_name_in_a_document_is_replaced(tmp_path: Path) -> None:
     [document] = read_named_documents(workspace).values()
     assert len(FORMS) >= 40
     assert sum(document.people.values()) >= len(FORMS)
-    shown = read_table(workspace.tables, "contexts").filter(title="Drip irrigation")
+    shown = workspace.tables.read("contexts").filter(title="Drip irrigation")
     assert len(shown)
     texts = [*shown["content"], *shown["passage"], read_posts(workspace)]
     assert not find_naming_texts(texts, ["Cleo Marshall"])
@@ -356,7 +356,7 @@ def test_every_form_of_a_name_in_a_document_is_replaced(tmp_path: Path) -> None:
 def find_authors(workspace: Workspace) -> tuple[str, str]:
     """Return the names under which readers see Ada and Ben."""
     names = read_people(workspace).names_in("garden")
-    messages = read_table(workspace.tables, "messages").drop_nulls("author")
+    messages = workspace.tables.read("messages").drop_nulls("author")
     authors = dict(messages.select("text", "author").iter_rows())
     return (
         names[authors["Book the train reservation early"]],

@@ -12,7 +12,6 @@ from backstory.interfaces.library.library import Library
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.models.rerankers.rerank_requests import answer_of
 from tests.models.services.chat_server import (
@@ -140,7 +139,7 @@ def test_no_request_is_of_a_document_with_a_name_where_names_are_rejected(
     reports = run(workspace)
     assert reports["decisions"].counts["rerank_withheld_candidates"]
     assert "drip.md" in str(reports["contexts"].counts["notice"])
-    assert MARK in str(read_table(workspace.tables, "contexts")["passage"].to_list())
+    assert MARK in str(workspace.tables.read("contexts")["passage"].to_list())
     library = Library(workspace)
     found = library.search(f"The {MARK} elbow, the night train and the sourdough starter", rerank=True)
     assert "drip.md" in str(found.notes)
@@ -207,7 +206,7 @@ def test_a_person_who_joins_has_no_name_in_what_is_asked_again(at: Workspace, ch
     shutil.copytree(at.root / "posts", fresh.root / "posts", dirs_exist_ok=True)
     run(fresh)
     for table in ("decisions", "contexts"):
-        assert read_table(fresh.tables, table).equals(read_table(workspace.tables, table))
+        assert fresh.tables.read(table).equals(workspace.tables.read(table))
 
 
 def test_a_document_that_no_run_has_searched_is_searched_before_it_is_sent(

@@ -11,7 +11,6 @@ from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.chats.leaks import find_privacy_breaches
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.workspaces import SETTINGS, build_table, write_workspace
 
@@ -30,7 +29,7 @@ def read(workspace: Workspace, partitions: Sequence[str] = ()) -> pl.DataFrame:
     """Run the stage, and give the messages."""
     report = build_table(workspace, "messages", partitions or find_partitions(workspace))
     assert report.counts.get("opted_out") != 0
-    return read_table(workspace.tables, "messages")
+    return workspace.tables.read("messages")
 
 
 def configure(workspace: Workspace, privacy: str) -> Workspace:
@@ -44,7 +43,7 @@ def write(workspace: Workspace, text: str) -> None:
 
 
 def author_of(workspace: Workspace, word: str) -> str:
-    stored = read_table(workspace.tables, "messages")
+    stored = workspace.tables.read("messages")
     return str(stored.filter(pl.col("text").str.contains(word))["author"][0])
 
 
@@ -52,14 +51,14 @@ def author_of(workspace: Workspace, word: str) -> str:
 def test_messages_of_an_excluded_person_are_in_no_table(made: Workspace, name: str) -> None:
     ada = author_of(made, "irrigation")
     workspace = configure(made, f"{{exclude: ['{ada if name == 'pseudonym' else name}']}}")
-    before = read_table(made.tables, "messages")
+    before = made.tables.read("messages")
 
     left = read(workspace)
 
     assert left.equals(
         before.filter((pl.col("author") != ada) | pl.col("author").is_null()).with_columns(left["seq"])
     )
-    assert "4 of its messages are left out" in read_table(workspace.tables, "sources")["reason"][0]
+    assert "4 of its messages are left out" in workspace.tables.read("sources")["reason"][0]
     assert find_privacy_breaches(workspace).is_empty()
 
 
@@ -71,7 +70,7 @@ def test_excluding_after_a_run_equals_excluding_before_it(made: Workspace, tmp_p
 
 
 def test_a_command_in_the_chat_leaves_its_author_out_until_taken_back(made: Workspace) -> None:
-    before, ada = read_table(made.tables, "messages"), author_of(made, "irrigation")
+    before, ada = made.tables.read("messages"), author_of(made, "irrigation")
 
     write(made, OFF)
     without = read(made)
@@ -81,7 +80,7 @@ def test_a_command_in_the_chat_leaves_its_author_out_until_taken_back(made: Work
     write(made, ON)
     again = read(made)
     assert again["message_id"].to_list() == before["message_id"].to_list()
-    assert "2 of its messages" in read_table(made.tables, "sources")["reason"][0]
+    assert "2 of its messages" in made.tables.read("sources")["reason"][0]
 
 
 def test_a_command_counts_in_its_own_conversation(made: Workspace) -> None:

@@ -11,7 +11,6 @@ from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
 from backstory.pipeline.chats.leaks import find_privacy_breaches
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import CHAT, SETTINGS, build_table, write_workspace
 
 KEEP = SETTINGS.replace("folder: chats", "folder: chats, removals: keep")
@@ -24,7 +23,7 @@ EARLIER_ON = "14/03/2025, 19:00 - Ada Lind: #backstory on\n"
 def read(workspace: Workspace) -> pl.DataFrame:
     workspace = open_workspace(workspace.root)
     build_table(workspace, "messages", find_partitions(workspace))
-    return read_table(workspace.tables, "messages")
+    return workspace.tables.read("messages")
 
 
 def configure(workspace: Workspace, privacy: str, settings: str = KEEP) -> None:

@@ -12,7 +12,6 @@ from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.passages.provenance import quote_chunk
 from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
@@ -79,11 +78,9 @@ def test_every_column_with_words_is_searched_or_is_known_to_need_no_search() -> 
     [(table, column) for table, columns in SEARCHED_COLUMNS.items() for column in columns],
 )
 def test_a_name_in_a_column_is_found(written: Workspace, table: str, column: str) -> None:
-    keys = [
-        key for key in list_partitions(written.tables, table) if len(read_table(written.tables, table, [key]))
-    ]
+    keys = [key for key in written.tables.keys(table) if len(written.tables.read(table, [key]))]
     key = "conversations" if table == "sources" else keys[0]
-    right = read_table(written.tables, table, [key])
+    right = written.tables.read(table, [key])
     assert find(written, table) == set()
     is_text = right.schema[column] == pl.String
 
@@ -96,8 +93,8 @@ def test_a_name_in_a_column_is_found(written: Workspace, table: str, column: str
 
 
 def test_two_messages_that_together_spell_a_name_are_none(written: Workspace) -> None:
-    chunks = read_table(written.tables, "window_chunks", [LAST])
-    right = read_table(written.tables, "contexts", [LAST])
+    chunks = written.tables.read("window_chunks", [LAST])
+    right = written.tables.read("contexts", [LAST])
     joined = "Thank you Ada\n\nLind has tulips"
     serves = 'messages 1 to 2, such as "{}"'
     quoting = plant(serves.format(quote_chunk(joined)), right, "serves")
@@ -115,7 +112,7 @@ def test_two_messages_that_together_spell_a_name_are_none(written: Workspace) ->
     replace_recorded(written, "window_chunks", LAST, chunks)
     replace_recorded(written, "contexts", LAST, right)
 
-    summaries = read_table(written.tables, "window_contexts", [LAST])
+    summaries = written.tables.read("window_contexts", [LAST])
     told = "- (1) 2025-03-15 18:00 **{}**: {}\n- (2) 2025-03-15 18:01 **Heron**: {}\n"
     for words, found in (
         (("Ada", "Lind, thank you Ada", "Lind has tulips"), set()),
@@ -128,7 +125,7 @@ def test_two_messages_that_together_spell_a_name_are_none(written: Workspace) ->
 
 
 def test_doctor_names_the_table_and_the_column(written: Workspace) -> None:
-    right = read_table(written.tables, "decisions", [LAST])
+    right = written.tables.read("decisions", [LAST])
     replace_recorded(written, "decisions", LAST, plant(f"of {NAME}", right, "rerank_note"))
 
     told = str([one for one in examine(written.root) if "decisions" in str(one)])
@@ -139,7 +136,7 @@ def test_doctor_names_the_table_and_the_column(written: Workspace) -> None:
 
 
 def test_no_name_is_looked_for_where_names_are_not_hidden(written: Workspace) -> None:
-    right, file = read_table(written.tables, "decisions", [LAST]), written.root / "backstory.yaml"
+    right, file = written.tables.read("decisions", [LAST]), written.root / "backstory.yaml"
     hidden = file.read_text(encoding="utf-8")
     replace_recorded(written, "decisions", LAST, plant(f"of {NAME}", right, "rerank_note"))
     file.write_text(f"{hidden}privacy: {{pseudonyms: false}}\n", encoding="utf-8")

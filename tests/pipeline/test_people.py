@@ -19,7 +19,6 @@ from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.rendered_pages import list_site_pages
-from backstory.storage.tables.parquet import read_table
 from backstory.writing.prompt import load_prompt
 from tests.pipeline.test_run import hash_files
 from tests.workspaces import CHAT, DIGEST, write_workspace
@@ -42,7 +41,7 @@ def open_with(root: Path, chat: str = CHAT, settings: str = DIGEST) -> Workspace
 
 def name_authors(workspace: Workspace) -> dict[str, str]:
     """Return the name that readers see of each author, by a text that only this author wrote."""
-    messages = read_table(workspace.tables, "messages").drop_nulls("author")
+    messages = workspace.tables.read("messages").drop_nulls("author")
     names = read_people(workspace).names_in("garden")
     said = {
         "Ada": "The drip",
@@ -80,8 +79,8 @@ def test_readers_see_words_and_the_tables_hold_pseudonyms(named: Path) -> None:
     assert f"**{names['Ada']}** 09:01" in written
     assert f"@{names['Ben']} do you have a spare" in written
     assert HEX.search(written) is None
-    assert read_table(workspace.tables, "messages")["author"].drop_nulls().str.contains(HEX.pattern).all()
-    assert HEX.search(str(read_table(workspace.tables, "contexts")["serves"].to_list())) is None
+    assert workspace.tables.read("messages")["author"].drop_nulls().str.contains(HEX.pattern).all()
+    assert HEX.search(str(workspace.tables.read("contexts")["serves"].to_list())) is None
     [material] = read_material(workspace, "2025-03-15")
     asked = load_prompt(None).fill_in(*material, max_characters=1000)
     assert names["Ada"] in asked.user
@@ -107,7 +106,7 @@ def test_who_joins_renames_nobody_and_a_run_of_the_change_gives_what_a_fresh_one
     run_pipeline(fresh)
     assert before.items() <= name_authors(changed).items()
     assert read_people(changed) == read_people(fresh)
-    assert hash_files(changed.tables) == hash_files(fresh.tables)
+    assert hash_files(changed.tables_dir) == hash_files(fresh.tables_dir)
 
 
 def test_a_word_is_given_up_when_somebody_of_that_name_joins(named: Path, tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_a_word_is_given_up_when_somebody_of_that_name_joins(named: Path, tmp_pa
     build_site(changed)
     pages = list_site_pages(changed.root / "site")
     assert [page.name for page in pages if before["Ben"] in page.read_text(errors="replace")] == []
-    assert hash_files(changed.tables) == hash_files(fresh.tables)
+    assert hash_files(changed.tables_dir) == hash_files(fresh.tables_dir)
 
 
 AGREED = DIGEST + "privacy: {names: {Ada Lind: {shown: Ada, agreed: 2025-03-01}}}\n"
@@ -145,7 +144,7 @@ def test_a_name_that_a_person_agreed_to_is_shown_until_the_agreement_is_withdraw
     run_pipeline(withdrawn)
     assert "Ada" not in read_posts(withdrawn)
     assert not page.exists()
-    assert hash_files(withdrawn.tables) == hash_files(named / "data")
+    assert hash_files(withdrawn.tables_dir) == hash_files(named / "data")
 
 
 def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Path, tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
     page.write_text("Ada", encoding="utf-8")
     record_copy(agreed, page)
     # It cannot be deleted as a file, so the run ends while it clears the copies.
-    obstacle = agreed.tables / f"copies{DAMAGED_SUFFIX}"
+    obstacle = agreed.tables_dir / f"copies{DAMAGED_SUFFIX}"
     obstacle.mkdir()
     with pytest.raises(OSError, match=obstacle.name):
         run_pipeline(open_with(agreed.root))

@@ -19,7 +19,6 @@ from backstory.index.snapshot.manifest import DOCUMENTS_FILE, read_frame, read_m
 from backstory.index.snapshot.publication import current_version
 from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import inspect_file
 from tests.forms import Share
 from tests.long_tests import LONG_TESTS
@@ -196,7 +195,7 @@ def describe(root: Path) -> dict[str, Any]:
     workspace = open_workspace(root)
     version = current_version(workspace.index)
     manifest = read_manifest(workspace.index / version)
-    documents = read_table(workspace.tables, "documents").filter(pl.col("status").is_in(["ok", "error"]))
+    documents = workspace.tables.read("documents").filter(pl.col("status").is_in(["ok", "error"]))
     return {
         **{name: frame.to_dicts() for name, frame in read_all(workspace).items()},
         "documents": documents.sort("uri").to_dicts(),

@@ -15,7 +15,6 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.assembly import Retrieval, Retrieved
 from backstory.settings.models import ContextSettings, RAGSettings
-from backstory.storage.tables.parquet import read_table
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, write_chat, write_workspace
 
 DAYS = 3
@@ -59,11 +58,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Workspace
 
 
 def read(workspace: Workspace, table: str) -> pl.DataFrame:
-    return read_table(workspace.tables, table).drop("index_version", strict=False)
+    return workspace.tables.read(table).drop("index_version", strict=False)
 
 
 def list_posts(workspace: Workspace) -> pl.DataFrame:
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     return documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX)).select("document_id")
 
 
@@ -129,8 +128,8 @@ def test_posts_change_nothing_under_other_settings(
 
 def retrieve(workspace: Workspace, rag: RAGSettings) -> Retrieved:
     """Find the contexts of all windows in the documents that a workspace holds in the end."""
-    windows = read_table(workspace.tables, "windows")
-    chunks = read_table(workspace.tables, "window_chunks")
+    windows = workspace.tables.read("windows")
+    chunks = workspace.tables.read("window_chunks")
     embedded = embed_texts(
         workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )

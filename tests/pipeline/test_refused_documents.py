@@ -7,7 +7,6 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.models.services.chat_server import ChatServer, run_chat_server
 from tests.models.services.embedding_answers import embed, refuse_word
 from tests.pipeline.workspace_states import describe
@@ -32,12 +31,12 @@ def write_inputs(root: Path, server: ChatServer, model: str = "tiny") -> None:
 
 
 def failed_files(root: Path) -> dict[str, str]:
-    sources = read_table(open_workspace(root).tables, "sources").filter(pl.col("status") == "failed")
+    sources = open_workspace(root).tables.read("sources").filter(pl.col("status") == "failed")
     return dict(sources.select("source", "reason").iter_rows())
 
 
 def served(root: Path) -> set[str]:
-    documents = read_table(open_workspace(root).tables, "documents").filter(pl.col("status") == "ok")
+    documents = open_workspace(root).tables.read("documents").filter(pl.col("status") == "ok")
     return set(documents["uri"])
 
 

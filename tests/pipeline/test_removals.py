@@ -20,7 +20,6 @@ from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.builders.messages import make_messages
 from tests.errors import raises
@@ -48,11 +47,11 @@ def rerun_all(workspace: Workspace, *, accept_removals: bool = False) -> None:
 
 
 def messages_of(workspace: Workspace) -> pl.DataFrame:
-    return read_table(workspace.tables, "messages")
+    return workspace.tables.read("messages")
 
 
 def read_all(workspace: Workspace) -> dict[str, pl.DataFrame]:
-    return {table: read_table(workspace.tables, table) for table in TABLES}
+    return {table: workspace.tables.read(table) for table in TABLES}
 
 
 def equals_a_fresh_workspace(workspace: Workspace, folder: Path) -> bool:
@@ -62,7 +61,7 @@ def equals_a_fresh_workspace(workspace: Workspace, folder: Path) -> bool:
             shutil.copytree(workspace.root / part, folder / part)
     shutil.copy(workspace.root / "backstory.yaml", folder)
     fresh = open_workspace(folder)
-    (rerun_all if list_partitions(workspace.tables, "documents") else rerun)(fresh)
+    (rerun_all if workspace.tables.keys("documents") else rerun)(fresh)
     now, then = read_all(workspace), read_all(fresh)
     return all(now[table].equals(then[table]) for table in TABLES)
 
@@ -93,7 +92,7 @@ def test_what_was_accepted_leaves_no_row_in_any_table(workspace: Workspace, tmp_
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
     rerun_all(workspace, accept_removals=True)
     for table in PARTITIONED:
-        assert set(list_partitions(workspace.tables, table)) <= {"2025-03-15"}, table
+        assert set(workspace.tables.keys(table)) <= {"2025-03-15"}, table
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
     rerun_all(workspace)
 
@@ -117,7 +116,7 @@ def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
     with raises(RemovalError, "removed_messages"):
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
-    assert all(list_partitions(workspace.tables, table) == [] for table in PARTITIONED)
+    assert all(workspace.tables.keys(table) == [] for table in PARTITIONED)
     with raises(WorkspaceError, "no_messages", path=workspace.chats_dir):
         rerun_all(workspace)
 
@@ -359,15 +358,15 @@ def test_a_message_is_missing_where_nothing_stands_for_it(
 
 def test_posts_that_vanish_all_at_once_are_asked_about(workspace: Workspace) -> None:
     rerun_all(workspace)
-    before = read_table(workspace.tables, "documents")
+    before = workspace.tables.read("documents")
     version = current_version(workspace.index)
     workspace.documents_dir.rename(workspace.root / "unmounted")
     with raises(RemovalError, "removed_documents"):
         rerun_all(workspace)
-    assert read_table(workspace.tables, "documents").equals(before)
+    assert workspace.tables.read("documents").equals(before)
     assert current_version(workspace.index) == version
     rerun_all(workspace, accept_removals=True)
-    assert set(read_table(workspace.tables, "documents")["status"]) == {"deleted"}
+    assert set(workspace.tables.read("documents")["status"]) == {"deleted"}
 
 
 def test_a_deleted_post_leaves_its_text_in_no_table_and_no_snapshot(workspace: Workspace) -> None:
@@ -380,10 +379,10 @@ def test_a_deleted_post_leaves_its_text_in_no_table_and_no_snapshot(workspace: W
     assert (workspace.index / old).is_dir()
     (workspace.documents_dir / "sourdough.md").unlink()
     rerun_all(workspace)
-    gone = read_table(workspace.tables, "documents").filter(uri="sourdough.md")
+    gone = workspace.tables.read("documents").filter(uri="sourdough.md")
     assert sorted(gone["status"]) == ["deleted", "superseded"]
     assert set(gone["text"]) == {""}
     assert [path.name for path in workspace.index.iterdir() if path.is_dir()] == [
         current_version(workspace.index)
     ]
-    assert "sourdough" not in set(read_table(workspace.tables, "contexts")["slug"])
+    assert "sourdough" not in set(workspace.tables.read("contexts")["slug"])

@@ -15,7 +15,6 @@ from backstory.base.errors import AuthenticationError, QuotaExhaustedError
 from backstory.interfaces.cli.windows import print_context
 from backstory.operations.inspection.windows import read_window_context
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 from tests.errors import raises
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
 from tests.models.services import gemini_server
@@ -39,7 +38,7 @@ def gemini(server: GeminiServer, more: str = "") -> str:
 
 
 def order_of(workspace: Workspace) -> list[tuple[str, int, str]]:
-    contexts = read_table(workspace.tables, "contexts")
+    contexts = workspace.tables.read("contexts")
     return contexts.select("window_id", "rank", "slug").sort("window_id", "rank").rows()
 
 
@@ -65,23 +64,23 @@ def test_gemini_selects_and_tells_what_nothing_serves(
 
     reports = {report.table: report for report in run_pipeline(workspace)}
 
-    windows = read_table(workspace.tables, "windows")
+    windows = workspace.tables.read("windows")
     # A window with one candidate is not asked about.
     asked = len(server.requests)
     assert 0 < asked <= len(windows)
     assert order_of(workspace) != order_of(plain)
     assert reports["decisions"].counts["reranked_windows"] == asked
     assert reports["decisions"].counts["rerank_kept_order"] == 0
-    summary = read_table(workspace.tables, "window_contexts")
+    summary = workspace.tables.read("window_contexts")
     assert set(summary["status"]) == {"ok"}
     uncovered = summary["uncovered_topics"].drop_nulls().explode()
     assert reports["decisions"].counts["rerank_uncovered_topics"] == len(uncovered) == asked
     assert all(re.fullmatch(r"the frost \(messages? [\d ,a-z]+\)", told) for told in uncovered)
-    assert read_table(plain.tables, "window_contexts")["uncovered_topics"].null_count() == len(windows)
+    assert plain.tables.read("window_contexts")["uncovered_topics"].null_count() == len(windows)
     console = Console(record=True, width=200)
     print_context(console, read_window_context(workspace, windows["window_id"][0]))
     assert "Topics that no document serves: the frost (message" in console.export_text()
-    assert summary["settings_hash"][0] != read_table(plain.tables, "window_contexts")["settings_hash"][0]
+    assert summary["settings_hash"][0] != plain.tables.read("window_contexts")["settings_hash"][0]
     assert api_key not in str(reports)
 
 
@@ -104,7 +103,7 @@ def test_the_same_window_and_candidates_are_never_asked_about_twice(
     workspace = make_workspace(gemini(server))
     run_pipeline(workspace)
     asked, before = len(server.requests), order_of(workspace)
-    shutil.rmtree(workspace.tables / "decisions")
+    shutil.rmtree(workspace.tables_dir / "decisions")
 
     reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
 
@@ -129,7 +128,7 @@ def test_a_withheld_answer_keeps_the_order_and_is_stated_everywhere(
     with caplog.at_level(logging.WARNING):
         reports = {report.table: report for report in run_pipeline(workspace)}
 
-    degraded = read_table(workspace.tables, "window_contexts").filter(status="degraded")
+    degraded = workspace.tables.read("window_contexts").filter(status="degraded")
     assert sorted(degraded["error"]) == [
         "the reranker's answer was blocked (SAFETY); the order of the selection was kept",
         "the reranker's answer was cut (MAX_TOKENS); the order of the selection was kept",
@@ -161,12 +160,12 @@ def test_a_stop_keeps_the_partitions_that_were_finished(
 
     with raises(QuotaExhaustedError, status=429):
         run_pipeline(workspace)
-    assert list_partitions(workspace.tables, "decisions") == ["2025-03-13"]
+    assert workspace.tables.keys("decisions") == ["2025-03-13"]
     assert len(server.requests) == first_day + 1
 
     run_pipeline(open_workspace(workspace.root))
     assert len(server.requests) == first_day + 2
-    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"ok"}
+    assert set(workspace.tables.read("window_contexts")["status"]) == {"ok"}
 
 
 def test_a_refused_key_stops_the_run(make_workspace: Make, server: GeminiServer, api_key: str) -> None:
@@ -177,7 +176,7 @@ def test_a_refused_key_stops_the_run(make_workspace: Make, server: GeminiServer,
         run_pipeline(workspace)
 
     assert api_key not in str(caught.value)
-    assert list_partitions(workspace.tables, "decisions") == []
+    assert workspace.tables.keys("decisions") == []
 
 
 def test_a_cross_encoder_in_the_workspace_orders_by_its_scores(
@@ -190,7 +189,7 @@ def test_a_cross_encoder_in_the_workspace_orders_by_its_scores(
     run_pipeline(workspace)
 
     assert order_of(workspace) != order_of(plain)
-    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"ok"}
+    assert set(workspace.tables.read("window_contexts")["status"]) == {"ok"}
 
 
 @pytest.fixture
@@ -224,5 +223,5 @@ def test_the_limit_of_a_cross_encoder_changes_the_order(make_workspace: Make) ->
         if not folder.exists():
             write_cross_encoder(folder, {"of": -1.0, "[UNK]": 0.01})
         run_pipeline(workspace)
-        decisions.append(read_table(workspace.tables, "decisions").sort("window_id", "chunk_id")["rank"])
+        decisions.append(workspace.tables.read("decisions").sort("window_id", "chunk_id")["rank"])
     assert not decisions[0].equals(decisions[1])

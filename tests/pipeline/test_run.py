@@ -1,6 +1,5 @@
 """The whole path over a small workspace, without Dagster: tables, privacy, repetition, change."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -14,25 +13,26 @@ from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.pipeline.chats.leaks import find_privacy_breaches
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
-from backstory.storage.tables.schemas import HISTORY_TABLES, TABLES
+from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import connect
 from tests.errors import raises
+from tests.workspaces import find_file
 
 NAMES = ("Ada Lind", "Ben Okri", "Cleo Marsh")
 
 
 def hash_files(root: Path) -> dict[str, str]:
     """Hash the files of the tables that follow from the inputs; the history of runs differs from run to run."""
+    tables = open_workspace(root.parent).tables
     return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*.parquet"))
-        if path.parent.name not in HISTORY_TABLES
+        f"{table}/{key}.parquet": content
+        for table in TABLES
+        for key, content in tables.hash_files(table).items()
     }
 
 
 def slugs(workspace: Workspace, partition: str) -> set[str]:
-    return set(read_table(workspace.tables, "contexts", [partition])["slug"])
+    return set(workspace.tables.read("contexts", [partition])["slug"])
 
 
 def reopened(workspace: Workspace) -> Workspace:
@@ -40,10 +40,10 @@ def reopened(workspace: Workspace) -> Workspace:
 
 
 def test_every_topic_of_a_window_gets_its_document(made_workspace: Workspace) -> None:
-    contexts = read_table(made_workspace.tables, "contexts", ["2025-03-13"])
+    contexts = made_workspace.tables.read("contexts", ["2025-03-13"])
     assert {"drip-irrigation", "backup-disk", "sourdough"} <= set(contexts["slug"])
     assert {"night-train"} <= slugs(made_workspace, "2025-03-15")
-    summary = read_table(made_workspace.tables, "window_contexts")
+    summary = made_workspace.tables.read("window_contexts")
     assert set(summary["status"]) == {"ok"}
     assert all(text.startswith("\n\n## Related Previous Posts") for text in summary["text"])
 
@@ -70,8 +70,8 @@ def test_all_tables_keep_their_contracts_and_references(made_workspace: Workspac
     assert integrity.find_orphans(
         made_workspace, "decisions", "hits", ["query_chunk_id", "chunk_id"]
     ).is_empty()
-    windows = read_table(made_workspace.tables, "windows")["window_id"].sort()
-    assert read_table(made_workspace.tables, "window_contexts")["window_id"].sort().equals(windows)
+    windows = made_workspace.tables.read("windows")["window_id"].sort()
+    assert made_workspace.tables.read("window_contexts")["window_id"].sort().equals(windows)
 
 
 def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace: Workspace) -> None:
@@ -80,7 +80,7 @@ def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace
             content = path.read_bytes()
             assert not any(name.encode() in content for name in NAMES), path
     for table in TABLES:
-        text = str(read_table(made_workspace.tables, table).to_dicts())
+        text = str(made_workspace.tables.read(table).to_dicts())
         assert not any(name in text for name in NAMES), table
     assert find_privacy_breaches(made_workspace).is_empty()
 
@@ -88,15 +88,15 @@ def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace
 def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace("embedding: {provider: hashing}\nprivacy: {pseudonyms: false}\n")
     run_pipeline(workspace)
-    assert "Ada Lind" in set(read_table(workspace.tables, "messages")["author"])
+    assert "Ada Lind" in set(workspace.tables.read("messages")["author"])
     assert not workspace.secret.exists()
 
 
 def test_a_second_run_changes_nothing_and_does_nothing(made_workspace: Workspace) -> None:
-    before = hash_files(made_workspace.tables)
+    before = hash_files(made_workspace.tables_dir)
     reports = run_pipeline(reopened(made_workspace))
     assert [report.table for report in reports if not report.unchanged] == []
-    assert hash_files(made_workspace.tables) == before
+    assert hash_files(made_workspace.tables_dir) == before
 
 
 def test_another_workspace_with_the_same_input_and_secret_has_the_same_bytes(
@@ -108,7 +108,7 @@ def test_another_workspace_with_the_same_input_and_secret_has_the_same_bytes(
     second.secret.write_bytes(first.secret.read_bytes())
     second.secret.chmod(0o600)
     run_pipeline(second)
-    assert hash_files(first.tables) == hash_files(second.tables)
+    assert hash_files(first.tables_dir) == hash_files(second.tables_dir)
 
 
 def test_days_one_by_one_give_what_one_range_gives(make_workspace: Callable[..., Workspace]) -> None:
@@ -119,18 +119,18 @@ def test_days_one_by_one_give_what_one_range_gives(make_workspace: Callable[...,
     daily.secret.chmod(0o600)
     for day in ("2025-03-13", "2025-03-14", "2025-03-15"):
         run_pipeline(daily, [day])
-    assert hash_files(whole.tables) == hash_files(daily.tables)
+    assert hash_files(whole.tables_dir) == hash_files(daily.tables_dir)
 
 
 def test_a_new_export_makes_only_what_it_changes(made_workspace: Workspace) -> None:
-    before = hash_files(made_workspace.tables)
+    before = hash_files(made_workspace.tables_dir)
     export = made_workspace.chats_dir / "garden.txt"
     with export.open("a", encoding="utf-8") as file:
         file.write("16/03/2025, 08:00 - Ada Lind: The moths came to the lamp\n")
     reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
     assert reports["windows"].computed == 1
     assert reports["search_index"].unchanged
-    after = hash_files(made_workspace.tables)
+    after = hash_files(made_workspace.tables_dir)
     assert {name for name in before if after[name] != before[name]} == {"sources/conversations.parquet"}
     assert "unrelated" in slugs(made_workspace, "2025-03-16")
 
@@ -149,27 +149,23 @@ def test_an_edited_message_with_as_many_words_reaches_what_is_made_of_it(workspa
 
     write_chat("The drip irrigation line broke again")
     run_pipeline(workspace)
-    before = read_table(workspace.tables, "windows")
+    before = workspace.tables.read("windows")
     write_chat("The drip irrigation pipe broke again")
     run_pipeline(reopened(workspace))
-    assert read_table(workspace.tables, "windows").equals(before)  # they hold ids, and an edit keeps the id
-    changed = hash_files(workspace.tables)
-    shutil.rmtree(workspace.tables)
+    assert workspace.tables.read("windows").equals(before)  # they hold ids, and an edit keeps the id
+    changed = hash_files(workspace.tables_dir)
+    shutil.rmtree(workspace.tables_dir)
     run_pipeline(reopened(workspace))
-    assert hash_files(workspace.tables) == changed
+    assert hash_files(workspace.tables_dir) == changed
 
 
 def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Workspace) -> None:
-    before = (
-        read_table(made_workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
-    )
+    before = made_workspace.tables.read("contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
     post = made_workspace.documents_dir / "sourdough.md"
     post.write_text(post.read_text(encoding="utf-8") + "\nFeed it twice a day.\n", encoding="utf-8")
     reports = {report.table: report for report in run_pipeline(reopened(made_workspace))}
     assert reports["search_index"].counts["embedding_computed"] == 1
-    after = (
-        read_table(made_workspace.tables, "contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
-    )
+    after = made_workspace.tables.read("contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
     assert after["document_id"] == before["document_id"]
     assert after["revision"] != before["revision"]
     assert "twice a day" in after["content"]
@@ -178,9 +174,9 @@ def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Wo
 def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(made_workspace: Workspace) -> None:
     (made_workspace.documents_dir / "sourdough.md").unlink()
     run_pipeline(reopened(made_workspace))
-    documents = read_table(made_workspace.tables, "documents")
+    documents = made_workspace.tables.read("documents")
     assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted"]
-    assert "sourdough" not in set(read_table(made_workspace.tables, "contexts")["slug"])
+    assert "sourdough" not in set(made_workspace.tables.read("contexts")["slug"])
 
 
 def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
@@ -188,9 +184,9 @@ def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
         "---\ntitle: [unclosed\n---\n\ntext\n", encoding="utf-8"
     )
     run_pipeline(workspace)
-    broken = read_table(workspace.tables, "documents").filter(pl.col("status") == "error")
+    broken = workspace.tables.read("documents").filter(pl.col("status") == "error")
     assert broken["uri"].to_list() == ["broken.md"]
-    assert "sourdough" in set(read_table(workspace.tables, "contexts")["slug"])
+    assert "sourdough" in set(workspace.tables.read("contexts")["slug"])
 
 
 def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None:
@@ -200,17 +196,17 @@ def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None
     run_pipeline(workspace)
     lines = integrity.find_unread_lines(workspace)
     assert lines["line"].to_list() == [len(text.splitlines()) + 1]
-    assert len(read_table(workspace.tables, "messages")) == len(text.splitlines())
+    assert len(workspace.tables.read("messages")) == len(text.splitlines())
 
 
 def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
     with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
         export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
     run_pipeline(workspace)
-    before = hash_files(workspace.tables)
-    shutil.rmtree(workspace.tables / "quarantine")
+    before = hash_files(workspace.tables_dir)
+    shutil.rmtree(workspace.tables_dir / "quarantine")
     run_pipeline(reopened(workspace))
-    assert hash_files(workspace.tables) == before
+    assert hash_files(workspace.tables_dir) == before
 
 
 AMBIGUOUS = "01/02/2025, 10:00 - Dora Quist: one\n03/04/2025, 10:00 - Dora Quist: two\n"
@@ -219,12 +215,12 @@ AMBIGUOUS = "01/02/2025, 10:00 - Dora Quist: one\n03/04/2025, 10:00 - Dora Quist
 def test_a_file_that_waits_for_an_answer_is_set_aside_and_the_others_are_read(workspace: Workspace) -> None:
     (workspace.chats_dir / "talk with Dora Quist.txt").write_text(AMBIGUOUS, encoding="utf-8")
     run_pipeline(workspace)
-    sources = read_table(workspace.tables, "sources", ["conversations"])
+    sources = workspace.tables.read("sources", ["conversations"])
     assert dict(sources.select("status", "rows").iter_rows()) == {"read": 12, "set_aside": 0}
     reason = sources.filter(status="set_aside")["reason"][0]
     assert "2025-02-01 (dmy) or 2025-01-02 (mdy)" in reason
     assert "Dora" not in str(sources.to_dicts())
-    assert "sourdough" in set(read_table(workspace.tables, "contexts")["slug"])
+    assert "sourdough" in set(workspace.tables.read("contexts")["slug"])
 
     settings = (workspace.root / "backstory.yaml").read_text(encoding="utf-8")
     answer = "conversations: {folder: chats, overrides: {talk with Dora Quist: {date_order: mdy}}}"
@@ -232,8 +228,8 @@ def test_a_file_that_waits_for_an_answer_is_set_aside_and_the_others_are_read(wo
         settings.replace("conversations: {folder: chats}", answer), encoding="utf-8"
     )
     run_pipeline(reopened(workspace))
-    assert set(read_table(workspace.tables, "sources", ["conversations"])["status"]) == {"read"}
-    assert {"one", "two"} <= set(read_table(workspace.tables, "messages")["text"])
+    assert set(workspace.tables.read("sources", ["conversations"])["status"]) == {"read"}
+    assert {"one", "two"} <= set(workspace.tables.read("messages")["text"])
 
 
 def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspace: Workspace) -> None:
@@ -242,24 +238,24 @@ def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspac
     for days in (None, ["2025-03-13"]):
         with raises(WorkspaceError, "no_messages", path=workspace.chats_dir) as raised:
             run_pipeline(workspace, days)
-    sources = read_table(workspace.tables, "sources")
+    sources = workspace.tables.read("sources")
     assert sources["status"].to_list() == ["set_aside", "unsupported"]
     assert all(reason in str(raised.value) for reason in sources["reason"])
 
 
 def test_lost_sources_are_made_again(made_workspace: Workspace) -> None:
-    before = hash_files(made_workspace.tables)
-    (made_workspace.tables / "sources" / "conversations.parquet").unlink()
+    before = hash_files(made_workspace.tables_dir)
+    find_file(made_workspace.root, "sources", "conversations").unlink()
     run_pipeline(reopened(made_workspace))
-    assert hash_files(made_workspace.tables) == before
+    assert hash_files(made_workspace.tables_dir) == before
 
 
 def test_media_are_in_windows_and_in_no_query(made_workspace: Workspace) -> None:
-    media = read_table(made_workspace.tables, "messages").filter(kind="media")
+    media = made_workspace.tables.read("messages").filter(kind="media")
     assert media["text"].to_list() == [None]
-    windows = read_table(made_workspace.tables, "windows")
+    windows = made_workspace.tables.read("windows")
     assert media["message_id"][0] in set(windows["message_ids"].explode())
-    chunks = read_table(made_workspace.tables, "window_chunks")
+    chunks = made_workspace.tables.read("window_chunks")
     assert not chunks["text"].str.contains("(?i)omitted").any()
 
 
@@ -268,13 +264,13 @@ def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Worksp
     other = text.replace("Ben Okri", "Uncle Benny").replace("<Media omitted>", "<Medien ausgeschlossen>")
     (workspace.chats_dir / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
     run_pipeline(workspace)
-    messages = read_table(workspace.tables, "messages")
+    messages = workspace.tables.read("messages")
     assert len(messages) == 12
     assert messages["author"].n_unique() - 1 == 3
     assert messages["conversation_id"].n_unique() == 1
     for table in TABLES:
-        assert "Benny" not in str(read_table(workspace.tables, table).to_dicts()), table
-    reasons = read_table(workspace.tables, "sources", ["conversations"])["reason"].drop_nulls()
+        assert "Benny" not in str(workspace.tables.read(table).to_dicts()), table
+    reasons = workspace.tables.read("sources", ["conversations"])["reason"].drop_nulls()
     assert len(reasons) == 1
     assert "people with another name here: 1" in reasons[0]
     assert find_privacy_breaches(workspace).is_empty()
@@ -298,7 +294,7 @@ def test_a_budget_that_holds_no_document_is_said_and_is_not_no_hits(
 ) -> None:
     workspace = make_workspace("embedding: {provider: hashing}\ncontext: {max_tokens: 60}\n")
     run_pipeline(workspace)
-    row = read_table(workspace.tables, "window_contexts").row(0, named=True)
+    row = workspace.tables.read("window_contexts").row(0, named=True)
     assert (row["status"], row["kept_count"]) == ("degraded", 0)
     assert "context.max_tokens 60" in row["error"]
 
@@ -309,7 +305,7 @@ def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
     workspace = make_workspace("embedding: {provider: hashing}\nrag: {min_similarity: 0.99}\n")
     run_pipeline(workspace)
     cases = integrity.find_insufficient_windows(workspace)
-    assert set(cases["window_id"]) == set(read_table(workspace.tables, "windows")["window_id"])
+    assert set(cases["window_id"]) == set(workspace.tables.read("windows")["window_id"])
     assert cases["confidence"].is_sorted()
     assert all("; lower rag.min_similarity: " in text for text in cases["recommendation"])
     switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
@@ -320,15 +316,15 @@ def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
 def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n")
     run_pipeline(workspace)
-    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"disabled"}
-    assert read_table(workspace.tables, "hits").is_empty()
+    assert set(workspace.tables.read("window_contexts")["status"]) == {"disabled"}
+    assert workspace.tables.read("hits").is_empty()
 
 
 def test_a_workspace_without_posts_gives_no_hits_and_says_so(workspace: Workspace) -> None:
     for post in workspace.documents_dir.iterdir():
         post.unlink()
     run_pipeline(workspace)
-    assert set(read_table(workspace.tables, "window_contexts")["status"]) == {"no_hits"}
+    assert set(workspace.tables.read("window_contexts")["status"]) == {"no_hits"}
 
 
 def test_a_workspace_without_an_export_says_what_to_do(workspace: Workspace) -> None:
@@ -341,11 +337,11 @@ def test_a_bad_setting_stops_before_any_work(workspace: Workspace) -> None:
     (workspace.root / "backstory.yaml").write_text("rag: {topk: 3}\n", encoding="utf-8")
     with raises(SettingsError, "unknown_setting", setting="rag.topk"):
         reopened(workspace)
-    assert not workspace.tables.exists()
+    assert not workspace.tables_dir.exists()
 
 
 def test_writer_jobs_read_the_tables_through_ibis(made_workspace: Workspace) -> None:
     backend = connect(made_workspace.tables)
     joined = backend.table("window_contexts").join(backend.table("windows"), "window_id")
-    assert joined.count().to_pyarrow().as_py() == len(read_table(made_workspace.tables, "windows"))
-    assert list_partitions(made_workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    assert joined.count().to_pyarrow().as_py() == len(made_workspace.tables.read("windows"))
+    assert made_workspace.tables.keys("contexts") == ["2025-03-13", "2025-03-15"]

@@ -18,7 +18,6 @@ from backstory.index.snapshot.served import name_alias
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.milvus import serve_milvus
 from tests.workspaces import write_workspace
 
@@ -40,7 +39,7 @@ def write_settings(changes: Mapping[str, str], index: str = "{}") -> str:
 
 def read_outcome(workspace: Workspace) -> Outcome:
     tables = ("hits", "decisions", "contexts", "window_contexts")
-    return {table: read_table(workspace.tables, table) for table in tables}
+    return {table: workspace.tables.read(table) for table in tables}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +115,7 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
     exact = outcome_of(mode="exact")["hits"]
     with serve_milvus(tmp_path.with_name(f"{tmp_path.name}-milvus")) as uri:
         workspace, _ = run_changed(f"{{engine: milvus, uri: '{uri}'}}", mode="ann")
-        hits = read_table(workspace.tables, "hits")
+        hits = workspace.tables.read("hits")
         assert set(hits["engine"]) == {"milvus"}
         compared = ["query_chunk_id", "chunk_id", "similarity", "rank"]
         assert hits.select(compared).equals(exact.select(compared))
@@ -130,7 +129,7 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
             assert again.computed == 1
             assert server.has(alias)
-            forget(workspace, "document", read_table(workspace.tables, "documents")["document_id"][0])
+            forget(workspace, "document", workspace.tables.read("documents")["document_id"][0])
             manifest = read_manifest(workspace.index / current_version(workspace.index))
             keys = read_row_keys(workspace.index / manifest.version).keys
             with server.calling():

@@ -14,7 +14,6 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.history.record import SUCCEEDED
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import hash_partitions
 from tests.interfaces.cli.invocation import run
 from tests.models.services import chat_server
 from tests.models.services.chat_server import run_chat_server
@@ -44,7 +43,7 @@ def address(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
 
 
 def hash_tables(workspace: Workspace) -> dict[str, object]:
-    return {table: hash_partitions(workspace.tables, table) for table in TABLES}
+    return {table: workspace.tables.hash_files(table) for table in TABLES}
 
 
 def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
@@ -54,8 +53,8 @@ def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
     for workspace in (alone, first):
         run_pipeline(workspace)
     assert hash_tables(first) == hash_tables(alone)
-    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"cache", "runs", "ledger"}
-    assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == {"ledger"}
+    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"cache", "runs", "catalog"}
+    assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == set()
 
     stored = first.embeddings.count_by_owner()
     assert stored == alone.embeddings.count_by_owner()
@@ -93,7 +92,7 @@ print(json.dumps(sorted(set(opened))))
 """
 
 
-def test_no_command_opens_a_file_of_state_but_the_ledger(tmp_path: Path, address: str) -> None:
+def test_no_command_opens_a_file_of_state(tmp_path: Path, address: str) -> None:
     with run_chat_server() as chat:
         chat.always = chat_server.post()
         written = (
@@ -108,10 +107,5 @@ def test_no_command_opens_a_file_of_state_but_the_ledger(tmp_path: Path, address
         )
         assert chat.requests
     opened = [name for name in json.loads(done.stdout.splitlines()[-1]) if name != ":memory:"]
-    assert {name.partition("?")[0].rpartition("/")[2] for name in opened} <= {
-        "ledger.sqlite",
-        ".ledger.sqlite.new",
-    }
-    assert {path.name for path in tmp_path.rglob("*") if path.suffix in (".sqlite", ".db")} == {
-        "ledger.sqlite"
-    }
+    assert opened == []
+    assert {path.name for path in tmp_path.rglob("*") if path.suffix in (".sqlite", ".db")} == set()

@@ -25,7 +25,6 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.groups import SERVICE_FIELDS, Service
 from backstory.settings.models import SERVED_GROUPS, Settings
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder
@@ -146,7 +145,7 @@ def test_a_changed_setting_makes_again_what_reads_it_and_what_that_reaches(
     assert remade == set(changes[0].remade.split())
     fresh = copy_changed(made, tmp_path / "fresh", changes, ignore="data index")
     run_pipeline(fresh)
-    assert hash_files(changed.tables) == hash_files(fresh.tables)
+    assert hash_files(changed.tables_dir) == hash_files(fresh.tables_dir)
 
 
 SWITCH_NEEDS: dict[str, dict[str, Any]] = {
@@ -428,7 +427,7 @@ def test_another_version_of_the_code_makes_its_stage_again_and_no_other(
     upgraded = open_workspace(tmp_path / "upgraded")
     remade = [report.table for report in run_pipeline(upgraded) if not report.unchanged]
     assert remade == [table]
-    assert hash_files(upgraded.tables) == hash_files(made.tables)
+    assert hash_files(upgraded.tables_dir) == hash_files(made.tables_dir)
 
 
 def test_another_version_of_the_readers_parses_unchanged_documents_again(
@@ -449,5 +448,5 @@ def test_another_version_of_the_readers_parses_unchanged_documents_again(
     upgraded, fresh = open_workspace(tmp_path / "upgraded"), open_workspace(tmp_path / "fresh")
     run_pipeline(upgraded)
     run_pipeline(fresh)
-    assert "DRIP IRRIGATION" in set(read_table(upgraded.tables, "contexts")["title"])
-    assert hash_files(upgraded.tables) == hash_files(fresh.tables)
+    assert "DRIP IRRIGATION" in set(upgraded.tables.read("contexts")["title"])
+    assert hash_files(upgraded.tables_dir) == hash_files(fresh.tables_dir)

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.workspace_states import (
     FreshWorkspaces,
@@ -75,7 +74,7 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
             assert [name for name in expected if found[name] != expected[name]] == [], zones
         assert run(root).fresh
         workspace = open_workspace(root)
-        messages, windows = (read_table(workspace.tables, name) for name in ("messages", "windows"))
+        messages, windows = (workspace.tables.read(name) for name in ("messages", "windows"))
         own = "overrides" in zones and feedback != "workspace"
         shared = zones.split()[1].rstrip(",")
         now = {"river": shared, "hill": "America/Los_Angeles" if own else shared}
@@ -85,9 +84,9 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
         days = {
             key: {
                 row["timestamp"].astimezone(ZoneInfo(row["timezone"])).date().isoformat()
-                for row in read_table(workspace.tables, "messages", [key]).iter_rows(named=True)
+                for row in workspace.tables.read("messages", [key]).iter_rows(named=True)
             }
-            for key in list_partitions(workspace.tables, "messages")
+            for key in workspace.tables.keys("messages")
         }
         assert all(days[key] <= {key} for key in days), "a message is in the partition of its local date"
         assert len(messages) == 2 * len(EVENINGS)
@@ -96,7 +95,7 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
             ends = [row[name].astimezone(zone).date().isoformat() for name in ("started_at", "ended_at")]
             assert ends == [row["partition"]] * 2, "a day is one window"
         assert len(windows) == sum(
-            read_table(workspace.tables, "messages", [key])["conversation_id"].n_unique() for key in days
+            workspace.tables.read("messages", [key])["conversation_id"].n_unique() for key in days
         )
 
 
@@ -109,7 +108,7 @@ def test_a_day_on_which_the_clock_is_changed_is_one_window(tmp_path: Path, day: 
     del inputs["chats/hill.jsonl"]
     write_inputs(tmp_path / "workspace", {**inputs, "chats/river.jsonl": told(tuple(times))})
     assert run(tmp_path / "workspace").finished
-    windows = read_table(open_workspace(tmp_path / "workspace").tables, "windows")
+    windows = open_workspace(tmp_path / "workspace").tables.read("windows")
     assert windows.filter(pl.col("partition") == day)["message_count"].to_list() == [hours]
     assert windows["message_count"].sum() == len(times)
 
@@ -121,14 +120,14 @@ def test_a_zone_under_the_id_of_the_tables_decides_the_last_day(tmp_path: Path) 
     root = tmp_path / "workspace"
     write_inputs(root, inputs)
     assert run(root).finished
-    [conversation] = read_table(open_workspace(root).tables, "windows")["conversation_id"].unique()
+    [conversation] = open_workspace(root).tables.read("windows")["conversation_id"].unique()
     assert "Ben" not in conversation
     zones = f"timezone: UTC, overrides: {{{conversation}: {{timezone: Asia/Kathmandu}}}}"
     settings = inputs["backstory.yaml"].replace("timezone: UTC", zones)
     assert settings != inputs["backstory.yaml"]
     write_inputs(root, {**inputs, "backstory.yaml": settings})
     assert run(root).finished
-    messages = read_table(open_workspace(root).tables, "messages")
+    messages = open_workspace(root).tables.read("messages")
     assert messages["timezone"].unique().to_list() == ["Asia/Kathmandu"]
-    assert list_partitions(open_workspace(root).tables, "messages")[-1] == "2025-04-01"
+    assert open_workspace(root).tables.keys("messages")[-1] == "2025-04-01"
     assert len(messages) == len(EVENINGS)

@@ -20,9 +20,8 @@ from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.duckdb_engines import AttachedFile
-from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
-from backstory.storage.tables.views import VIEWS_FILE
+from backstory.storage.tables.views import VIEWS_FILE, query_views
 from tests.forms import SHARED
 from tests.workspaces import CHAT, POSTS, SETTINGS, run_workspace
 
@@ -91,12 +90,12 @@ def describe(root: Path) -> dict[str, Any]:
     has not seen. Where written posts are documents, neither does the snapshot count that a window was searched in.
     """
     workspace = open_workspace(root)
-    found: dict[str, Any] = {name: hash_partitions(workspace.tables, name) for name in TABLES}
+    found: dict[str, Any] = {name: workspace.tables.hash_files(name) for name in TABLES}
     if workspace.feeds_back:
         for name in ("hits", "window_contexts"):
-            found[name] = read_table(workspace.tables, name).drop("index_version").to_dicts()
+            found[name] = workspace.tables.read(name).drop("index_version").to_dicts()
     found["posts as files"] = {path.name: path.read_bytes() for path in workspace.posts_dir.glob("*.md")}
-    served = read_table(workspace.tables, "documents").filter(pl.col("status").is_in(["ok", "error"]))
+    served = workspace.tables.read("documents").filter(pl.col("status").is_in(["ok", "error"]))
     found["documents"] = served.sort("uri").to_dicts()
     version = current_version(workspace.index)
     manifest = read_manifest(workspace.index / version)
@@ -125,9 +124,13 @@ def find_leftovers(root: Path) -> list[str]:
 
 def _count_views(workspace: Workspace) -> dict[str, int]:
     queries = (f"SELECT '{name}', count(*) FROM {name}" for name in TABLES if name != "documents")
-    with closing(AttachedFile(workspace.tables / VIEWS_FILE, read_only=True)) as file:
-        counts = dict(file.connection.execute(" UNION ALL ".join(queries)).fetchall())
-    assert counts == {name: len(read_table(workspace.tables, name)) for name in counts}
+    query = " UNION ALL ".join(queries)
+    if workspace.settings.storage.files is None:
+        with closing(AttachedFile(workspace.tables_dir / VIEWS_FILE, read_only=True)) as file:
+            counts = dict(file.connection.execute(query).fetchall())
+    else:
+        counts = dict(query_views(workspace.settings.storage.files, query).iter_rows())
+    assert counts == {name: len(workspace.tables.read(name)) for name in counts}
     return counts
 
 

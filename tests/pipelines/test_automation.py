@@ -19,13 +19,12 @@ from backstory.pipeline.run.changes import join_ranges
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_range
 from pipelines.automation import make_sensor
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
-from tests.workspaces import SETTINGS, copy_made, write_workspace
+from tests.workspaces import SETTINGS, copy_made, find_file, write_workspace
 
 pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")
 
@@ -160,7 +159,7 @@ def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -
     assert ranges == [("2025-03-14", "2025-03-15")]
     run(workspace, ranges)
     assert sensor.tick() == []
-    assert "A late one" in read_table(workspace.tables, "messages", ["2025-03-14"])["text"].to_list()
+    assert "A late one" in workspace.tables.read("messages", ["2025-03-14"])["text"].to_list()
     assert Sensor(workspace).tick() == []
 
 
@@ -222,7 +221,7 @@ def test_a_day_that_stays_pending_is_requested_again_after_its_inputs_have_chang
     edit_a_post(made)
     assert sensor.tick() == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
     assert sensor.tick() == []
-    (made.tables / "messages" / "2025-03-13.parquet").touch()
+    find_file(made.root, "messages", "2025-03-13").touch()
     assert sensor.tick() == []
     assert "Still pending after a run: 2025-03-13, 2025-03-15" in sensor.told
     assert tick_schedule(made, datetime(2025, 3, 16, 3, tzinfo=UTC)) == [("2025-03-12", "2025-03-15")]
@@ -233,9 +232,9 @@ def test_a_day_that_stays_pending_is_requested_again_after_its_inputs_have_chang
 def test_a_damaged_partition_is_requested_although_no_input_has_changed(alone: Workspace) -> None:
     sensor = Sensor(alone)
     assert sensor.tick() == []
-    (alone.tables / "windows" / "2025-03-13.parquet").write_bytes(b"PAR1")
+    find_file(alone.root, "windows", "2025-03-13").write_bytes(b"PAR1")
     assert sensor.tick() == [("2025-03-13", "2025-03-13")]
-    (alone.tables / "window_contexts" / "2025-03-15.parquet").unlink()
+    find_file(alone.root, "window_contexts", "2025-03-15").unlink()
     assert sensor.tick() == [("2025-03-15", "2025-03-15")]
 
 
@@ -300,13 +299,13 @@ def test_archived_messages_are_no_change_and_a_late_export_of_an_old_day_is(
         "".join(export.read_text(encoding="utf-8").splitlines(keepends=True)[-3:]), encoding="utf-8"
     )
     run(workspace, sensor.tick())
-    assert len(read_table(workspace.tables, "messages")) == 12
+    assert len(workspace.tables.read("messages")) == 12
     assert sensor.tick() == []
     (workspace.chats_dir / "trains.txt").write_text("14/03/2025, 08:00 - Ada Lind: Seats\n", encoding="utf-8")
     ranges = sensor.tick()
     assert ranges == [("2025-03-14", "2025-03-15")]
     run(workspace, ranges)
-    before = read_table(workspace.tables, "window_contexts", ["2025-03-14"])
+    before = workspace.tables.read("window_contexts", ["2025-03-14"])
     assert len(before) == 1
     assert sensor.tick() == []
 
@@ -322,7 +321,7 @@ def test_an_export_without_a_new_message_is_read_once_so_that_the_table_of_files
     assert sensor.tick() == []
     run(made, ranges)
     assert sensor.tick() == []
-    assert "empty.txt" in " ".join(read_table(made.tables, "sources")["source"])
+    assert "empty.txt" in " ".join(made.tables.read("sources")["source"])
 
 
 def test_days_of_a_run_that_is_queued_are_not_requested(workspace: Workspace) -> None:
@@ -398,5 +397,5 @@ def test_posts_that_a_run_wrote_are_no_news_and_an_edited_one_reaches_later_days
     later = sensor.tick()
     run(workspace, later)
     assert sensor.tick() == []
-    shown = read_table(workspace.tables, "contexts", ["2025-03-15"])
+    shown = workspace.tables.read("contexts", ["2025-03-15"])
     assert first.stem in set(shown["slug"])

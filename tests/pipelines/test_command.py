@@ -24,11 +24,10 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
-from backstory.storage.tables.parquet import list_partitions, read_table
 from pipelines.__main__ import main
 from pipelines.dagster_internals.instance import open_instance
 from tests.pipelines.test_days import DAYS, make_alone
-from tests.workspaces import copy_made, replace_recorded, run_job, write_workspace
+from tests.workspaces import copy_made, find_file, replace_recorded, run_job, write_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -105,7 +104,7 @@ def test_materialize_makes_every_table_and_a_second_run_none(
     # Dagster's log has the same record in the same words.
     [same] = [text for text in logged if text.startswith("Documents: ")]
     assert same.splitlines() == process.result.stdout.splitlines()[:4]
-    assert list_partitions(made.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    assert made.tables.keys("window_contexts") == ["2025-03-13", "2025-03-15"]
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(made.root))
     second = call("materialize")
     assert second.returncode == 0
@@ -149,25 +148,25 @@ def test_the_run_says_what_it_reads_before_dagster_is_loaded() -> None:
 
 
 def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: Call) -> None:
-    path = made.tables / "messages" / "2025-03-13.parquet"
+    path = find_file(made.root, "messages", "2025-03-13")
     messages = pl.read_parquet(path)
     replace_recorded(made, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
     for other in ("windows", "contexts"):
-        (made.tables / other / "2025-03-15.parquet").unlink()
+        find_file(made.root, other, "2025-03-15").unlink()
     result = call("materialize", "--workspace", str(made.root))
     assert result.returncode == 1
     assert result.stdout.count("failed: messages, check contract_breaches: 1 found") == 1
     assert "(2025-03-13)" in result.stdout
-    assert list_partitions(made.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+    assert made.tables.keys("contexts") == ["2025-03-13", "2025-03-15"]
 
 
 def test_of_what_is_missing_a_range_of_days_makes_only_these(made: Workspace, call: Call) -> None:
     for day in ("2025-03-13", "2025-03-15"):
-        (made.tables / "contexts" / f"{day}.parquet").unlink()
+        find_file(made.root, "contexts", day).unlink()
     result = call("materialize", "-v", "--from", "2025-03-15", "--to", "2025-03-15", "-w", str(made.root))
     assert result.returncode == 0
     assert result.stdout.count("unchanged") == len(STAGES) - 1
-    assert list_partitions(made.tables, "contexts") == ["2025-03-15"]
+    assert made.tables.keys("contexts") == ["2025-03-15"]
 
 
 def test_nothing_but_cached_models_is_written_outside_the_workspace(process: Process) -> None:
@@ -184,7 +183,7 @@ def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace, call: Cal
     result = call("materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root))
     assert result.returncode == 1
     assert "date_order" in result.stdout + result.stderr
-    assert read_table(workspace.tables, "messages").is_empty()
+    assert workspace.tables.read("messages").is_empty()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +274,7 @@ def test_removals_stop_a_dagster_run_until_they_are_accepted(made_workspace: Wor
     )
     stopped = run_job(open_workspace(workspace.root), DAYS)
     assert [failure for failure in stopped.failures if "would remove 9 messages" in failure]
-    assert len(read_table(workspace.tables, "messages")) == 12
+    assert len(workspace.tables.read("messages")) == 12
     with open_instance(workspace) as instance:
         make_alone(open_workspace(workspace.root, accept_removals=True), instance, "messages", DAYS)
-    assert len(read_table(workspace.tables, "messages")) == 3
+    assert len(workspace.tables.read("messages")) == 3

@@ -10,7 +10,6 @@ from assets.materialization_events import BY_NAME
 from assets.tags import BACKFILL
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
@@ -63,7 +62,7 @@ def check_passed(instance: dg.DagsterInstance, table: str, name: str) -> bool:
 
 def damage(workspace: Workspace, table: str, day: str) -> pl.DataFrame:
     """Repeat a row of a day as if its stage had made it so; give the right rows."""
-    rows = read_table(workspace.tables, table, [day])
+    rows = workspace.tables.read(table, [day])
     replace_recorded(workspace, table, day, pl.concat([rows, rows.head(1)]))
     return rows
 
@@ -90,10 +89,10 @@ def test_a_day_shows_its_own_rows_and_is_news_only_after_its_inputs_have_changed
         for table in PARTITIONED:
             for day in FILLED:
                 [event] = materializations(instance, table, day)
-                rows = read_table(told.tables, table, [day])
+                rows = told.tables.read(table, [day])
                 assert event.metadata["dagster/row_count"].value == len(rows)
                 assert event.tags is not None
-                assert event.tags["dagster/data_version"] == told.ledger.read(table)[day].content[:16]
+                assert event.tags["dagster/data_version"] == told.catalog.read(table)[day].content[:16]
             assert materializations(instance, table, "2025-03-14") == []
     if LONG_TESTS:  # a run that changes one of two days shows the same of the other one
         assert run(told) == []
@@ -172,5 +171,5 @@ def test_one_stage_chosen_alone_is_made_alone(workspace: Workspace) -> None:
         )
         assert result.success
         assert instance.get_materialized_partitions(dg.AssetKey("messages")) == {"2025-03-13"}
-        assert read_table(workspace.tables, "windows").is_empty()
-        assert (workspace.tables / "backstory.duckdb").is_file()
+        assert workspace.tables.read("windows").is_empty()
+        assert (workspace.tables_dir / "backstory.duckdb").is_file()

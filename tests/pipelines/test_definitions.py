@@ -24,7 +24,6 @@ from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import TABLES
 from pipelines.automation import list_recent
@@ -205,7 +204,7 @@ def test_dagsters_command_materializes_a_range_into_the_history_of_the_workspace
         timeout=600,
         check=True,
     )
-    assert read_table(workspace.tables, "window_contexts").height == 2
+    assert workspace.tables.read("window_contexts").height == 2
     with open_instance(workspace) as instance:
         [run] = instance.get_runs()
         assert run.status is dg.DagsterRunStatus.SUCCESS

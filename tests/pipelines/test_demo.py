@@ -19,7 +19,6 @@ from backstory.operations.inspection.comparison import (
 )
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.write_demo_output import README, SHOWN, print_demo
@@ -53,7 +52,7 @@ def leave_out_what_vectors_decide(printed: str) -> list[str]:
 def test_the_topics_are_of_the_windows_and_name_posts_older_than_the_chat(demo: Workspace) -> None:
     topics = read_topics()
     assert list(topics) == [window["partition"] for window in list_windows(demo)]
-    documents = read_table(demo.tables, "documents").filter(pl.col("published_at") < CHAT_BEGINS)
+    documents = demo.tables.read("documents").filter(pl.col("published_at") < CHAT_BEGINS)
     named = {slug for day in topics.values() for posts in day.values() for slug in posts}
     assert named <= set(documents["slug"])
 

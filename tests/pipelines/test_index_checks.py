@@ -44,15 +44,12 @@ def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callab
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["hnsw"]["recall_at_5"] = 0.95
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    [(table, entry)] = [
-        (table, entries["all"])
-        for table, entries in workspace.ledger.read_all().items()
-        if table == "manifest of the index"
-    ]
+    table = "manifest of the index"
+    entry = workspace.catalog.read(table)["all"]
     content = hashlib.sha256(path.read_bytes()).hexdigest()
     history = workspace.index / HISTORY_FILE
     history.write_text(history.read_text(encoding="utf-8").replace(entry.content, content), encoding="utf-8")
-    workspace.ledger.record(table, {"all": replace(entry, content=content)})
+    workspace.catalog.record(table, {"all": replace(entry, content=content)})
     [(recall, queries, remedy)] = integrity.find_low_recall(workspace).rows()
     assert (recall, queries) == (0.95, SAMPLED_QUERIES)
     assert "index.ef_search" in remedy

@@ -6,8 +6,7 @@ import pytest
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.locks import running
-from backstory.storage.tables.parquet import read_table
+from backstory.storage.turns import running
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
 from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, materializations
@@ -40,7 +39,7 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
         for day in FILLED:
             [event] = materializations(instance, "messages", day)
             assert event.metadata["dagster/row_count"].value == len(
-                read_table(made_workspace.tables, "messages", [day])
+                made_workspace.tables.read("messages", [day])
             )
         for stage in STAGES:
             if not stage.partitioned:
@@ -86,7 +85,7 @@ def test_the_settings_of_later_are_not_told_of_days_made_before(made_workspace: 
 
 
 def test_nothing_is_reported_while_a_run_is_under_way(made_workspace: Workspace) -> None:
-    with open_instance(made_workspace) as instance, running(made_workspace.tables, "another run"):
+    with open_instance(made_workspace) as instance, running(made_workspace.catalog.state, "another run"):
         told, cursor = tick(made_workspace, instance)
         assert "under way" in told
         assert cursor == ""
@@ -96,4 +95,4 @@ def test_nothing_is_reported_while_a_run_is_under_way(made_workspace: Workspace)
 def test_a_workspace_without_tables_has_nothing_to_report(workspace: Workspace) -> None:
     with open_instance(workspace) as instance:
         assert tick(workspace, instance) == ("Nothing is built yet.", "")
-    assert not workspace.tables.exists()
+    assert not workspace.tables_dir.exists()

@@ -6,7 +6,6 @@ import dagster as dg
 
 from backstory.pipeline.run.runner import RunResult
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
@@ -35,7 +34,7 @@ def test_a_stopped_run_keeps_the_days_that_it_finished_and_resumes(
     assert "2 calls (costs.run.calls), is used up" in execution.stopped
     assert "Left: 1 of 3 partitions of hits" in execution.stopped
     assert not execution.failures
-    assert list_partitions(workspace.tables, "window_contexts") == DAYS[:1]
+    assert workspace.tables.keys("window_contexts") == DAYS[:1]
     with open_instance(workspace) as instance:
         [failed] = instance.get_runs()
         assert failed.status is dg.DagsterRunStatus.FAILURE
@@ -48,13 +47,13 @@ def test_a_stopped_run_keeps_the_days_that_it_finished_and_resumes(
         cost = reports.asset_materialization.metadata["api_cost_USD"]
         assert isinstance(cost, dg.FloatMetadataValue)
         assert cost.value
-    rows = read_table(workspace.tables, "runs")
+    rows = workspace.tables.read("runs")
     assert rows["status"].to_list() == ["stopped"]
     assert rows["dagster_run_id"][0] == failed.run_id
     if LONG_TESTS:  # how a stopped run resumes is tested without Dagster, too
         assert run(workspace).success
-        assert list_partitions(workspace.tables, "window_contexts") == [DAYS[0], DAYS[2]]
-        rows = read_table(workspace.tables, "runs")
+        assert workspace.tables.keys("window_contexts") == [DAYS[0], DAYS[2]]
+        rows = workspace.tables.read("runs")
         assert rows["status"].to_list() == ["stopped", "succeeded"]
     assert set(rows["by"]) == {"dagster"}
     assert rows["embedding_calls"].to_list() == [2, 1][: len(rows)]

@@ -19,10 +19,9 @@ from backstory.pipeline.history.describe import describe_status, find_trouble
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER
 from backstory.pipeline.history.record import WAITING
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.locks import is_running, writing_table
-from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.partitions import partition_range
 from backstory.storage.tables.schemas import TABLES
+from backstory.storage.turns import is_running
 from pipelines.dagster_internals.instance import end_lost_runs, open_instance, prepare_home
 from pipelines.definitions import JOB
 from pipelines.run_plan import tag_range
@@ -53,10 +52,10 @@ with dg.DagsterInstance.get() as instance:
 # Holds the turn until its input ends.
 HOLDER = """
 import sys
-from backstory.storage.tables.locks import running
+from backstory.storage.turns import running
 from backstory.pipeline.workspace import open_workspace
 
-with running(open_workspace().tables, "a rival"):
+with running(open_workspace().catalog.state, "a rival"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -126,7 +125,7 @@ def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom
     for record in records:
         assert for_whom in describe_status(record)
     assert find_trouble(records) == []
-    assert not any(list_partitions(workspace.tables, table) for table in TABLES)
+    assert not any(workspace.tables.keys(table) for table in TABLES)
 
     # The turn of a killed holder is free.
     holder.kill()
@@ -136,7 +135,7 @@ def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom
     assert for_whom in said
     said, _ = dagster.communicate(timeout=600)
     assert dagster.returncode == 0, said
-    assert not is_running(workspace.tables)
+    assert not is_running(workspace.catalog.state)
     assert count_waiting(workspace) == 0
     with open_instance(workspace) as instance:
         [run] = instance.get_runs()
@@ -159,21 +158,22 @@ def test_a_run_that_dies_keeps_the_results_of_the_checks_that_it_made(
         AssetCheckExecutionRecordStatus.SUCCEEDED,
         AssetCheckExecutionRecordStatus.PLANNED,
     )
-    with writing_table(workspace.tables, "hits"):  # where the run stands still
+    with workspace.catalog.state.lock("making of documents"):  # where the run stands still
         dagster = start_process(["-c", JOB_RUN], environment_of(workspace), with_dagster=True)
         wait_for(
             lambda: (
-                "hits" in {record.stage for record in workspace.runs.read()} or dagster.poll() is not None
+                "window_chunks" in {record.stage for record in workspace.runs.read()}
+                or dagster.poll() is not None
             ),
-            "the search",
+            "the last stage of the chats",
         )
         assert dagster.poll() is None
         dagster.kill()
         dagster.wait()
     assert len(end_lost_runs(workspace)) == 1
-    for table in ("messages", "windows", "documents"):
+    for table in ("messages", "windows"):
         assert read_checks(workspace, table) == {evaluated}, table
-    assert read_checks(workspace, "hits") == {planned}  # which Dagster shows as failed with the run
+    assert read_checks(workspace, "documents") == {planned}  # which Dagster shows as failed with the run
 
 
 def launch(ui: UiProcess) -> str:

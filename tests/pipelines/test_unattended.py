@@ -21,7 +21,6 @@ from dagster._time import get_current_timestamp
 
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB
@@ -162,7 +161,7 @@ def find_failed(instance: dg.DagsterInstance, table: str, days: Sequence[str]) -
 
 
 def texts_of(workspace: Workspace, day: str) -> str:
-    return " ".join(read_table(workspace.tables, "messages", [day])["text"])
+    return " ".join(workspace.tables.read("messages", [day])["text"])
 
 
 @pytest.mark.long
@@ -209,7 +208,7 @@ def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_br
         wait_for(
             lambda: find_ticks(instance, "materialize_recent") == [TickStatus.SUCCESS], "the missed tick"
         )
-        summary = read_table(workspace.tables, "window_contexts", [DAYS[0]])
+        summary = workspace.tables.read("window_contexts", [DAYS[0]])
         assert summary["query_chunk_count"].sum() > 0
         assert {table: find_failed(instance, table, DAYS) for table in TABLES} == {
             key: set() for key in TABLES
@@ -217,7 +216,7 @@ def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_br
 
         # One broken day of a scattered backfill is red alone. A run that the sensor starts for it would hide that.
         stop_automation(instance)
-        whole = read_table(workspace.tables, "windows", [SCATTERED[1]])
+        whole = workspace.tables.read("windows", [SCATTERED[1]])
         replace_recorded(workspace, "windows", SCATTERED[1], pl.concat([whole, whole.head(1)]))
         wait_for(lambda: is_idle(instance), "the end of all runs")
         scattered = backfill(ui, SCATTERED)

@@ -13,7 +13,6 @@ from time import process_time
 import pytest
 
 from backstory import run_pipeline
-from backstory.pipeline.sharing import sharing
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
 from benchmarks.synthetic_workspace import Size
@@ -123,8 +122,8 @@ def make_settings(embeddings: Embeddings) -> str:
 
 
 @pytest.fixture(name="alone")
-def make_alone(tmp_path: Path, settings: str, embeddings: Embeddings) -> dict[str, str]:
-    """Make the tables on one machine, and give their hashes."""
+def make_alone(tmp_path: Path, settings: str, embeddings: Embeddings) -> set[str]:
+    """Make the tables on one machine, and give the names of their files, which hold hashes."""
     root = tmp_path / "alone"
     write_inputs(root)
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
@@ -137,7 +136,7 @@ def make_alone(tmp_path: Path, settings: str, embeddings: Embeddings) -> dict[st
 @pytest.fixture(name="machines")
 def start_machines(
     open_folder: Path,
-    alone: dict[str, str],
+    alone: set[str],
     settings: str,
     postgres_server: PostgresServer,
     bucket: Bucket,
@@ -155,11 +154,12 @@ def start_machines(
 
 
 def publish(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publish what lies in the folder of the source, and let this process use the servers."""
+    """Give every machine what lies in the folder of the source, and let this process use the servers."""
     for name, value in machines.shared.items():
         monkeypatch.setenv(name, value)
-    with sharing(open_workspace(machines.workspace("source"))):
-        pass
+    for name in (*WORKERS, "daemon", "ui"):
+        for folder in ("chats", "posts"):
+            copytree(machines.workspace("source") / folder, machines.workspace(name) / folder)
 
 
 def start(machines: Machines) -> None:
@@ -177,15 +177,13 @@ def stop_in_the_middle(machines: Machines, embeddings: Embeddings) -> None:
     wait_for(lambda: embeddings.holds(len(WORKERS)), "each worker executes a run")
 
 
-def fetch_tables(machines: Machines) -> dict[str, str]:
+def fetch_tables(machines: Machines) -> set[str]:
     """Read the tables as a further machine does, which begins with the settings alone."""
-    workspace = open_workspace(machines.workspace("reader"))
-    with sharing(workspace):
-        return hash_tables(workspace.root)
+    return hash_tables(machines.workspace("reader"))
 
 
 def test_two_workers_make_what_one_machine_makes(
-    machines: Machines, alone: dict[str, str], embeddings: Embeddings
+    machines: Machines, alone: set[str], embeddings: Embeddings
 ) -> None:
     machines.backfill(DAYS)
     start(machines)
@@ -200,7 +198,7 @@ def test_two_workers_make_what_one_machine_makes(
 
 @pytest.mark.parametrize("killed", [("one",), WORKERS], ids=["one", "both"])
 def test_the_runs_of_killed_workers_are_done_again(
-    machines: Machines, alone: dict[str, str], embeddings: Embeddings, killed: tuple[str, ...]
+    machines: Machines, alone: set[str], embeddings: Embeddings, killed: tuple[str, ...]
 ) -> None:
     stop_in_the_middle(machines, embeddings)
     for name in killed:
@@ -234,7 +232,7 @@ def hide_store(_: PostgresServer, bucket: Bucket) -> None:
 @pytest.mark.parametrize("fail", [restart_database, hide_store])
 def test_servers_that_are_away_for_a_while_change_nothing(
     machines: Machines,
-    alone: dict[str, str],
+    alone: set[str],
     embeddings: Embeddings,
     postgres_server: PostgresServer,
     bucket: Bucket,
@@ -250,7 +248,7 @@ def test_servers_that_are_away_for_a_while_change_nothing(
 
 
 def test_what_has_failed_is_made_by_the_next_backfill(
-    machines: Machines, alone: dict[str, str], embeddings: Embeddings, bucket: Bucket
+    machines: Machines, alone: set[str], embeddings: Embeddings, bucket: Bucket
 ) -> None:
     stop_in_the_middle(machines, embeddings)
     bucket.fault = lambda *_: "refused"
@@ -267,7 +265,7 @@ def test_what_has_failed_is_made_by_the_next_backfill(
 
 
 def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
-    machines: Machines, alone: dict[str, str], embeddings: Embeddings
+    machines: Machines, alone: set[str], embeddings: Embeddings
 ) -> None:
     machines.backfill(DAYS[: 2 * DAYS_PER_RUN])
     machines.backfill(DAYS[DAYS_PER_RUN:])

@@ -16,7 +16,6 @@ from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import RAGSettings
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import SETTINGS
 
 RERANKED = SETTINGS.replace(
@@ -38,7 +37,7 @@ class LastOnlyReranker:
 
 
 def tables_of(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame, Vectors]:
-    windows, chunks = (read_table(workspace.tables, name) for name in ("windows", "window_chunks"))
+    windows, chunks = (workspace.tables.read(name) for name in ("windows", "window_chunks"))
     embedded = embed_texts(workspace.embedder, chunks["text"].to_list(), task="query", cache=None)
     return windows, chunks, embedded.vectors
 
@@ -63,7 +62,7 @@ def test_all_steps_in_memory_give_what_the_stages_write(
         shown = show_chunks(chunks, windows, read_people(workspace))
         contexts = retrieval.gather(found.decisions, chunks, shown)
     for name, frame in (("hits", found.hits), ("decisions", found.decisions), ("contexts", contexts)):
-        written = read_table(workspace.tables, name)
+        written = workspace.tables.read(name)
         assert written.height
         assert set(frame.select(pl.struct(pl.all()).struct.json_encode()).to_series()) == set(
             written.select(pl.struct(frame.columns).struct.json_encode()).to_series()

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from backstory.operations.inspection.audit import audit
+from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
-from tests.forms import BOTH_FORMS, is_shared
+from tests.forms import ONE_MACHINE, is_shared
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.survival.conftest import flip
 
@@ -35,9 +36,10 @@ def test_an_intact_workspace_passes_and_stays_as_it_is(root: Path, monkeypatch: 
     assert "and 1 earlier: every file has its checksum" in shown
 
 
-@BOTH_FORMS
+@ONE_MACHINE
 def test_every_table_is_compared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {table: min((root / "data" / table).glob("[!.]*.parquet"), default=None) for table in TABLES}
+    listed = open_workspace(root).tables.list_files()
+    files = {table: next((root / "data" / name for name in listed[table].values()), None) for table in TABLES}
     for path in files.values():
         if path is not None:
             flip(path)
@@ -47,16 +49,10 @@ def test_every_table_is_compared(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert exit_code(monkeypatch, "doctor", "--files", "-w", str(root)) == 1
 
 
-def strange_file(root: Path) -> str:
-    path = root / "data" / "hits" / "2031-01-01.parquet"
-    path.write_bytes(min((root / "data" / "hits").glob("*.parquet")).read_bytes())
-    return "table hits"
-
-
-def lost_ledger(root: Path) -> str:
-    for path in (root / "data").glob("ledger.sqlite*"):
+def lost_catalog(root: Path) -> str:
+    for path in (root / "data").glob("catalog.sqlite*"):
         path.unlink()
-    return "ledger"
+    return "catalog"
 
 
 def earlier_snapshot(root: Path) -> str:
@@ -107,13 +103,11 @@ def lost_earlier_snapshot(root: Path) -> str:
 OF_THE_INDEX = (lost_index, lost_history, damaged_history, lost_earlier_snapshot)
 
 
-@pytest.mark.parametrize(
-    "harm", [strange_file, lost_ledger, earlier_snapshot, views, secret, settings, *OF_THE_INDEX]
-)
+@pytest.mark.parametrize("harm", [lost_catalog, earlier_snapshot, views, secret, settings, *OF_THE_INDEX])
 def test_what_is_wrong_is_named_with_what_to_do(root: Path, harm: Callable[[Path], str]) -> None:
     name = harm(root)
     told = failed(root)
-    if is_shared(root) and harm is lost_ledger:  # the look at the store has fetched it
+    if is_shared(root) and harm is lost_catalog:  # it is in the database
         assert told == {}
         return
     assert name in told

@@ -22,6 +22,7 @@ from tests.interfaces.cli.invocation import run as invoke
 from tests.models.rerankers.rerank_requests import RATED
 from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
+from tests.workspaces import find_file
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_a_restored_workspace_finds_nothing_to_do(
     made = open_workspace(root)
     made.drafts.put("request", "context", Draft("A title", "A text"))
     made.judgements.put({"window": ("request", RATED)})
-    tables = {path.relative_to(root): path.read_bytes() for path in (root / "data").rglob("*.parquet")}
+    tables = made.tables.list_files()
     file = tmp_path / "b.tar.gz"
     assert exit_code(monkeypatch, "backup", str(file), "-w", str(root)) == 0
     assert file.stat().st_mode & 0o777 == 0o600
@@ -52,14 +53,12 @@ def test_a_restored_workspace_finds_nothing_to_do(
     assert list(open_workspace(root).judgements.get({"window": "request"})) == ["window"]
     assert "Nothing has changed since the last run" in invoke("run", "-w", str(root)).stdout
     assert describe(root) == before
-    assert {
-        path.relative_to(root): path.read_bytes() for path in (root / "data").rglob("*.parquet")
-    } == tables
+    assert open_workspace(root).tables.list_files() == tables
 
 
 def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_path: Path) -> None:
     before = describe(root)
-    flip(root / "data" / "hits" / "2025-03-13.parquet")
+    flip(find_file(root, "hits", "2025-03-13"))
     flip(root / "index" / (root / "index" / "CURRENT").read_text().strip() / "vectors.npy")
     done = write_backup(open_workspace(root), tmp_path / "b.tar")
     assert any("1 partitions of hits" in reason for reason in done.left_out)

@@ -13,13 +13,10 @@ import pytest
 
 from backstory.base.errors import DiskFullError
 from backstory.index.snapshot.opening import open_index
-from backstory.pipeline.sharing import Follower
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.forms import Share
-from tests.pipeline.sharing.workers import hash_tables, publish_copy, publish_without_pulling
 from tests.pipeline.workspace_states import describe, find_leftovers, first_inputs, run, write_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,32 +110,12 @@ def test_a_later_run_leaves_what_was_there_readable(
     assert find_leftovers(root) == []
     workspace = open_workspace(root)
     for table in TABLES:
-        read_table(workspace.tables, table)  # each file with the checksum that the ledger has for it
+        workspace.tables.read(table)  # each file with the checksum that its name holds
     open_index(workspace.index).close()  # each file with the checksum of the manifest
     disk.resize(_PLENTY)
     assert attempt(root) == ""
     assert describe(root) == expected["later"]
     assert run(root).fresh
-
-
-def test_a_reader_without_room_goes_on_with_what_it_has(disk: Disk, made: Path, tmp_path: Path) -> None:
-    first = publish_copy(made, tmp_path / "first", f"file://{tmp_path}/store")
-    reader = publish_copy(made, disk.folder / "workspace", f"file://{tmp_path}/store")
-    before = hash_tables(reader)
-    text = "# Sourdough\n" + "Feed the starter.\n" * 40_000
-    (first.documents_dir / "sourdough.md").write_text(text, encoding="utf-8")
-    publish_without_pulling(first)
-    disk.resize(disk.used)
-    follower = Follower(reader)
-    follower.follow()
-    assert follower.problem
-    assert hash_tables(reader) == before
-    with pytest.raises(DiskFullError):
-        follower.follow(before_run=True)
-    disk.resize(_PLENTY)
-    follower.follow(before_run=True)
-    assert follower.problem == ""
-    assert (reader.documents_dir / "sourdough.md").read_text(encoding="utf-8") == text
 
 
 def test_a_limit_of_file_sizes_is_told_in_a_sentence(tmp_path: Path, share: Share) -> None:

@@ -37,7 +37,6 @@ READER = """
 import sys, threading
 from pathlib import Path
 from backstory import Library
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import query_views
 from backstory.pipeline.workspace import open_workspace
@@ -48,7 +47,7 @@ rounds, least = 0, {table: 1 for table in ("messages", "windows", "window_contex
 while not ended.is_set() or not rounds:
     workspace = open_workspace(root)
     for table in TABLES:
-        assert len(read_table(workspace.tables, table)) >= least.get(table, 0), table
+        assert len(workspace.tables.read(table)) >= least.get(table, 0), table
         [[count]] = query_views(workspace.tables, f"SELECT count(*) FROM {table}").rows()
         assert count >= least.get(table, 0), table
     answer = Library(workspace).search("a sourdough starter", top_k=3)

@@ -8,7 +8,6 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import ModelError, SettingsError
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.writing.plugin import load_plugin
 from tests.errors import raises
 from tests.workspaces import SETTINGS, write_workspace
@@ -26,13 +25,13 @@ def test_the_documented_writer_writes_posts_and_a_changed_file_writes_them_again
     path.parent.mkdir()
     path.write_text(CODE, encoding="utf-8")
     run_pipeline(workspace)
-    posts = read_table(workspace.tables, "posts")
+    posts = workspace.tables.read("posts")
     assert set(posts["status"]) == {"written"}
     assert set(posts["title"]) == {"Chat of 13 March", "Chat of 15 March"}
     assert any(posts["cited_documents"].list.len())
     path.write_text(CODE.replace("Chat of", "News of"), encoding="utf-8")
     run_pipeline(open_workspace(workspace.root))
-    assert set(read_table(workspace.tables, "posts")["title"]) == {"News of 13 March", "News of 15 March"}
+    assert set(workspace.tables.read("posts")["title"]) == {"News of 13 March", "News of 15 March"}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
 from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
-from backstory.storage.tables.parquet import replace_file
+from backstory.storage.tables.tables import encode_rows
 
 ARCHIVE_SCHEMA: Final = pl.Schema({**NAMED_SCHEMA, "reading": pl.String(), "held": pl.Boolean()})
 """Columns of ``messages`` but for local times, a hash of how the row was read, and whether an export had it last."""
@@ -49,7 +50,10 @@ def write_archive(folder: Path, archived: pl.DataFrame) -> None:
     """
     for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
         path = _path_of(folder, str(conversation))
-        replace_file(path, rows)
+        with exclusive_temporary(path) as file:
+            file.write(encode_rows(rows))
+            file.flush()
+            publish(temporary_path(path), path)
         path.chmod(0o600)
 
 

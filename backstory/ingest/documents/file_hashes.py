@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from io import BufferedReader
 from typing import Final
 
-from backstory.storage.tables.ledger import Entry, Ledger
+from backstory.storage.tables.catalog import Catalog, Entry
 
 SETTLED_SECONDS: Final = 3.0
 """Age of the last change from which a file is remembered. FAT keeps times of two seconds, the coarsest of all."""
@@ -28,7 +28,7 @@ class FileHashes:
     """The hashes of files that an earlier run read.
 
     Args:
-        ledger: Where they are remembered.
+        catalog: Where they are remembered.
         settled_seconds: Another value of :data:`SETTLED_SECONDS`; None for that one.
 
     Attributes:
@@ -36,10 +36,10 @@ class FileHashes:
         unchanged: Number of files whose hash was remembered.
     """
 
-    def __init__(self, ledger: Ledger, *, settled_seconds: float | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, catalog: Catalog, *, settled_seconds: float | None = None) -> None:
+        self._catalog = catalog
         self._settled_seconds = SETTLED_SECONDS if settled_seconds is None else settled_seconds
-        self._known = dict(ledger.read(_FILES))
+        self._known = dict(catalog.read(_FILES))
         self._found: dict[str, Entry] = {}
         self._used: dict[str, str] = {}
         self._seen: set[str] = set()
@@ -104,10 +104,10 @@ class FileHashes:
         """Store the new hashes, and drop those of files that were not requested.
 
         Raises:
-            LedgerError: The ledger is damaged.
+            StateError: The catalog is damaged.
         """
-        self._ledger.forget(_FILES, self._known.keys() - self._seen)
-        self._ledger.record(_FILES, self._found)
+        self._catalog.forget(_FILES, self._known.keys() - self._seen)
+        self._catalog.record(_FILES, self._found)
 
     def count(self) -> int:
         """Count the files that the last run remembered."""

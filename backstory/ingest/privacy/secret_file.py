@@ -14,29 +14,28 @@ from typing import Final
 
 from backstory.base.errors import WorkspaceError
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM
-from backstory.storage.tables.ledger import Entry, Ledger
-from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import Tables
 
 _SECRET_BYTES = 32
 _FINGERPRINT_DIGITS = 16
 _FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so it equals no pseudonym
-_LEDGER_TABLE: Final = "secret"
-_LEDGER_KEY: Final = "fingerprint"
+_CATALOG_TABLE: Final = "secret"
+_CATALOG_KEY: Final = "fingerprint"
 
 _logger = logging.getLogger(__name__)
 
 
-def load_secret(path: Path, ledger: Ledger, tables: Path, *, is_shared: bool = False) -> bytes:
+def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes:
     """Read the secret of a workspace, and create it in the first run.
 
     The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
-    same secret. The ledger stores a fingerprint, from which the secret cannot be computed, so that the tables never mix
-    pseudonyms of two secrets.
+    same secret. The catalog stores a fingerprint, from which the secret cannot be computed, so that the tables never
+    mix pseudonyms of two secrets.
 
     Args:
         path: File of the secret.
-        ledger: Stores the fingerprint.
-        tables: Folder of the tables.
+        tables: The tables, whose catalog stores the fingerprint.
         is_shared: Whether other workers have the secret, too, so that nobody is to remove the tables.
 
     Returns:
@@ -46,7 +45,7 @@ def load_secret(path: Path, ledger: Ledger, tables: Path, *, is_shared: bool = F
         WorkspaceError: The file is not a valid secret, or the tables hold pseudonyms of another secret or of a lost
             one.
     """
-    recorded = read_fingerprint(ledger)
+    recorded = read_fingerprint(tables)
     try:
         secret = _read_secret(path)
     except FileNotFoundError:
@@ -58,7 +57,7 @@ def load_secret(path: Path, ledger: Ledger, tables: Path, *, is_shared: bool = F
         secret = _read_secret(path)
     fingerprint = fingerprint_key(secret)
     if not recorded:
-        ledger.record(_LEDGER_TABLE, {_LEDGER_KEY: Entry("", fingerprint, 0)})
+        tables.catalog.record(_CATALOG_TABLE, {_CATALOG_KEY: Entry("", fingerprint, 0)})
     elif not hmac.compare_digest(recorded, fingerprint):
         raise WorkspaceError(
             f"{path} is not the secret of the last run, but {_remedy(path, tables, is_shared)}",
@@ -68,14 +67,14 @@ def load_secret(path: Path, ledger: Ledger, tables: Path, *, is_shared: bool = F
     return secret
 
 
-def is_unmade(path: Path, ledger: Ledger, tables: Path) -> bool:
+def is_unmade(path: Path, tables: Tables) -> bool:
     """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
-    return not path.is_file() and not read_fingerprint(ledger) and not _hold_pseudonyms(tables)
+    return not path.is_file() and not read_fingerprint(tables) and not _hold_pseudonyms(tables)
 
 
-def read_fingerprint(ledger: Ledger) -> str:
+def read_fingerprint(tables: Tables) -> str:
     """Return the fingerprint of the secret that the tables were made with; empty before the first run."""
-    recorded = ledger.read(_LEDGER_TABLE).get(_LEDGER_KEY)
+    recorded = tables.catalog.read(_CATALOG_TABLE).get(_CATALOG_KEY)
     return "" if recorded is None else recorded.content
 
 
@@ -93,22 +92,22 @@ def parse_key(text: str) -> bytes | None:
     return key if len(key) == _SECRET_BYTES else None
 
 
-def _remedy(path: Path, tables: Path, is_shared: bool) -> str:
+def _remedy(path: Path, tables: Tables, is_shared: bool) -> str:
     former = "the tables hold pseudonyms of the former secret."
     if is_shared:
         return f"{former} Copy {path.name} from another worker, and change nothing else"
     return (
         f"{former} Restore {path.name} from a backup. To give everyone "
-        f"another pseudonym instead, remove everything in {tables} except cache.sqlite, and run "
+        f"another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, and run "
         "`backstory run`: it then rebuilds every table"
     )
 
 
-def _hold_pseudonyms(tables: Path) -> bool:
-    """Return whether stored messages hold pseudonyms, for workspaces whose ledger has no fingerprint."""
+def _hold_pseudonyms(tables: Tables) -> bool:
+    """Return whether stored messages hold pseudonyms, for workspaces whose catalog has no fingerprint."""
     return any(
-        bool(read_table(tables, "messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
-        for key in list_partitions(tables, "messages")
+        bool(tables.read("messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
+        for key in tables.keys("messages")
     )
 
 

@@ -106,7 +106,7 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
         )
     made = (
         workspace.posts_dir,
-        workspace.tables,
+        workspace.tables_dir,
         workspace.index,
         workspace.secret.parent,
         workspace.dagster_home,

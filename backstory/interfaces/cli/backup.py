@@ -26,7 +26,7 @@ def backup(
         typer.Argument(
             metavar="PLACE",
             help="A file ending in .tar.gz or .tar; a folder, in which the file is named for you; or "
-            "s3://bucket/prefix or file:///folder, to which only what has changed is written.",
+            "s3://bucket/prefix or file:///folder, in which it is named for you, too.",
         ),
     ],
     without_inputs: Annotated[
@@ -47,7 +47,7 @@ def backup(
     """Back up the workspace. A run may be under way.
 
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
-    In s3:// and file://, there are no keys, and no inputs that look like secrets by their names.
+    In s3:// and file://, there are no keys.
     """
     from backstory.pipeline.workspace import open_workspace
 
@@ -80,14 +80,10 @@ def backup(
 def _back_up_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> None:
     from backstory.operations.backup.stored import write_to_store
 
-    done = write_to_store(workspace, address, inputs=inputs, keep=keep)
-    uploaded = f"{count(done.uploaded, 'content was', 'contents were')} uploaded"
-    removed = f"; {count(done.removed, 'earlier backup was', 'earlier backups were')} removed" if keep else ""
+    written, done, removed = write_to_store(workspace, address, inputs=inputs, keep=keep)
+    gone = f"; {count(removed, 'earlier backup was', 'earlier backups were')} removed" if keep else ""
     open_console().print(
-        plain(
-            f"Wrote {done.address}: {done.files:,} files; {uploaded}, {done.size / _MEGABYTE:,.1f} MB{removed}"
-        ),
-        soft_wrap=True,
+        plain(f"Wrote {written}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB{gone}"), soft_wrap=True
     )
     _print_left_out(done.left_out)
 

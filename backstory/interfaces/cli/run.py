@@ -235,8 +235,6 @@ def print_result(console: Console, result: RunResult, *, verbose: bool) -> None:
     from backstory.pipeline.run.difference_lines import describe_differences
 
     lines = [] if result.fresh else describe_differences(result.differences)
-    if result.fetched:
-        lines.insert(0, f"Fetched {count(result.fetched, 'file')} that other machines published")
     for line in [*lines, *describe_sources(result, verbose=verbose)]:
         console.print(plain(line), soft_wrap=True)
     for failure in result.failures:
@@ -295,7 +293,7 @@ def describe_cost(result: RunResult, *, verbose: bool = False) -> str:
         verbose: Whether to count what cost nothing but time, too.
     """
     if result.fresh:
-        changed = "Nothing else has changed" if result.fetched else "Nothing has changed"
+        changed = "Nothing has changed"
         return f"{changed} since the last run: no table was rebuilt ({result.seconds:.1f} s)."
     calls = sum(result.total(f"{use}_api_calls") for use in _USES)
     if not verbose and not calls and result.stopped is None:
@@ -319,7 +317,6 @@ def make_record(result: RunResult) -> dict[str, Any]:
         "run_id": result.run_id,
         "partitions": list(result.partitions),
         "unchanged": result.fresh,
-        "fetched": result.fetched,
         "finished": result.finished,
         "seconds": round(result.seconds, 3),
         "differences": asdict(result.differences),

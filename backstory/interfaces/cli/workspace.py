@@ -26,7 +26,7 @@ _LATEST_RUNS = 10
 
 _PARTS: Final = frozenset(
     {
-        "installation", "model cache", "settings", "ledger", "cache", "views", "copies", "history of runs",
+        "installation", "model cache", "settings", "catalog", "cache", "views", "copies", "history of runs",
         "workspace writable", "workspace closed to others", "snapshot of contexts",
     }
 )  # fmt: skip

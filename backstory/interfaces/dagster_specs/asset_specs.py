@@ -126,7 +126,7 @@ def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
     """Describe the assets that Backstory builds.
 
     Each partition of an asset depends on the same partition of the upstream assets. Overlapping windows also read the
-    previous partition. After a late message there, the ledger reports both partitions as changed.
+    previous partition. After a late message there, the catalog reports both partitions as changed.
 
     Args:
         workspace: An open workspace.

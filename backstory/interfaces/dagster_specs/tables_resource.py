@@ -9,7 +9,7 @@ import dagster as dg
 import polars as pl
 
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
+from backstory.storage.tables.tables import Tables
 from backstory.storage.tables.views import connect
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             InputError: The table or a partition's key is not valid.
             ContractError: A file is damaged, or was written by another version of Backstory.
         """
-        return read_table(self._tables, table, partitions)
+        return self._tables.read(table, partitions)
 
     def connect(self) -> "ibis.BaseBackend":
         """Open the tables through Ibis: an in-memory DuckDB with one view per table over the stored files.
@@ -52,5 +52,5 @@ class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return connect(self._tables)
 
     @cached_property
-    def _tables(self) -> Path:
+    def _tables(self) -> Tables:
         return open_workspace(Path(self.root)).tables

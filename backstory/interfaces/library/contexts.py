@@ -26,7 +26,6 @@ from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.hits import PostsOf
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
-from backstory.storage.tables.parquet import read_table
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 from backstory.text.layout import join_wrapped, list_lines, list_sentences
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
@@ -135,14 +134,12 @@ def make_window_context(
     """
     workspace = snapshot.workspace
     window = find_window(workspace, reference)
-    chunks = read_table(workspace.tables, "window_chunks", [window["partition"]]).filter(
+    chunks = workspace.tables.read("window_chunks", [window["partition"]]).filter(
         window_id=window["window_id"]
     )
     if chunks.is_empty():
         raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
-    windows = read_table(workspace.tables, "windows", [window["partition"]]).filter(
-        window_id=window["window_id"]
-    )
+    windows = workspace.tables.read("windows", [window["partition"]]).filter(window_id=window["window_id"])
     rag = workspace.rag
     if plan.as_of is not None:
         rag = rag.model_copy(update={"as_of": True})

@@ -25,7 +25,7 @@ from backstory.interfaces.library.names import (
 from backstory.interfaces.library.results import Chunk, DocumentEntry, DocumentList, DocumentText, FileOutcome
 from backstory.interfaces.library.text_positions import PlacedText
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import WHOLE, read_table
+from backstory.storage.tables.tables import WHOLE, Tables
 
 _READ: Final = ("read",)
 _TABLES: Final = ("documents", "document_chunks", "sources")
@@ -37,6 +37,7 @@ class Corpus:
 
     Attributes:
         workspace: The workspace.
+        version: Name of the state of the documents.
         documents: Rows of the table ``documents`` that are searched, by uri.
         chunk_counts: Number of chunks by document id.
         sources: Rows of the table ``sources`` of the documents.
@@ -46,17 +47,13 @@ class Corpus:
     """
 
     workspace: Workspace
+    version: str
     documents: pl.DataFrame
     chunk_counts: dict[str, int]
     sources: pl.DataFrame
     content_hashes: dict[str, str]
     chunk_spans: dict[str, list[tuple[int, int]]]
     hidden: frozenset[str] = frozenset()
-
-    @property
-    def version(self) -> str:
-        """Name of the state of the documents."""
-        return self.workspace.ledger.read("documents")[WHOLE].content
 
     @cached_property
     def revisions(self) -> dict[str, str]:
@@ -265,10 +262,10 @@ class CorpusReader:
 
     def _read(self) -> tuple[Corpus, Corpus]:
         with self._lock:
-            ledger = self._workspace.ledger
-            state = [ledger.read(table) for table in _TABLES]
+            tables = self._workspace.tables.pin()
+            state = [tables.entries(table) for table in _TABLES]
             if self._corpora is None or state != self._state:
-                corpus = _read_corpus(self._workspace)
+                corpus = _read_corpus(self._workspace, tables)
                 self._corpora = corpus, corpus.of_tenant(self._workspace.settings.rag.tenant)
                 self._state = state
             return self._corpora
@@ -279,20 +276,21 @@ def place_text(row: dict[str, Any]) -> PlacedText:
     return PlacedText(row["text"], tuple(row.get("page_starts") or ()))
 
 
-def _read_corpus(workspace: Workspace) -> Corpus:
-    revisions = read_table(workspace.tables, "documents", [WHOLE])
+def _read_corpus(workspace: Workspace, tables: Tables) -> Corpus:
+    revisions = tables.read("documents", [WHOLE])
     documents = workspace.date_locally(revisions.filter(pl.col("status") == "ok").sort("uri"))
     # A file that could not be read keeps its last good revision, so that its own row comes last.
     last = revisions.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
     hashes = dict(last.select("uri", "content_hash").iter_rows())
-    chunks = read_table(workspace.tables, "document_chunks", [WHOLE])
+    chunks = tables.read("document_chunks", [WHOLE])
     counts = dict(chunks.group_by("document_id").len().iter_rows())
     spans: dict[str, list[tuple[int, int]]] = {}
     placed = chunks.select("document_id", "chunk_index", "char_start", "char_end").sort("chunk_index")
     for document_id, _, start, end in placed.iter_rows():
         spans.setdefault(document_id, []).append((start, end))
-    sources = read_table(workspace.tables, "sources").filter(pl.col("folder") == "documents").sort("source")
-    return Corpus(workspace, documents, counts, sources, hashes, spans)
+    sources = tables.read("sources").filter(pl.col("folder") == "documents").sort("source")
+    version = tables.entries("documents")[WHOLE].content
+    return Corpus(workspace, version, documents, counts, sources, hashes, spans)
 
 
 def _cut_chunk(row: Mapping[str, Any], index: int, span: tuple[int, int]) -> Chunk:

@@ -14,9 +14,7 @@ from backstory.interfaces.library.results import DocumentEntry, ExplainedDocumen
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import find_posts_of
-from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.text.prompts.entries import cut_line
 
 _PARTS: Final = 3
@@ -52,12 +50,11 @@ def explain_window(
     context = read_window_context(workspace, window["window_id"])
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
-        with sharing(workspace):
-            _record(workspace, window, wanted, should_be)
+        _record(workspace, window, wanted, should_be)
     corrections = read_corrections(workspace.corrections)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
-        read_table(workspace.tables, table, [window["partition"]]).filter(mine)
+        workspace.tables.read(table, [window["partition"]]).filter(mine)
         for table in ("decisions", "window_chunks")
     )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())

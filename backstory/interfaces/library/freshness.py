@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from backstory.base.errors import NoIndexError, ReadError
@@ -20,9 +19,8 @@ from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.file_stamps import FileStamps
 from backstory.interfaces.library.names import list_all_files
+from backstory.pipeline.history.record import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import LEDGER_FILE
-from backstory.storage.tables.locks import find_holder, run_lock
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
@@ -39,7 +37,7 @@ _RESTS: Final = 20
 
 def is_made(workspace: Workspace) -> bool:
     """Return whether the tables of the documents exist."""
-    return bool(workspace.ledger.read("documents")) and bool(workspace.ledger.read("document_chunks"))
+    return bool(workspace.catalog.read("documents")) and bool(workspace.catalog.read("document_chunks"))
 
 
 def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[str]:
@@ -111,6 +109,7 @@ class StaleNote:
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._version = ""
+        self._state = ("", 0)
         self._stamps: FileStamps | None = None
         self._note: str | None = None
 
@@ -130,9 +129,10 @@ class StaleNote:
         with self._lock:
             now = time.monotonic()
             if self._looked is None or self._version != version or now - self._looked >= self._rest:
-                if self._version != version or self._stamps is None or not self._stamps.hold():
+                state = (version, self._workspace.catalog.version)
+                if self._state != state or self._stamps is None or not self._stamps.hold():
                     self._note = self._look(revisions, hidden)
-                self._looked, self._version = time.monotonic(), version
+                self._looked, self._version, self._state = time.monotonic(), version, state
                 # Checking many files takes long; searches must not spend most of their time on it.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
@@ -143,8 +143,7 @@ class StaleNote:
         listing = list_all_files(workspace)
         changed = _find_changed(workspace, listing, revisions)
         roots = [workspace.documents_dir, *(source.root for source in list_sources(workspace))]
-        records = [workspace.added_sources, run_lock(workspace.tables), *_files_of_ledger(workspace.tables)]
-        self._stamps = FileStamps.take(listing, [*roots, *records], began)
+        self._stamps = FileStamps.take(listing, [*roots, workspace.added_sources], began)
         if not changed:
             return None
         cut = "the last indexing was killed; " if _find_holder(workspace) == "killed" else ""
@@ -201,34 +200,15 @@ def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None
 
 
 def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
-    if _find_holder(workspace) == "killed":
-        return _find_unpublished(workspace, listing, revisions)
-    indexed_at = _last_write(workspace.tables)
-    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
-    gone = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
-    changed = [
-        file.uri
-        for file in listing.files
-        if _changed_after(file, indexed_at)
-        and (_hash(file) or "")[:_REVISION_CHARACTERS] != revisions.get(file.uri)
-    ]
-    return sorted([*gone, *changed])
+    """List the files whose content a snapshot does not have, as far as a run could read them.
 
-
-def _find_unpublished(
-    workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]
-) -> list[str]:
-    """List the files whose content a snapshot does not have, whenever they changed.
-
-    A run that was killed has written the ledger, but maybe not the snapshot, so times of change say nothing.
+    A file is read only if a run has not read it with its present size and times.
     """
-    from backstory.storage.tables.parquet import read_table
-
     unread: set[str] = set()
     if is_made(workspace):
-        sources = read_table(workspace.tables, "sources").filter(folder="documents")
+        sources = workspace.tables.read("sources").filter(folder="documents")
         unread = set(sources.filter(sources["status"] != "read")["source"])
-    hashes = FileHashes(workspace.ledger)
+    hashes = FileHashes(workspace.catalog)
     folder = workspace.settings.documents.folder
     here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
     found = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
@@ -242,24 +222,10 @@ def _find_unpublished(
 
 def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
     """Return what became of the last run; None as well where that is not known, since the database is away."""
-    return workspace.state_reader.read(lambda: find_holder(workspace.tables), lambda: None)
-
-
-def _last_write(tables: Path) -> float:
-    """Return the time of the last write of the ledger, which every reading of the documents writes."""
-    times = [place.stat().st_mtime for place in _files_of_ledger(tables) if place.exists()]
-    return max(times, default=0.0)
-
-
-def _files_of_ledger(tables: Path) -> tuple[Path, Path]:
-    return tables / LEDGER_FILE, tables / f"{LEDGER_FILE}-wal"
-
-
-def _changed_after(file: DocumentFile, moment: float) -> bool:
-    try:
-        return file.path.stat().st_ctime > moment
-    except OSError:
-        return False
+    latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(1), list)
+    if latest and latest[0].status == RUNNING:
+        return "running"
+    return "killed" if latest and latest[0].status == LOST else None
 
 
 def _hash(file: DocumentFile) -> str | None:

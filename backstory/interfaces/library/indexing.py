@@ -22,7 +22,6 @@ from backstory.pipeline.run.plan import CORPUS, STAGES
 from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run, find_wanted
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
@@ -88,7 +87,7 @@ def _holds_chats(workspace: Workspace) -> bool:
     """Return whether a run has chats to read, or messages of earlier ones whose files are gone."""
     folder = workspace.chats_dir
     is_there = folder.is_dir() and any(listed.status != "ignored" for listed in list_files(folder))
-    return is_there or bool(list_partitions(workspace.tables, MessagesStage.table))
+    return is_there or bool(workspace.tables.keys(MessagesStage.table))
 
 
 def _execute(

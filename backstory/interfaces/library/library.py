@@ -661,7 +661,7 @@ class Library:
     def _file_hashes(self) -> FileHashes:
         from backstory.ingest.documents.file_hashes import FileHashes
 
-        return FileHashes(self._workspace.ledger)
+        return FileHashes(self._workspace.catalog)
 
     def _read_corpus(self) -> Corpus:
         self._workspace.follower.follow()

@@ -13,7 +13,7 @@ from backstory.interfaces.library.freshness import describe_indexing, find_stale
 from backstory.interfaces.library.results import LibraryStatus
 from backstory.interfaces.library.watching import Watcher
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.locks import is_running
+from backstory.storage.turns import is_running
 
 
 def read_status(
@@ -36,7 +36,7 @@ def read_status(
     except BackstoryError as error:
         reason, pending = str(error), []
     is_broken = reason is not None
-    is_run = workspace.state_reader.read(lambda: is_running(workspace.tables), lambda: False)
+    is_run = workspace.state_reader.read(lambda: is_running(workspace.catalog.state), lambda: False)
     if is_run or (watcher is not None and watcher.busy):
         state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
     elif is_broken:

@@ -88,7 +88,7 @@ def bound_removal(workspace: Workspace, quota: int | None) -> int | None:
     """
     if quota is None:
         return None
-    made = count_bytes(workspace.tables) + count_bytes(workspace.index)
+    made = count_bytes(workspace.tables_dir) + count_bytes(workspace.index)
     return max(quota, count_bytes(workspace.root)) + made + _REMOVAL_SLACK
 
 
@@ -109,7 +109,7 @@ def forecast_growth(workspace: Workspace) -> int:
         if file.archive is None and file.path.suffix.lower() in _TEXTS:
             with suppress(FileNotFoundError):
                 text += file.path.stat().st_size
-    return max(0, int(LEAST_GROWTH * text) - count_bytes(workspace.tables) - count_bytes(workspace.index))
+    return max(0, int(LEAST_GROWTH * text) - count_bytes(workspace.tables_dir) - count_bytes(workspace.index))
 
 
 def count_bytes(folder: Path) -> int:

@@ -123,7 +123,6 @@ class IndexJobs:
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
         """Request an indexing of all files of a tenant as they are now; see :meth:`JobStore.request`."""
         with self._tenants.holding(tenant):
-            self._tenants.share_files(tenant)
             job = self.store(tenant).request(user_id, accepts_removals=accepts_removals)
         self._enqueue(tenant)
         return job

@@ -15,6 +15,7 @@ from backstory.base.errors import SettingsError
 from backstory.storage.schema import MARK, PARTS_OF_SERVERS
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state
+from backstory.storage.stores import open_store
 
 Kind: TypeAlias = Literal["database", "store", "folder"]
 
@@ -63,10 +64,8 @@ def find_owner(kind: Kind, address: str) -> str | None:
         BackstoryError: The place cannot be used.
     """
     if kind == "store":
-        from backstory.storage.store.objects import ObjectStore
-
-        found = ObjectStore(address, patience=_PATIENCE).read(_MARK)
-        return None if found is None else found[0].decode()
+        found = open_store(address, patience=_PATIENCE).read(_MARK)
+        return None if found is None else found.decode()
     with _open_mark(address).reading() as session:
         row = session.execute("SELECT tenant_id FROM owner").fetchone()
     return None if row is None else str(row[0])
@@ -82,9 +81,7 @@ def mark_place(kind: Kind, address: str, tenant_id: str) -> str:
     if owner is not None:
         return owner
     if kind == "store":
-        from backstory.storage.store.objects import ObjectStore
-
-        ObjectStore(address, patience=_PATIENCE).replace(_MARK, tenant_id.encode(), None)
+        open_store(address, patience=_PATIENCE).claim(_MARK, tenant_id.encode())
         return find_owner(kind, address) or ""
     with _open_mark(address).begin() as session:
         session.execute("INSERT INTO owner VALUES (1, ?) ON CONFLICT DO NOTHING", (tenant_id,))
@@ -110,11 +107,13 @@ def empty_place(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> l
     if find_owner(kind, address) != tenant_id:
         return []
     if kind == "store":
-        from backstory.storage.store.exchange import remove_all
-        from backstory.storage.store.objects import ObjectStore
-
-        removed, left = remove_all(ObjectStore(address, patience=_PATIENCE), _MARK)
-        emptied.objects += removed
+        store = open_store(address, patience=_PATIENCE)
+        names = [name for name in store.list_names("") if name != _MARK]
+        store.delete(names)
+        left = [name for name in store.list_names("") if name != _MARK]
+        if not left:
+            store.delete([_MARK])
+        emptied.objects += len(names) + 1 - len(left) - bool(left)
         return [f"{address}/{name}" for name in left]
     for part in PARTS_OF_SERVERS:
         emptied.rows += open_state(Path(), address, part).drop()

@@ -35,7 +35,6 @@ from backstory.interfaces.service.names import is_tenant_name, require_tenant_na
 from backstory.interfaces.service.removal import RemovalProof, remove_files, remove_folder
 from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfinished
 from backstory.models.choice import LocalModels
-from backstory.pipeline.sharing import share_inputs
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.paths import INDEX_FOLDER, STATE_FOLDER
 from backstory.settings.template import OWNER_ONLY, init_workspace
@@ -179,18 +178,6 @@ class Tenants:
         """
         folder = self.folder(name)
         return open_state(folder / STATE_FOLDER, self.places.find_database(name, folder), STATE)
-
-    def share_files(self, name: str) -> None:
-        """Publish what was changed in the folder of a tenant, if it has a store that other machines read.
-
-        Raises:
-            StoreError: The store cannot be used; see :func:`share_inputs`.
-        """
-        with suppress(SettingsError):  # whoever enters is told
-            if self.places.settle(name, self.folder(name)).files is None:
-                return
-            with self.entering(name) as library:
-                share_inputs(library.workspace)
 
     def follow_removals(self) -> None:
         """Clear the folders here of tenants that were removed on another machine, after the last one has left them.

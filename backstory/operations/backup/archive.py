@@ -1,4 +1,4 @@
-"""Writes a backup: one tar file, consistent with the ledger even while a run writes tables."""
+"""Writes a backup: one tar file, consistent with the catalog even while a run writes tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backstory.operations.backup.members import Members
 from backstory.operations.backup.state import add_index, add_state
 from backstory.pipeline.workspace import Workspace
 
-_TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
+TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
 # Tables and vectors are compressed already or hardly compressible; more effort would only cost time.
 _COMPRESSION = 1
 
@@ -46,19 +46,26 @@ class Backup:
     left_out: tuple[str, ...]
 
 
-def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True) -> Backup:
+def write_backup(
+    workspace: Workspace,
+    destination: Path,
+    *,
+    inputs: bool = True,
+    keys: bool = True,
+) -> Backup:
     """Write a backup that only its owner can read. Runs may continue meanwhile.
 
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
-    their ledger, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
-    Reports, views and Dagster's history are left out. A partition that a run is replacing is left out with its entry in
-    the ledger; the first run after a restore rebuilds it.
+    their catalog, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
+    Reports, views and Dagster's history are left out. The tables are those of one moment. A damaged file of a table is
+    left out with its entry in the catalog; the first run after a restore rebuilds it.
 
     Args:
         workspace: An open workspace.
         destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
             named for the workspace and the time.
         inputs: Whether to include chats and posts.
+        keys: Whether to include the keys of pseudonyms and forgotten things.
 
     Returns:
         What was written.
@@ -66,7 +73,7 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
     Raises:
         InputError: The destination exists, lies in the workspace, or has another ending; or an input was cut while
             it was read.
-        BackstoryError: The tables' ledger is damaged, or the documents never agreed with it.
+        BackstoryError: The tables' catalog is damaged, or the documents, which hold what nothing else holds.
         OSError: The file cannot be written.
     """
     path = _choose_path(workspace, destination)
@@ -75,12 +82,12 @@ def write_backup(workspace: Workspace, destination: Path, *, inputs: bool = True
         options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
         with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
             members = Members(tar, workspace.root)
-            add_contents(members, workspace, inputs=inputs, scratch=path.parent)
+            add_contents(members, workspace, inputs=inputs, keys=keys, scratch=path.parent)
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
                 workspace=workspace.root.name,
-                made_at=datetime.now(UTC).strftime(_TIME),
+                made_at=datetime.now(UTC).strftime(TIME),
                 files=members.files,
                 left_out=tuple(members.left_out),
             )
@@ -104,6 +111,7 @@ def add_contents(
     workspace: Workspace,
     *,
     inputs: bool = True,
+    keys: bool = True,
     scratch: Path,
 ) -> None:
     """Add what a backup holds, as :func:`write_backup` describes it.
@@ -112,10 +120,11 @@ def add_contents(
         members: The backup.
         workspace: An open workspace.
         inputs: Whether to include chats and posts.
+        keys: Whether to include the keys of pseudonyms and forgotten things.
         scratch: Folder for copies of databases, which are deleted at the end.
     """
     members.add_file(workspace.root / "backstory.yaml")
-    add_state(members, workspace, scratch=scratch)
+    add_state(members, workspace, keys=keys, scratch=scratch)
     add_index(members, workspace)
     if inputs:
         _add_inputs(members, workspace)
@@ -140,7 +149,7 @@ def require_outside(workspace: Workspace, path: Path) -> None:
 def _choose_path(workspace: Workspace, destination: Path) -> Path:
     path = destination.expanduser().absolute()
     if path.is_dir():
-        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}.tar.gz"
+        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(TIME)}.tar.gz"
     if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
         raise InputError(
             f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",

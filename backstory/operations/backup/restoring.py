@@ -20,8 +20,11 @@ from backstory.base.files.atomic import flush
 from backstory.operations.backup.contents import CONTENTS_FILE, FORMAT, Contents
 from backstory.pipeline.history.publication import publish_damaged
 from backstory.settings.paths import STATE_FOLDER
-from backstory.storage.schema import STATE
+from backstory.storage.schema import CATALOG, STATE
 from backstory.storage.state_places import open_state
+from backstory.storage.stores import Folder
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.tables import Tables
 from backstory.storage.tables.views import write_views
 
 _ASIDE = "before-restore"
@@ -111,8 +114,10 @@ def place(
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if (root / "data").is_dir():
-        publish_damaged(root / "data", open_state(root / STATE_FOLDER, None, STATE))
-        write_views(root / "data")
+        tables = Tables(Folder(root / "data"), Catalog(open_state(root / "data", None, CATALOG)))
+        publish_damaged(tables, open_state(root / STATE_FOLDER, None, STATE))
+        tables.publish()
+        write_views(tables, root / "data")
     return Restored(root, filled.files, aside, filled.left_out)
 
 

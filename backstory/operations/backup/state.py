@@ -1,65 +1,60 @@
-"""Adds what runs have written to a backup: key, archive, ledger, tables, vectors and the current snapshot."""
+"""Adds what runs have written to a backup: key, archive, catalog, tables, vectors and the current snapshot."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-from io import BufferedReader
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database, is_database
-from backstory.base.errors import DamagedTableError, LedgerError, SearchIndexError
+from backstory.base.errors import DamagedTableError, SearchIndexError
 from backstory.index.snapshot.history import HISTORY_FILE, read_history
 from backstory.index.snapshot.manifest import Snapshot
 from backstory.index.snapshot.publication import CURRENT_FILE, require_current
+from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.schema import WORKSPACE_PARTS, Part
+from backstory.storage.schema import CATALOG, WORKSPACE_PARTS, Part
 from backstory.storage.state_places import copy_state, open_state
-from backstory.storage.tables.ledger import LEDGER_FILE, Ledger
-from backstory.storage.tables.parquet import WHOLE, open_if_written
-from backstory.storage.tables.schemas import TABLES
-
-_ATTEMPTS = 20
+from backstory.storage.state_sqlite import SqliteState
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.tables import WHOLE, Tables
 
 
-def add_state(members: Members, workspace: Workspace, *, scratch: Path) -> None:
-    """Add the folder ``.backstory``, the ledger, the tables that it records, and every other database.
+def add_state(members: Members, workspace: Workspace, *, keys: bool = True, scratch: Path) -> None:
+    """Add the folder ``.backstory``, the catalog, the files that it names, and every other database.
 
     A database of a server is added as the file that it would be on one machine.
 
-    The ledger is copied first. A file of a table is added only if it is the one that the copy records; if a run has
-    replaced it since, its entry is taken out of the copy. The documents must agree, since they hold tombstones and
-    revisions that nothing else holds.
+    The catalog is copied first, and files never change, so that the tables are those of one moment. A damaged file is
+    left out with its entry. The documents must be whole, since they hold tombstones and revisions that nothing else
+    holds.
 
     Args:
         members: The backup.
         workspace: An open workspace.
+        keys: Whether to include the keys of pseudonyms and forgotten things.
         scratch: Folder for copies of databases, which are deleted at the end.
 
     Raises:
-        LedgerError: The ledger is damaged.
-        DamagedTableError: The table ``documents`` is damaged, or never agreed with the ledger.
+        StateError: The catalog is damaged.
+        DamagedTableError: The table ``documents`` is damaged.
     """
-    with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder, ExitStack() as stack:
+    with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder:
         if workspace.settings.storage.database is not None:
             for part in WORKSPACE_PARTS:
-                _add_part_of_server(members, workspace, part, Path(folder))
+                if part is not CATALOG:
+                    _add_part_of_server(members, workspace, part, Path(folder))
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
             is_kept = not path.is_relative_to(workspace.mirrors)
-            if path.is_file() and not path.is_symlink() and is_kept:
+            if not keys and path.suffix == KEY_SUFFIX:
+                members.leave_out(f"{path.name}, which no store is to hold; keep it yourself")
+            elif path.is_file() and not path.is_symlink() and is_kept:
                 _add_settled(members, path, Path(folder))
-        if not workspace.tables.is_dir():
-            return
-        copy = Path(folder) / LEDGER_FILE
-        if (workspace.tables / LEDGER_FILE).is_file():
-            documents = _copy_with_documents(workspace, copy)
-            if documents is not None:
-                members.add_open_file(stack.enter_context(documents), f"data/documents/{WHOLE}.parquet")
-            _add_tables(members, workspace, Ledger(copy))
-            members.add_database(copy, f"data/{LEDGER_FILE}")
-        for path in sorted(workspace.tables.glob("*.sqlite")):
-            if path.name != LEDGER_FILE:
+        if workspace.catalog.state.exists():
+            _add_tables(members, workspace, Path(folder))
+        for path in sorted(workspace.tables_dir.glob("*.sqlite")):
+            if path.stem != CATALOG.name:
                 _add_settled(members, path, Path(folder))
 
 
@@ -81,50 +76,22 @@ def add_index(members: Members, workspace: Workspace) -> None:
         members.add_bytes(f"index/{HISTORY_FILE}", "".join(line.as_line() for line in lines).encode())
 
 
-def _copy_with_documents(workspace: Workspace, copy: Path) -> BufferedReader | None:
-    """Copy the ledger until the documents are the ones that the copy records, and open them.
-
-    Returns:
-        The file of the documents at its beginning; None if the ledger records no document.
-    """
-    problem: DamagedTableError | None = None
-    for _ in range(_ATTEMPTS):
-        try:
-            ledger = Ledger(copy_database(workspace.tables / LEDGER_FILE, copy))
-        except DamagedDatabaseError as error:
-            raise LedgerError(workspace.ledger.find_damage() or str(error)) from error
-        if damage := ledger.find_damage():
-            raise LedgerError(damage)
-        entry = ledger.read("documents").get(WHOLE)
-        if entry is None:
-            return None
-        try:
-            return open_if_written(workspace.tables, "documents", WHOLE, entry)
-        except DamagedTableError as error:
-            problem = error
-    raise problem or DamagedTableError("the documents never agreed with the ledger; start the backup again")
-
-
-def _add_tables(members: Members, workspace: Workspace, ledger: Ledger) -> None:
-    for table in TABLES:
-        outdated = []
-        for key, entry in ledger.read(table).items():
-            if (table, key) == ("documents", WHOLE):
-                continue
-            try:
-                file = open_if_written(workspace.tables, table, key, entry)
-            except DamagedTableError:
-                outdated.append(key)
-                continue
-            if file is not None:
-                with file:
-                    members.add_open_file(file, f"data/{table}/{key}.parquet")
-        if outdated:
-            ledger.forget(table, outdated)
-            members.leave_out(
-                f"{len(outdated)} partitions of {table} were being written or are damaged, such as {outdated[0]}; the "
-                "next run rebuilds them"
-            )
+def _add_tables(members: Members, workspace: Workspace, scratch: Path) -> None:
+    state = SqliteState(scratch / f"{CATALOG.name}.sqlite", CATALOG)
+    copy_state(workspace.catalog.state, state)
+    copy = Tables(workspace.tables.store, Catalog(state))
+    for table, names in copy.list_files().items():
+        damaged = copy.find_damage(table)
+        if table == "documents" and damaged:
+            raise DamagedTableError(damaged[WHOLE], table=table, partition=WHOLE)
+        for key, name in names.items():
+            if key not in damaged:
+                members.add_bytes(f"data/{name}", copy.store.read(name) or b"")
+        if damaged:
+            copy.catalog.forget(table, damaged)
+            members.leave_out(f"{len(damaged)} partitions of {table}: {next(iter(damaged.values()))}")
+    state.close()
+    members.add_database(state.path, f"data/{state.path.name}")
 
 
 def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scratch: Path) -> None:

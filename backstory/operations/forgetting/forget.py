@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path, PurePosixPath
 
 import polars as pl
@@ -35,13 +36,11 @@ from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.run.runner import RunRequest, execute_run, list_tables
-from backstory.pipeline.sharing import open_store, sharing
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.rendered_pages import remove_pages
-from backstory.storage.tables.locks import running
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
+from backstory.storage.turns import running
 
 _NAMED = 10
 
@@ -58,8 +57,7 @@ class Forgetting:
         search: The size of the search, and its findings.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
-        copies: Pages and texts that were written where a person chose, and backups in the store of the workspace, with
-            what to do about each.
+        copies: Pages and texts that were written where a person chose, with what to do about each.
     """
 
     rows: int
@@ -109,7 +107,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         InputError: No such conversation, member or document exists.
         BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
     """
-    with running(workspace.tables, "forgetting"), sharing(workspace, deletes_at_once=True):
+    with running(workspace.catalog.state, "forgetting"):
         return _forget(workspace, kind, name)
 
 
@@ -117,7 +115,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     target = _find(workspace, kind, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
-    windows = set(read_table(workspace.tables, "windows")["window_id"])
+    windows = set(workspace.tables.read("windows")["window_id"])
     posts = find_holding_posts(workspace, wanted)
     forgotten = _add_texts(
         workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
@@ -129,12 +127,12 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     for path in posts.made:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
-    if any(list_partitions(workspace.tables, table) for table in TABLES):
+    if any(workspace.tables.keys(table) for table in TABLES):
         fresh = open_workspace(
             workspace.root, accept_removals=True, keys=workspace.keys, models=workspace.models
         )
         request = RunRequest(
-            partitions=list_partitions(workspace.tables, "messages"),
+            partitions=workspace.tables.keys("messages"),
             tables=list_tables(fresh),
             by=BY_LIBRARY,
             isolates_failures=False,
@@ -142,6 +140,8 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
             holds_lock=True,
         )
         execute_run(fresh, request)
+    workspace.tables.collect(timedelta(0))
+    workspace.catalog.compact()
     with publishing(workspace.index):
         prune(workspace.index, keep=1, must_succeed=True)
     current = current_version(workspace.index)
@@ -150,14 +150,14 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     def name_of(path: Path) -> str:
         return path.relative_to(workspace.root).as_posix()
 
-    left_windows = set(read_table(workspace.tables, "windows")["window_id"])
+    left_windows = set(workspace.tables.read("windows")["window_id"])
     gone = windows - left_windows
     wanted = Wanted(wanted.parts | gone, wanted.conversations)
     left = find_holding_posts(workspace, wanted).of_people
     keys = list_keys(workspace, workspace.embeddings.count_by_owner())
     workspace.judgements.keep_only(list_windows(workspace), "owner")
     keep_corrections(
-        workspace.corrections, left_windows, set(read_table(workspace.tables, "documents")["document_id"])
+        workspace.corrections, left_windows, set(workspace.tables.read("documents")["document_id"])
     )
     # No later prompt contains the forgotten thing, so no run can use these drafts.
     workspace.drafts.keep_only(list_drafted(workspace), "owner")
@@ -171,21 +171,8 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         search=search_workspace(workspace, wanted, left),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
-        copies=(*find_stale_copies(workspace), *_name_backups(workspace)),
+        copies=tuple(find_stale_copies(workspace)),
     )
-
-
-def _name_backups(workspace: Workspace) -> list[str]:
-    store = open_store(workspace)
-    if store is None:
-        return []
-    from backstory.storage.store.backups import list_backups
-
-    return [
-        f"{store.address}/{name} is a backup, and was not searched: `backstory backup {store.address} --keep 1` of the "
-        "workspace that wrote it writes another one and removes it"
-        for name in list_backups(store)
-    ]
 
 
 def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:
@@ -262,7 +249,7 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
 
 def _find_document(workspace: Workspace, name: str) -> _Target:
     folder = PurePosixPath(workspace.settings.documents.folder)
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     called = (pl.col("document_id") == name) | (pl.col("slug") == name) | (pl.col("uri") == name)
     relative = name.removeprefix(f"{folder}/")
     written = f"{WRITTEN_PREFIX}{name}"
@@ -290,22 +277,20 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
 
 
 def _read_messages(workspace: Workspace) -> pl.DataFrame:
-    tables = (read_table(workspace.tables, "messages"), read_archive(workspace.archive))
+    tables = (workspace.tables.read("messages"), read_archive(workspace.archive))
     return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
 
 
 def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
     column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[target.kind]
-    table = (
-        read_table(workspace.tables, "documents") if target.kind == "document" else _read_messages(workspace)
-    )
+    table = workspace.tables.read("documents") if target.kind == "document" else _read_messages(workspace)
     return table.filter(pl.col(column).is_in(list(target.ids)))
 
 
 def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
     """Add fingerprints of the forgotten texts, which identify them in a file of another name."""
     if target.kind == "document":
-        others = read_table(workspace.tables, "documents").join(rows, on="document_id", how="anti")
+        others = workspace.tables.read("documents").join(rows, on="document_id", how="anti")
         return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
     # Texts of the exports as they are, since those of the tables have pseudonyms and no contact data.
     settings = workspace.settings.conversations
@@ -318,8 +303,8 @@ def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgot
 
 
 def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:
-    messages, documents = _read_messages(workspace), read_table(workspace.tables, "documents")
-    chunks = read_table(workspace.tables, "document_chunks")
+    messages, documents = _read_messages(workspace), workspace.tables.read("documents")
+    chunks = workspace.tables.read("document_chunks")
     if target.kind == "document":
         ids = set(rows["document_id"])
         documents = documents.join(rows, on=["document_id", "revision"], how="anti")

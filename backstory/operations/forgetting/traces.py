@@ -107,7 +107,7 @@ def search_file(path: Path, wanted: Wanted) -> bool:
 
 def _list_made(workspace: Workspace) -> Iterator[Path]:
     made = (
-        workspace.tables,
+        workspace.tables_dir,
         workspace.index,
         workspace.secret.parent,
         workspace.dagster_home,

@@ -29,7 +29,6 @@ from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore
-from backstory.storage.tables.parquet import find_damaged_partitions, list_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.writing.post_files import hash_file, inspect_file
 
@@ -37,7 +36,7 @@ _NAMED = 5
 
 
 def audit(given: Path | None) -> list[Examination]:
-    """Compare the content of a workspace with the ledger. Nothing is written, and no model is loaded.
+    """Compare the content of a workspace with the catalog. Nothing is written, and no model is loaded.
 
     Args:
         given: Folder of the workspace, or None for the one named by the environment or the current folder.
@@ -49,10 +48,9 @@ def audit(given: Path | None) -> list[Examination]:
         workspace = open_workspace(given, follows=False)
     except BackstoryError as error:
         return [Examination("settings", False, str(error))]
-    stores = [_STORE] if workspace.settings.storage.files is not None else []
     found = [
         *examine_database(workspace.settings.storage.database),
-        *(probe.examine(workspace) for probe in (*stores, *SHARED, *_PROBES)),
+        *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
     ]
     return [
         Examination("settings", True, str(workspace.root)),
@@ -60,20 +58,15 @@ def audit(given: Path | None) -> list[Examination]:
     ]
 
 
-def _follow_store(workspace: Workspace) -> str:
-    workspace.follower.follow(before_run=True)
-    return workspace.follower.problem or "this folder is in step with it"
-
-
 def _describe_files(workspace: Workspace, table: str) -> str:
-    damaged = find_damaged_partitions(workspace.tables, table)
+    damaged = workspace.tables.find_damage(table)
     if damaged:
         raise DamagedTableError(name_some(list(damaged.values()), _NAMED, separator="; "))
-    return f"{count(len(list_partitions(workspace.tables, table)), 'file')} as written"
+    return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
 
 
 def _describe_documents(workspace: Workspace) -> str:
-    hashes = FileHashes(workspace.ledger)
+    hashes = FileHashes(workspace.catalog)
     if path := hashes.find_deviation():
         raise BackstoryError(
             f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
@@ -86,7 +79,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
     """Compare every file of every published snapshot with its checksum."""
     folder = workspace.index
     if not has_pointer(folder):
-        if workspace.ledger.read("search_index"):
+        if workspace.catalog.read("search_index"):
             raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     current = require_current(folder)
@@ -108,7 +101,7 @@ def _describe_snapshots(workspace: Workspace) -> str:
 def _describe_posts(workspace: Workspace) -> str:
     """Compare the files of the posts with those that the last run left, and count those that people have edited."""
     changed, edited = [], []
-    files = workspace.ledger.read(FILES)
+    files = workspace.catalog.read(FILES)
     for slug, entry in sorted(files.items()):
         path = workspace.posts_dir / f"{slug}.md"
         if not path.is_file():
@@ -140,7 +133,6 @@ def _describe_conversations(workspace: Workspace) -> str:
     return f"{held:,} can be read" if held else "none"
 
 
-_STORE: Final = Probe("store of files", _follow_store)
 _PROBES: Final = (
     *(Probe(f"table {name}", partial(_describe_files, table=name), is_replaced=True) for name in TABLES),
     Probe("document files", _describe_documents, is_replaced=True),

@@ -9,7 +9,7 @@ import polars as pl
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.written import name_source
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import WHOLE, read_table
+from backstory.storage.tables.tables import WHOLE
 from backstory.storage.tables.views import read_document_catalog
 
 
@@ -49,7 +49,7 @@ def list_flaws(workspace: Workspace) -> list[Flaw]:
 
     If ``rag.tenant`` is set, files of other tenants are not listed either.
     """
-    sources = read_table(workspace.tables, "sources", ["documents"]).select("source", "status", "reason")
+    sources = workspace.tables.read("sources", ["documents"]).select("source", "status", "reason")
     folder = workspace.settings.documents.folder
     foreign = list_foreign(_read_tenants(workspace), workspace.settings.rag.tenant)
     hidden = pl.col("source").is_in([name_source(folder, uri) for uri in foreign])
@@ -64,5 +64,5 @@ def list_flaws(workspace: Workspace) -> list[Flaw]:
 
 
 def _read_tenants(workspace: Workspace) -> pl.DataFrame:
-    documents = read_table(workspace.tables, "documents", [WHOLE]).filter(pl.col("status") != "superseded")
+    documents = workspace.tables.read("documents", [WHOLE]).filter(pl.col("status") != "superseded")
     return documents.select("document_id", "revision", "uri", "tenant")

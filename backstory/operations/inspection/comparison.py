@@ -15,7 +15,6 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.hits import mean_vectors
-from backstory.storage.tables.parquet import read_table
 
 BACKSTORY: Final = "backstory"
 ONE_VECTOR: Final = "one vector"
@@ -45,9 +44,9 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     Raises:
         NoIndexError: No snapshot is published yet.
     """
-    windows = read_table(workspace.tables, "windows").sort("started_at", "window_id")
-    contexts = read_table(workspace.tables, "contexts").sort("window_id", "rank")
-    chunks = read_table(workspace.tables, "window_chunks")
+    windows = workspace.tables.read("windows").sort("started_at", "window_id")
+    contexts = workspace.tables.read("contexts").sort("window_id", "rank")
+    chunks = workspace.tables.read("window_chunks")
     embedded = embed_texts(
         workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
     )
@@ -63,7 +62,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     with open_index(workspace.index, embedder_id=workspace.embedder.id) as index:
         by_vector = _ask_once(index, queries, means, "dense", as_of=as_of)
         by_keywords = _ask_once(index, queries, means, "keyword", as_of=as_of)
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    documents = workspace.tables.read("documents").filter(status="ok")
     # A post is a mixture of topics as a window is, so one query for the whole window finds little else.
     of_people = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     contexts, by_vector, by_keywords = (
@@ -88,7 +87,7 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
 
 def _join_texts(workspace: Workspace, windows: pl.DataFrame) -> pl.DataFrame:
     """Join the texts of each window's messages: ``window_id``, ``text``."""
-    messages = read_table(workspace.tables, "messages").select("message_id", "text").drop_nulls("text")
+    messages = workspace.tables.read("messages").select("message_id", "text").drop_nulls("text")
     named = windows.select("window_id", message_id="message_ids").explode("message_id")
     said = named.join(messages, on="message_id", maintain_order="left")
     return said.group_by("window_id", maintain_order=True).agg(pl.col("text").str.join("\n\n"))

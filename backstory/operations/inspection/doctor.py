@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -18,9 +19,9 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import (
     BackstoryError,
     ContractError,
-    LedgerError,
     PrivacyError,
     SearchIndexError,
+    StateError,
 )
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
@@ -35,7 +36,6 @@ from backstory.operations.inspection.probes import (
     SHARED,
     TABLE,
     Probe,
-    describe_clock,
     examine_database,
     examine_one,
     leave_out_explained,
@@ -48,13 +48,13 @@ from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages
 from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
-from backstory.pipeline.sharing import open_replica, open_store, require_keys
+from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.storage.stores import Bucket
 from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
 
@@ -173,24 +173,17 @@ def _describe_mode(root: Path) -> str:
 
 
 def _try_store(workspace: Workspace) -> str:
-    store = open_store(workspace, patience=_STORE_PATIENCE)
-    if store is None:
-        return "none is configured: the files are in the workspace folder"
-    # The client of a store takes long to load.
-    from backstory.storage.store.exchange import require_same_settings
-    from backstory.storage.store.health import try_store
-
-    health = try_store(store)
-    workspace.follower.follow(before_run=True)
-    if workspace.follower.problem:
-        raise BackstoryError(workspace.follower.problem)
-    replica = open_replica(workspace)
-    known = replica.read_in_step(store.address)
-    require_same_settings(replica, store, known.settings, known.manifest)
-    require_keys(workspace)
+    store = workspace.tables.store
+    if not isinstance(store, Bucket):
+        return "none is configured: the tables are in a folder"
+    started = perf_counter()
+    store.write({_PROBE: b"backstory"})
+    store.delete([_PROBE])
+    seconds = (perf_counter() - started) / 2
+    workspace.follower.follow()
+    require_keys(workspace, workspace.tables)
     return (
-        f"{store.address} answers in {health.call_seconds * 1000:.0f} ms, and its clock "
-        f"{describe_clock(health.clock_seconds, digits=0)}; this worker has the keys, which are never there"
+        f"{store.address} answers in {seconds * 1000:.0f} ms; this worker has the keys, which are never there"
     )
 
 
@@ -299,10 +292,10 @@ def _describe_languages(workspace: Workspace) -> str:
 def _is_made(workspace: Workspace, name: str) -> bool:
     """Return whether a table has rows or needs some."""
     try:
-        recorded = any(entry.rows for entry in workspace.ledger.read(name).values())
-    except LedgerError:
-        recorded = False  # the examination of the ledger says so
-    return recorded or bool(list_partitions(workspace.tables, name))
+        recorded = any(entry.rows for entry in workspace.catalog.read(name).values())
+    except StateError:
+        recorded = False  # the examination of the catalog says so
+    return recorded or bool(workspace.tables.keys(name))
 
 
 def _describe_runs(workspace: Workspace) -> str:
@@ -313,12 +306,12 @@ def _describe_runs(workspace: Workspace) -> str:
 
 
 def _describe_table(workspace: Workspace, name: str) -> str:
-    rows = read_table(workspace.tables, name)  # its errors say what to do
+    rows = workspace.tables.read(name)  # its errors say what to do
     try:
         validate(rows, TABLES[name])
     except ContractError as error:
         raise BackstoryError(f"{error}; run `backstory run`") from error
-    return f"{count(len(list_partitions(workspace.tables, name)), 'partition')}, every row valid"
+    return f"{count(len(workspace.tables.keys(name)), 'partition')}, every row valid"
 
 
 def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
@@ -326,7 +319,7 @@ def _describe_reference(workspace: Workspace, child: str, parent: str, on: Seque
     if len(orphans):
         raise BackstoryError(
             f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
-            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables / child} and run "
+            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables_dir / child} and run "
             "`backstory run`"
         )
     return "all of these rows exist"
@@ -348,8 +341,8 @@ def _describe_names(workspace: Workspace) -> str:
         if len(found):
             columns = ", ".join(sorted(found["column"].unique()))
             raise PrivacyError(
-                f"{len(found)} cells of {table} hold a real name (column {columns}); remove {workspace.tables / table} "
-                "and run `backstory run`"
+                f"{len(found)} cells of {table} hold a real name (column {columns}); remove "
+                f"{workspace.tables_dir / table} and run `backstory run`"
             )
     if len(find_marked_history(workspace)):
         raise PrivacyError(
@@ -363,10 +356,10 @@ def _describe_names(workspace: Workspace) -> str:
     )
 
 
+_PROBE: Final = "probe of backstory doctor"
 _STORE: Final = Probe("store of files", _try_store)
-"""The first one, since it fills an empty folder."""
 _PROBES: Final = (
-    Probe("workspace writable", lambda workspace: _writable(workspace.tables)),
+    Probe("workspace writable", lambda workspace: _writable(workspace.tables_dir)),
     Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root)),
     Probe("embedder", _try_embedder),
     Probe("reranker", _try_reranker),

@@ -12,7 +12,6 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.sources import DRAFT
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ def examine_files(workspace: Workspace) -> list[Examination]:
         One examination per folder, and one per file that is set aside or failed, with what to do. A folder does not
         pass while it has such a file, or while there is no document to serve.
     """
-    sources = read_table(workspace.tables, "sources")
-    seen = {*workspace.ledger.read("sources"), *list_partitions(workspace.tables, "sources")}
+    sources = workspace.tables.read("sources")
+    seen = {*workspace.catalog.read("sources"), *workspace.tables.keys("sources")}
     found: list[Examination] = []
     for folder, name in (
         ("conversations", workspace.settings.conversations.folder),
@@ -101,7 +100,7 @@ def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
 
 
 def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination:
-    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    documents = workspace.tables.read("documents").filter(pl.col("status") == "ok")
     folder = workspace.settings.documents.folder
     if documents.is_empty():
         state = "holds no document to serve" if workspace.documents_dir.is_dir() else "is not there"
@@ -134,7 +133,7 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
 
 def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
     """List the documents of people that are dated after every window began."""
-    starts = read_table(workspace.tables, "windows")["started_at"]
+    starts = workspace.tables.read("windows")["started_at"]
     if not workspace.settings.rag.as_of or starts.is_empty():
         return []
     is_late = (pl.col("published_at") > starts.max()) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.base.errors import BackstoryError, LeaseError, LedgerError, StateError
+from backstory.base.errors import BackstoryError, StateError
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.schema import STATE
 from backstory.storage.state_places import open_state
-from backstory.storage.tables.ledger import LEDGER_FILE
-from backstory.storage.tables.locks import is_running
-from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
+from backstory.storage.turns import is_running
 
 TABLE: Final = "table "
 """How the names of examinations of tables begin."""
@@ -62,8 +60,8 @@ class Probe:
 def _is_changing(workspace: Workspace) -> bool:
     """Return whether a run is under way; not known, and taken for no, while the database is away."""
     try:
-        return is_running(workspace.tables)
-    except LeaseError:
+        return is_running(workspace.catalog.state)
+    except StateError:
         return False  # the examination of the database says why
 
 
@@ -115,20 +113,22 @@ def describe_clock(ahead: float, *, digits: int) -> str:
     return f"is {abs(ahead):.{digits}f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
 
 
-def _describe_ledger(workspace: Workspace) -> str:
-    """Check that every entry of the ledger has its checksum.
+def _describe_catalog(workspace: Workspace) -> str:
+    """Check that the catalog can be read.
 
     Raises:
-        LedgerError: An entry differs, or the ledger is gone although there are tables.
+        StateError: It is damaged.
     """
-    if damage := workspace.ledger.find_damage():
-        raise LedgerError(damage)
-    path = workspace.tables / LEDGER_FILE
-    if not path.is_file():
-        if any(list_partitions(workspace.tables, table) for table in TABLES):
-            raise LedgerError(f"{path} is gone; `backstory run` rebuilds it and every table")
-        return "not made yet; the first run makes it"
-    return "every entry has its checksum"
+    if damage := workspace.catalog.state.find_damage():
+        raise StateError(damage)
+    if workspace.catalog.state.exists():
+        return "can be read"
+    store = workspace.tables.store
+    if left := next((name for table in TABLES for name in store.list_names(table)), None):
+        raise StateError(
+            f"the catalog of the tables is gone, though there is {left}; `backstory run` makes both again"
+        )
+    return "not made yet; the first run makes it"
 
 
 def _describe_cache(workspace: Workspace) -> str:
@@ -154,7 +154,9 @@ def _describe_views(workspace: Workspace) -> str:
     Raises:
         BackstoryError: It is another, or gone.
     """
-    if damage := find_views_damage(workspace.tables):
+    if workspace.settings.storage.files is not None:
+        return "not written, since the tables are in a store"
+    if damage := find_views_damage(workspace.tables, workspace.tables_dir):
         raise BackstoryError(damage)
     return f"{VIEWS_FILE} is as it was written"
 
@@ -195,9 +197,9 @@ def _describe_secret(workspace: Workspace) -> str:
     if not workspace.settings.privacy.pseudonyms:
         return "not used, since privacy.pseudonyms is off"
     path = workspace.secret
-    if is_unmade(path, workspace.ledger, workspace.tables):
+    if is_unmade(path, workspace.tables):
         return "not made yet; the first run makes it"
-    if workspace.ledger.read("secret") or not path.is_file():  # else loading it would record it
+    if workspace.catalog.read("secret") or not path.is_file():  # else loading it would record it
         workspace.load_secret()
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
@@ -206,7 +208,7 @@ def _describe_secret(workspace: Workspace) -> str:
 
 
 SHARED: Final = (
-    Probe("ledger", _describe_ledger, is_replaced=True),
+    Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
     Probe("views", _describe_views, is_replaced=True),
     Probe("copies", _describe_copies, is_replaced=True),

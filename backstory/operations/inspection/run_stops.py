@@ -10,7 +10,6 @@ from backstory.pipeline.chats.removals import refuse_removals, require_documents
 from backstory.pipeline.incremental.partitions import read_previous
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions
 from backstory.storage.tables.partitions import partition_keys
 
 
@@ -30,7 +29,7 @@ def find_run_stops(workspace: Workspace) -> list[str]:
 
 
 def _require_messages(workspace: Workspace) -> None:
-    stored = list_partitions(workspace.tables, "messages")
+    stored = workspace.tables.keys("messages")
     if stored:
         reading = read_all_messages(workspace)
         keys = partition_keys(reading.messages, workspace.settings.partitions.grain)

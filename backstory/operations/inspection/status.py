@@ -14,7 +14,6 @@ from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.run.cache_use import measure_caches
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions, scan_table
 from backstory.storage.tables.schemas import SERVED_TABLES
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
     """
     tables = {}
     for name in SERVED_TABLES:
-        keys = list_partitions(workspace.tables, name)
+        keys = workspace.tables.keys(name)
         tables[name] = {
-            "rows": int(scan_table(workspace.tables, name).select(pl.len()).collect().item()),
+            "rows": int(workspace.tables.scan(name).select(pl.len()).collect().item()),
             "partitions": len(keys),
             "first": keys[0] if keys else None,
             "last": keys[-1] if keys else None,

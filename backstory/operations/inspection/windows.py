@@ -15,7 +15,6 @@ from backstory.base.local_times import write_span
 from backstory.base.wording import count, count_rest
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window, read_clocks
-from backstory.storage.tables.parquet import read_table, scan_table
 
 LATEST: Final = "latest"
 """The reference to the window that began last."""
@@ -58,10 +57,10 @@ def list_windows(
     Raises:
         InputError: The workspace has windows, but none of them began in this range.
     """
-    states = scan_table(workspace.tables, "window_contexts").select(
+    states = workspace.tables.scan("window_contexts").select(
         *("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
     )
-    windows = scan_table(workspace.tables, "windows").select(
+    windows = workspace.tables.scan("windows").select(
         "window_id", "conversation_id", "partition", "started_at", "ended_at", "timezone", "message_count"
     )
     table = (
@@ -97,7 +96,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
     Raises:
         InputError: The reference matches no window, or several; the message lists them.
     """
-    windows = scan_table(workspace.tables, "windows").sort("started_at", "window_id").collect()
+    windows = workspace.tables.scan("windows").sort("started_at", "window_id").collect()
     windows = windows.with_columns(shorten_ids(windows["window_id"]))
     if windows.is_empty():
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
@@ -202,7 +201,7 @@ def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
     partition = [window["partition"]]
     mine = pl.col("window_id") == window["window_id"]
     summary, contexts, chunks, decisions = (
-        read_table(workspace.tables, table, partition).filter(mine)
+        workspace.tables.read(table, partition).filter(mine)
         for table in ("window_contexts", "contexts", "window_chunks", "decisions")
     )
     if summary.is_empty():

@@ -34,7 +34,6 @@ from backstory.retrieval.hits import Queries, plan_queries
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
 from backstory.storage.tables.local_times import read_clocks
-from backstory.storage.tables.parquet import read_table
 
 
 @dataclass(frozen=True)
@@ -163,11 +162,11 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
         SearchIndexError: There is no snapshot that can be searched, or it is not the current one of the settings.
         EmbeddingError: The embedder failed.
     """
-    windows = read_table(workspace.tables, "windows").join(
+    windows = workspace.tables.read("windows").join(
         labels.frame, on="window_id", how="semi", maintain_order="left"
     )
-    chunks = read_table(
-        workspace.tables, "window_chunks", windows["partition"].unique(maintain_order=True).to_list()
+    chunks = workspace.tables.read(
+        "window_chunks", windows["partition"].unique(maintain_order=True).to_list()
     ).join(windows, on="window_id", how="semi", maintain_order="left")
     served = open_for_queries(workspace)
     with served.index as index:

@@ -17,7 +17,6 @@ from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import read_clocks
-from backstory.storage.tables.parquet import read_table, scan_table
 from backstory.writing.post_files import draft_path, inspect_file
 from backstory.writing.posts import PUBLISHED
 
@@ -96,11 +95,9 @@ def gather_labels(workspace: Workspace) -> Labels:
     Raises:
         WorkspaceError: No run has made the windows yet, or the file of corrections is damaged.
     """
-    windows = read_table(workspace.tables, "windows").select(
-        "window_id", "started_at", "ended_at", "timezone"
-    )
+    windows = workspace.tables.read("windows").select("window_id", "started_at", "ended_at", "timezone")
     documents = (
-        scan_table(workspace.tables, "documents")
+        workspace.tables.scan("documents")
         .filter(pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
         .select("document_id", "uri", "slug", "published_at", "text")
         .sort("uri")
@@ -167,7 +164,7 @@ def _read_links(
 def _read_edited_posts(workspace: Workspace, places: Places) -> pl.DataFrame:
     """Read what the posts that people have edited cite, and what people took out of their drafts."""
     rows = []
-    posts = read_table(workspace.tables, "posts")
+    posts = workspace.tables.read("posts")
     published = posts.filter(pl.col("status").is_in(list(PUBLISHED)))
     for post in published.sort("window_id").iter_rows(named=True):
         path = workspace.root / post["path"]
@@ -193,7 +190,7 @@ def _spread_over_windows(
     members = pl.concat([told, homes.select("slug", window_id="home")]).join(
         homes, on="slug", maintain_order="left"
     )
-    shown = read_table(workspace.tables, "contexts").select("window_id", "document_id").unique()
+    shown = workspace.tables.read("contexts").select("window_id", "document_id").unique()
     of_letters = (
         found.rename({"window_id": "home"})
         .join(members, on="home", maintain_order="left_right")

@@ -13,12 +13,11 @@ from backstory.operations.learning.examples import Examples, search_set, search_
 from backstory.operations.learning.labels import Labels, gather_labels, label_set
 from backstory.operations.learning.map_trial import MapTrial, try_map
 from backstory.operations.learning.trial import Trial, try_fit
-from backstory.pipeline.sharing import sharing
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.document_fit import LearnedFit
 from backstory.retrieval.evidence.learned import Learned, read_learned
 from backstory.retrieval.evidence.probability_map import LearnedMap
-from backstory.storage.tables.locks import running
+from backstory.storage.turns import running
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,7 @@ def learn(
     """
     _require_prior(workspace)
     with (
-        running(workspace.tables, "backstory learn"),
-        sharing(workspace),
+        running(workspace.catalog.state, "backstory learn"),
         _open_examples(workspace, labelled_set, on_labels) as examples,
     ):
         before = read_learned(workspace.learned)
@@ -116,7 +114,7 @@ def unlearn(workspace: Workspace) -> bool:
     Returns:
         Whether there was something to remove.
     """
-    with running(workspace.tables, "backstory learn --undo"), sharing(workspace):
+    with running(workspace.catalog.state, "backstory learn --undo"):
         was_there = workspace.learned.exists()
         workspace.learned.unlink(missing_ok=True)
     return was_there

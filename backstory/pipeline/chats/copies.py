@@ -1,7 +1,7 @@
 """Copies of rows outside the tables: pages, dumped texts, posts that people edited, answers.
 
 A run that drops a message or a document from the tables deletes the copies that Backstory made and may make again,
-before it writes a table, so that a killed run leaves none. What it may not delete is remembered in the ledger until it
+before it writes a table, so that a killed run leaves none. What it may not delete is remembered in the catalog until it
 is changed or gone: a page or a text whose place a person chose, and a post that a person has edited.
 """
 
@@ -28,13 +28,13 @@ from backstory.pipeline.run.cache_use import list_drafted, list_windows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
 from backstory.storage.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 from backstory.writing.post_files import inspect_file
 
 _COPIES: Final = "copies"
 _MADE, _TEXT, _STALE = "made", "text", "stale"
 _ANSWERS: Final = "answers of models"
-"""Key in the ledger for the caches of drafts and judgements, which the end of the run looks through."""
+"""Key in the catalog for the caches of drafts and judgements, which the end of the run looks through."""
 
 _LEAST_CHARACTERS: Final = 8
 _MOST_CHARACTERS: Final = 60
@@ -71,9 +71,9 @@ def record_copy(workspace: Workspace, path: Path, *, is_text: bool = False) -> N
         is_text: Whether the file holds text word for word, in which a run can find what it drops. A page is taken to
             hold whatever a run drops.
     """
-    if os.access(workspace.tables, os.W_OK):
+    if os.access(workspace.tables_dir, os.W_OK):
         place = _name(workspace, path.absolute())
-        workspace.ledger.record(_COPIES, {place: Entry(_TEXT if is_text else _MADE, _hash(path), 0)})
+        workspace.catalog.record(_COPIES, {place: Entry(_TEXT if is_text else _MADE, _hash(path), 0)})
 
 
 def clear_copies_of_messages(
@@ -133,7 +133,7 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
 def find_stale_copies(workspace: Workspace) -> list[str]:
     """Name the copies of rows that have left the tables which Backstory may not delete, with what to do."""
     said = []
-    for name, entry in sorted(workspace.ledger.read(_COPIES).items()):
+    for name, entry in sorted(workspace.catalog.read(_COPIES).items()):
         path = workspace.root / name
         if entry.inputs != _STALE or name == _ANSWERS or not path.exists() or _hash(path) != entry.content:
             continue
@@ -146,11 +146,11 @@ def drop_unused_answers(workspace: Workspace) -> None:
 
     Called when every table is made: what a model was shown of a dropped row is shown to it no more.
     """
-    if _ANSWERS in workspace.ledger.read(_COPIES):
+    if _ANSWERS in workspace.catalog.read(_COPIES):
         workspace.drafts.keep_only(list_drafted(workspace), "owner")
         workspace.judgements.keep_only(list_windows(workspace), "owner")
         workspace.cache.compact()
-        workspace.ledger.forget(_COPIES, [_ANSWERS])
+        workspace.catalog.forget(_COPIES, [_ANSWERS])
 
 
 def _clear_texts(
@@ -190,7 +190,7 @@ def _clear(
             removed.append(_name(workspace, path))
     entries = {
         name: Entry(_STALE, entry.content, 0)
-        for name, entry in workspace.ledger.read(_COPIES).items()
+        for name, entry in workspace.catalog.read(_COPIES).items()
         if entry.inputs != _TEXT or _holds_if_there(workspace.root / name, is_shown)
     }
     entries |= {
@@ -198,7 +198,7 @@ def _clear(
         for path in _list_posts_of_people(workspace)
         if _holds(path, is_shown)
     }
-    workspace.ledger.record(_COPIES, {**entries, _ANSWERS: Entry(_STALE, "", 0)})
+    workspace.catalog.record(_COPIES, {**entries, _ANSWERS: Entry(_STALE, "", 0)})
     notes = []
     if removed:
         notes.append(
@@ -241,7 +241,7 @@ def _list_made(workspace: Workspace) -> Iterator[Path]:
     for folder in list_post_folders(workspace):
         yield from sorted(path for path in folder.rglob(f"*{DRAFT_SUFFIX}") if path.is_file())
     yield from sorted(path for path in workspace.dumps.glob("*.txt") if path.is_file())
-    yield from sorted(workspace.tables.glob(f"*{DAMAGED_SUFFIX}"))
+    yield from sorted(workspace.tables_dir.glob(f"*{DAMAGED_SUFFIX}"))
 
 
 def _list_posts_of_people(workspace: Workspace) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Ledger entries of the exports: the files that the tables were built from, and how they were read."""
+"""Catalog entries of the exports: the files that the tables were built from, and how they were read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from backstory.ingest.chats.export_parts import conversation_of
 from backstory.pipeline.chats.exports_reading import Reading
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import list_partitions
+from backstory.storage.tables.catalog import Entry
 
 _FILES: Final = "exports_read"
 
@@ -37,7 +36,7 @@ def hash_reading(workspace: Workspace) -> str:
 
 def list_unchanged(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> list[str]:
     """Return the sources, as named in the table, that are byte-identical to the last complete run."""
-    known = workspace.ledger.read(_FILES)
+    known = workspace.catalog.read(_FILES)
     same = [
         file.source
         for file in files
@@ -49,25 +48,25 @@ def list_unchanged(workspace: Workspace, reading: Reading, files: Sequence[Expor
 def are_stored_as_read_now(workspace: Workspace) -> bool:
     """Check whether the exports of the last complete run were read with the present settings and code."""
     how = hash_reading(workspace)
-    entries = workspace.ledger.read(_FILES).values()
+    entries = workspace.catalog.read(_FILES).values()
     return bool(entries) and all(entry.content == how for entry in entries)
 
 
 def forget_changed(workspace: Workspace, files: Sequence[ExportFile]) -> None:
     """Record before the first write that the tables will no longer match files that have changed since."""
-    known = workspace.ledger.read(_FILES)
+    known = workspace.catalog.read(_FILES)
     signatures = {_key(file): _sign(workspace, file) for file in files}
-    workspace.ledger.forget(
+    workspace.catalog.forget(
         _FILES, [key for key, entry in known.items() if signatures.get(key) != entry.inputs]
     )
 
 
 def record_files(workspace: Workspace, files: Sequence[ExportFile], partitions: Sequence[str]) -> None:
     """Record after the last write which files the tables match, if every partition with messages was written."""
-    if set(list_partitions(workspace.tables, "messages")) <= set(partitions):
+    if set(workspace.tables.keys("messages")) <= set(partitions):
         how = hash_reading(workspace)
         entries = {_key(file): Entry(_sign(workspace, file), how, 0) for file in files if file.sha256}
-        workspace.ledger.record(_FILES, entries)
+        workspace.catalog.record(_FILES, entries)
 
 
 def _sign(workspace: Workspace, file: ExportFile) -> str:

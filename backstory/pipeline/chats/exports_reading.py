@@ -97,7 +97,7 @@ def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]
 def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
     """Drop the messages of people who opted out by the settings of a workspace or by a command in a chat."""
     privacy = workspace.settings.privacy
-    has_secret = privacy.pseudonyms and not is_unmade(workspace.secret, workspace.ledger, workspace.tables)
+    has_secret = privacy.pseudonyms and not is_unmade(workspace.secret, workspace.tables)
     names_pseudonym = any(name.startswith(PSEUDONYM_PREFIX) for name in privacy.exclude)
     secret = workspace.load_secret() if has_secret and names_pseudonym else None
     folder = workspace.settings.conversations.folder
@@ -194,7 +194,7 @@ def name_conversations(workspace: Workspace, read: ExportRead) -> dict[str, str]
     chats = read.messages.select("conversation_id").unique()
     secret = None
     if workspace.settings.privacy.pseudonyms:
-        if is_unmade(workspace.secret, workspace.ledger, workspace.tables):
+        if is_unmade(workspace.secret, workspace.tables):
             return {}
         secret = workspace.load_secret()
     named = chats if secret is None else pseudonymize_sources(chats, read.names, secret)

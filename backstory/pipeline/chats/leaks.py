@@ -28,8 +28,7 @@ from backstory.pipeline.chats.people import read_agreed_names, read_people, show
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.catalog import Entry
 from backstory.text.leaks import Discretion, FindLeaks, find_no_leaks
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 from backstory.text.people import ShowText
@@ -40,7 +39,7 @@ _PEOPLE: Final = "people"
 _CONTACTS: Final = ("email", "phone")
 _SHOWN_TEXTS: Final = 1 << 13
 _CLEAN: Final = "privacy"
-"""Name in the ledger of the partitions of messages that were clean."""
+"""Name in the catalog of the partitions of messages that were clean."""
 
 SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
     {
@@ -72,7 +71,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
         ``column`` and ``message_id`` of every breach, never what was found. Names are not searched for if pseudonyms
         are switched off.
     """
-    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, "messages")
+    wanted = list(partitions) if partitions is not None else workspace.tables.keys("messages")
     clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
     privacy = workspace.settings.privacy
     opted_out = _read_opted_out(workspace)
@@ -83,16 +82,16 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     fingerprint = exports_fingerprint(workspace)
     out = digest_json(opted_out, length=16)
     inputs = {key: digest([fingerprint, out, content]) for key, content in contents.items()}
-    pending = workspace.ledger.pending(_CLEAN, inputs, contents)
+    pending = workspace.catalog.pending(_CLEAN, inputs, contents)
     if not pending:
         return clean
-    rows = read_table(workspace.tables, "messages", pending)
+    rows = workspace.tables.read("messages", pending)
     breaches = _find_others(workspace, rows, opted_out) if may_hold_others else clean
     if privacy.pseudonyms and not rows.is_empty():
         names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
         breaches = pl.concat([breaches, find_real_names(rows, names)])
     if breaches.is_empty():
-        workspace.ledger.record(_CLEAN, {key: Entry(inputs[key], contents[key], 0) for key in pending})
+        workspace.catalog.record(_CLEAN, {key: Entry(inputs[key], contents[key], 0) for key in pending})
     return breaches
 
 
@@ -171,7 +170,7 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
         return clean
     if table == "sources":
         partitions = [EXPORT_SOURCES]  # the other one lists documents
-    wanted = list(partitions) if partitions is not None else list_partitions(workspace.tables, table)
+    wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
     contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
     if not contents:
         return clean
@@ -180,8 +179,8 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
         [exports_fingerprint(workspace), digest_json([SEARCHED_COLUMNS[table], agreed], length=16)]
     )
     inputs = {key: digest([made_by, content]) for key, content in contents.items()}
-    pending = workspace.ledger.pending(f"privacy of {table}", inputs, contents)
-    rows = read_table(workspace.tables, table, pending) if pending else None
+    pending = workspace.catalog.pending(f"privacy of {table}", inputs, contents)
+    rows = workspace.tables.read(table, pending) if pending else None
     if rows is None or rows.is_empty():
         return clean
     names = list_hidden_names(workspace)
@@ -189,7 +188,7 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     if table == "contexts" and not found.is_empty():
         found = _leave_out_joints(workspace, found, pending)
     if found.is_empty():
-        workspace.ledger.record(
+        workspace.catalog.record(
             f"privacy of {table}", {key: Entry(inputs[key], contents[key], 0) for key in pending}
         )
     return found.select("column", "window_id")
@@ -239,7 +238,7 @@ def _list_parts(rows: pl.DataFrame, column: str) -> pl.Expr:
 def _leave_out_joints(workspace: Workspace, found: pl.DataFrame, partitions: Sequence[str]) -> pl.DataFrame:
     """Leave out quotes of query chunks: these are searched message by message, and two may together spell a name."""
     window_chunks, windows = (
-        read_table(workspace.tables, name, partitions) for name in ("window_chunks", "windows")
+        workspace.tables.read(name, partitions) for name in ("window_chunks", "windows")
     )
     texts = show_chunks(window_chunks, windows, read_people(workspace))
     quotes = pl.DataFrame({"quote": map(quote_chunk, texts), "window_id": window_chunks["window_id"]})
@@ -250,11 +249,11 @@ def _leave_out_joints(workspace: Workspace, found: pl.DataFrame, partitions: Seq
 def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
     """Record who is out of which conversation (null: of all), as tables name them, for the search."""
     pairs = opted_out.filter("is_out").select("conversation_id", "author").sort(pl.all()).rows()
-    workspace.ledger.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
+    workspace.catalog.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
 
 
 def _read_opted_out(workspace: Workspace) -> list[list[str | None]]:
-    recorded = workspace.ledger.read(_OPTED_OUT).get(_PEOPLE)
+    recorded = workspace.catalog.read(_OPTED_OUT).get(_PEOPLE)
     return json.loads(recorded.content) if recorded else []
 
 

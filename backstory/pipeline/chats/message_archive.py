@@ -26,7 +26,7 @@ from backstory.pipeline.chats.missing_messages import find_missing
 from backstory.pipeline.chats.stored_messages import read_intact_messages
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 
 _ARCHIVED: Final = "archive"
 _EXPORTS: Final = "exports"
@@ -101,14 +101,14 @@ def store_archive(workspace: Workspace, reading: Reading, files: Sequence[Export
         write_archive(workspace.archive, reading.archive)
         drop_archived(workspace.archive, reading.emptied)
         archived = Entry(hash_exports(workspace, files), "", len(reading.archive))
-        workspace.ledger.record(_ARCHIVED, {_EXPORTS: archived})
+        workspace.catalog.record(_ARCHIVED, {_EXPORTS: archived})
 
 
 def is_archive_stale(workspace: Workspace, files: Sequence[ExportFile]) -> bool:
     """Check whether messages of these exports may be missing from the archive."""
     settings = workspace.settings.conversations
     policies = {settings.removals, *(override.removals for override in settings.overrides.values())}
-    known = workspace.ledger.read(_ARCHIVED).get(_EXPORTS)
+    known = workspace.catalog.read(_ARCHIVED).get(_EXPORTS)
     return "keep" in policies and (known is None or known.inputs != hash_exports(workspace, files))
 
 

@@ -22,8 +22,7 @@ from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import remove_pages
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.tables.catalog import Entry
 
 MARK_FILE: Final = "holds-real-names.txt"
 REMEDY: Final = (
@@ -53,17 +52,17 @@ def remove_former_names(workspace: Workspace, names: Sequence[str], partitions: 
         What was deleted and what still holds names; None if earlier runs wrote no such name.
     """
     if not workspace.settings.privacy.pseudonyms:
-        workspace.ledger.forget(_TABLE, [_KEY])
+        workspace.catalog.forget(_TABLE, [_KEY])
         return None
     known = _fingerprint(workspace, names)
-    recorded = workspace.ledger.read(_TABLE).get(_KEY)
+    recorded = workspace.catalog.read(_TABLE).get(_KEY)
     if recorded is not None and recorded.content == known:
         return None
     named = _find_named_partitions(workspace, names)
     note = _clear(workspace, sorted(named - set(partitions))) if named else None
     # A day outside this run keeps its names, so that the next run must search again.
     if named <= set(partitions):
-        workspace.ledger.record(_TABLE, {_KEY: Entry("", known, len(names))})
+        workspace.catalog.record(_TABLE, {_KEY: Entry("", known, len(names))})
     return note
 
 
@@ -91,9 +90,9 @@ def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:
 def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[str]:
     """List the partitions whose stored messages hold a name."""
     named = set()
-    for key in list_partitions(workspace.tables, "messages"):
+    for key in workspace.tables.keys("messages"):
         try:
-            messages = read_table(workspace.tables, "messages", [key])
+            messages = workspace.tables.read("messages", [key])
         except (DamagedTableError, ContractError):
             continue  # the run makes it again, and says so
         if not find_real_names(messages, names).is_empty():
@@ -102,7 +101,7 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
 
 
 def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
-    damaged = sorted(workspace.tables.glob(f"*{DAMAGED_SUFFIX}"))
+    damaged = sorted(workspace.tables_dir.glob(f"*{DAMAGED_SUFFIX}"))
     for path in damaged:
         path.unlink()
     deleted = [

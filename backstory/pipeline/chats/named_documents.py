@@ -26,8 +26,8 @@ from backstory.pipeline.chats.member_names import MemberNames
 from backstory.pipeline.chats.people import People, hash_names, read_people
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import WHOLE, scan_table
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
@@ -98,23 +98,23 @@ def record_named_documents(workspace: Workspace) -> None:
     """
     if not workspace.hides_names:
         for table in (_NAMED, _SEARCHED):
-            workspace.ledger.forget(table, workspace.ledger.read(table))
+            workspace.catalog.forget(table, workspace.catalog.read(table))
         return
     all_of_them = describe_names(workspace)
     made_by = all_of_them.inputs
-    if workspace.ledger.read(_SEARCHED).get(WHOLE) == all_of_them:
+    if workspace.catalog.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
     documents = _scan_texts(workspace)
     # The file of a revision may have another text: that of another program or version of a reader.
     texts = documents.select("document_id", "text").collect(engine="in-memory")
     inputs = {key: digest([made_by, text]) for key, text in texts.iter_rows()}
-    known = workspace.ledger.read(_NAMED)
-    workspace.ledger.forget(_NAMED, known.keys() - inputs.keys())
+    known = workspace.catalog.read(_NAMED)
+    workspace.catalog.forget(_NAMED, known.keys() - inputs.keys())
     pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
     if pending:
         rows = documents.filter(pl.col("document_id").is_in(pending)).collect(engine="in-memory")
         found = _search_those_of_people(workspace, rows)
-        workspace.ledger.record(
+        workspace.catalog.record(
             _NAMED,
             {
                 key: Entry(
@@ -133,7 +133,7 @@ def record_named_documents(workspace: Workspace) -> None:
                 for key, document in found.items()
             },
         )
-    workspace.ledger.record(_SEARCHED, {WHOLE: all_of_them})
+    workspace.catalog.record(_SEARCHED, {WHOLE: all_of_them})
 
 
 def _describe_search(workspace: Workspace) -> str:
@@ -150,7 +150,7 @@ def _describe_search(workspace: Workspace) -> str:
 
 def _scan_texts(workspace: Workspace) -> pl.LazyFrame:
     """Scan what is searched of the documents: id, uri, and title, tags and text as one text."""
-    documents = scan_table(workspace.tables, "documents").filter(status="ok")
+    documents = workspace.tables.scan("documents").filter(status="ok")
     return documents.select(
         "document_id",
         "uri",
@@ -159,13 +159,13 @@ def _scan_texts(workspace: Workspace) -> pl.LazyFrame:
 
 
 def describe_names(workspace: Workspace) -> Entry:
-    """Describe the present documents and names as the ledger does after a search of all of them."""
+    """Describe the present documents and names as the catalog does after a search of all of them."""
     return Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 
 
 def read_present_names(workspace: Workspace) -> dict[str, NamedDocument] | None:
     """Read the documents that name members, by id; None if documents or names have changed since the last run."""
-    known = workspace.ledger.read(_SEARCHED).get(WHOLE)
+    known = workspace.catalog.read(_SEARCHED).get(WHOLE)
     return read_named_documents(workspace) if known == describe_names(workspace) else None
 
 
@@ -184,7 +184,7 @@ def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dic
 
 def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
     """Read the documents that name members, by id, as the last run found them."""
-    known = workspace.ledger.read(_NAMED)
+    known = workspace.catalog.read(_NAMED)
     documents = {key: _parse(entry.content) for key, entry in sorted(known.items())}
     return {key: document for key, document in documents.items() if document.is_named}
 

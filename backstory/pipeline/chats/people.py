@@ -25,7 +25,7 @@ from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms, make_pseu
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import Grain, partition_key
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
@@ -105,7 +105,7 @@ class FoundPeople:
     Attributes:
         withdrawn: The names that people chose, had agreed to when an earlier run made its posts, and are not to be
             shown now.
-        tables: Entries of the ledger by the names of its tables.
+        tables: Entries of the catalog by the names of its tables.
     """
 
     withdrawn: frozenset[str]
@@ -158,8 +158,8 @@ def record_people(workspace: Workspace, people: FoundPeople) -> None:
     A killed run that has recorded them before would leave these copies for good, since no later run knows the names.
     """
     for table, entries in people.tables.items():
-        workspace.ledger.forget(table, workspace.ledger.read(table).keys() - entries.keys())
-        workspace.ledger.record(table, entries)
+        workspace.catalog.forget(table, workspace.catalog.read(table).keys() - entries.keys())
+        workspace.catalog.record(table, entries)
 
 
 def read_agreed_names(workspace: Workspace) -> list[str]:
@@ -169,8 +169,10 @@ def read_agreed_names(workspace: Workspace) -> list[str]:
 
 def read_people(workspace: Workspace) -> People:
     """Read the names that :func:`record_people` recorded; nobody has one where pseudonyms are switched off."""
-    entries = workspace.ledger.read(_PEOPLE)
-    words = {language: json.loads(entry.content) for language, entry in workspace.ledger.read(_WORDS).items()}
+    entries = workspace.catalog.read(_PEOPLE)
+    words = {
+        language: json.loads(entry.content) for language, entry in workspace.catalog.read(_WORDS).items()
+    }
     return People(
         {
             conversation: [
@@ -186,7 +188,7 @@ def read_people(workspace: Workspace) -> People:
 
 def hash_names(workspace: Workspace) -> str:
     """Return a keyed hash of all real names that the last reading of the exports found."""
-    known = workspace.ledger.read(_AGREED).get(_REAL)
+    known = workspace.catalog.read(_AGREED).get(_REAL)
     return "" if known is None else known.content
 
 
@@ -251,7 +253,7 @@ def show_messages(windows: pl.DataFrame, messages: pl.DataFrame, people: People)
 
 
 def _read_agreed(workspace: Workspace) -> dict[str, str]:
-    agreed: dict[str, str] = json.loads(workspace.ledger.read(_AGREED).get(_SHOWN, _NOBODY).content)
+    agreed: dict[str, str] = json.loads(workspace.catalog.read(_AGREED).get(_SHOWN, _NOBODY).content)
     return agreed
 
 

@@ -13,9 +13,8 @@ from backstory.base.ids import digest
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.parquet import list_partitions, read_table, write_partition
 from backstory.storage.tables.partitions import partition_keys, previous_partition
-from backstory.storage.tables.schemas import TABLES, Messages
+from backstory.storage.tables.schemas import Messages
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +31,9 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
     """
     intact = [empty(Messages)]
     damaged = []
-    for key in list_partitions(workspace.tables, "messages"):
+    for key in workspace.tables.keys("messages"):
         try:
-            intact.append(read_table(workspace.tables, "messages", [key]))
+            intact.append(workspace.tables.read("messages", [key]))
         except (DamagedTableError, ContractError):
             damaged.append(key)
     if damaged:
@@ -88,12 +87,15 @@ def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> None:
         messages: All messages.
     """
     first, last = span_of(workspace, messages)
-    # The table of messages comes last, so that a run after a killed process finds the same partitions.
-    for table in reversed(PARTITIONED):
-        outside = [key for key in list_partitions(workspace.tables, table) if key < first or key > last]
-        workspace.ledger.forget(table, outside)
-        for key in outside:
-            write_partition(workspace.tables, table, key, empty(TABLES[table]))
+    workspace.tables.commit(
+        {},
+        without=[
+            (table, key)
+            for table in PARTITIONED
+            for key in workspace.tables.keys(table)
+            if key < first or key > last
+        ],
+    )
 
 
 def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
@@ -101,7 +103,7 @@ def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.Da
     grain = workspace.settings.partitions.grain
     wanted = sorted({*partitions, *(previous_partition(key, grain) for key in partitions)})
     # The partition before the first one may not exist. The wanted partitions must exist.
-    made = workspace.ledger.read("messages")
+    made = workspace.catalog.read("messages")
     messages = read_table_rows(
         workspace, "messages", [key for key in wanted if key in made or key in partitions]
     )

@@ -25,7 +25,6 @@ from backstory.pipeline.incremental.report import are_parts
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.prompts.entries import cut_line
 
@@ -111,7 +110,7 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
             as a whole.
     """
     wanted = partitions if check.table in PARTITIONED else None
-    rows = len(read_table(workspace.tables, check.table, wanted)) if check.share_of_rows else None
+    rows = len(workspace.tables.read(check.table, wanted)) if check.share_of_rows else None
     finding = CheckResult(check, check.find(workspace, wanted), rows)
     log_event(
         logger,

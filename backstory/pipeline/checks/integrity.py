@@ -13,7 +13,6 @@ from backstory.index.snapshot.publication import current_version
 from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import english_name, is_known
 from backstory.writing.post_files import draft_path
@@ -45,7 +44,7 @@ def find_contract_breaches(workspace: Workspace, table: str, partitions: Partiti
         ``table`` and ``breach``; empty if the contract holds.
     """
     try:
-        validate(read_table(workspace.tables, table, partitions), TABLES[table])
+        validate(workspace.tables.read(table, partitions), TABLES[table])
     except ContractError as error:
         return pl.DataFrame({"table": [table], "breach": [str(error)]})
     return pl.DataFrame(schema={"table": pl.String, "breach": pl.String})
@@ -74,26 +73,26 @@ def find_orphans(
         The reference columns of the orphaned rows, each once.
     """
     # The other columns, such as the texts of all documents, are not read.
-    known = read_table(workspace.tables, parent, parent_partitions, columns=on)
-    named = read_table(workspace.tables, child, partitions, columns=on)
+    known = workspace.tables.read(parent, parent_partitions, columns=on)
+    named = workspace.tables.read(child, partitions, columns=on)
     return named.join(known, on=list(on), how="anti").unique().sort(on)
 
 
 def find_unknown_messages(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find messages that a window names but that are not stored."""
     named = (
-        read_table(workspace.tables, "windows", partitions)
+        workspace.tables.read("windows", partitions)
         .select("window_id", message_id="message_ids")
         .explode("message_id")
     )
-    known = read_table(workspace.tables, "messages").select("message_id")
+    known = workspace.tables.read("messages").select("message_id")
     return named.join(known, on="message_id", how="anti")
 
 
 def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
     """Find stored chunks that differ from the slice of their document's text at their offsets."""
-    documents = read_table(workspace.tables, "documents").select("document_id", "revision", source="text")
-    chunks = read_table(workspace.tables, "document_chunks").join(documents, on=["document_id", "revision"])
+    documents = workspace.tables.read("documents").select("document_id", "revision", source="text")
+    chunks = workspace.tables.read("document_chunks").join(documents, on=["document_id", "revision"])
     length = pl.col("char_end") - pl.col("char_start")
     exact = pl.col("source").str.slice(pl.col("char_start"), length) == pl.col("text")
     return chunks.filter(~exact).select("chunk_id", "char_start", "char_end")
@@ -101,17 +100,17 @@ def find_inexact_chunks(workspace: Workspace) -> pl.DataFrame:
 
 def find_late_documents(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find context rows whose document was published after their window began; none unless ``rag.as_of`` is set."""
-    contexts = read_table(workspace.tables, "contexts", partitions)
+    contexts = workspace.tables.read("contexts", partitions)
     if not workspace.settings.rag.as_of:
         contexts = contexts.clear()
-    starts = read_table(workspace.tables, "windows", partitions).select("window_id", "started_at")
+    starts = workspace.tables.read("windows", partitions).select("window_id", "started_at")
     late = contexts.join(starts, on="window_id").filter(pl.col("published_at") > pl.col("started_at"))
     return late.select("window_id", "document_id", "published_at", "started_at")
 
 
 def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find windows that were searched and got no context."""
-    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    contexts = workspace.tables.read("window_contexts", partitions)
     return contexts.filter(pl.col("status") == "no_hits").select(
         "window_id", "query_chunk_count", "hit_count"
     )
@@ -119,7 +118,7 @@ def find_unserved_windows(workspace: Workspace, partitions: Partitions = None) -
 
 def find_insufficient_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find windows whose context does not cover them, the worst first, with a recommendation for each."""
-    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    contexts = workspace.tables.read("window_contexts", partitions)
     return (
         contexts.filter((pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"))
         .sort("confidence", "window_id")
@@ -129,7 +128,7 @@ def find_insufficient_windows(workspace: Workspace, partitions: Partitions = Non
 
 def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find windows without a verdict because the embedder does not know their language."""
-    contexts = read_table(workspace.tables, "window_contexts", partitions)
+    contexts = workspace.tables.read("window_contexts", partitions)
     known = workspace.embedder.languages
     foreign = [language for language in contexts["language"].unique() if not is_known(language, known)]
     return (
@@ -146,8 +145,8 @@ def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
         ``what``, ``indexed`` and ``stored`` of every count that differs.
     """
     manifest = read_manifest(workspace.index / current_version(workspace.index))
-    searched = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
-    chunks = read_table(workspace.tables, "document_chunks")
+    searched = workspace.tables.read("documents").filter(pl.col("status") == "ok")
+    chunks = workspace.tables.read("document_chunks")
     indexed = chunks.join(searched, on=["document_id", "revision"], how="semi")
     counts = pl.DataFrame(
         {
@@ -180,12 +179,12 @@ def find_low_recall(workspace: Workspace) -> pl.DataFrame:
 
 def find_unread_lines(workspace: Workspace) -> pl.DataFrame:
     """Return the quarantined lines of all exports."""
-    return read_table(workspace.tables, "quarantine")
+    return workspace.tables.read("quarantine")
 
 
 def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
     """Return the files that wait for a person's decision, or that could not be read."""
-    sources = read_table(workspace.tables, "sources")
+    sources = workspace.tables.read("sources")
     unread = sources.filter(pl.col("status").is_in(["set_aside", "failed"]))
     return unread.select("source", "folder", "status", "reason")
 
@@ -193,12 +192,12 @@ def find_unread_sources(workspace: Workspace) -> pl.DataFrame:
 def find_unknown_citations(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find documents that a post cites and that no table holds."""
     cited = (
-        read_table(workspace.tables, "posts", partitions, columns=["window_id", "cited_documents"])
+        workspace.tables.read("posts", partitions, columns=["window_id", "cited_documents"])
         .select("window_id", document_id="cited_documents")
         .explode("document_id")
         .drop_nulls()
     )
-    known = read_table(workspace.tables, "documents", columns=["document_id"])
+    known = workspace.tables.read("documents", columns=["document_id"])
     return cited.join(known, on="document_id", how="anti", maintain_order="left")
 
 
@@ -218,12 +217,12 @@ def find_drafts_to_merge(workspace: Workspace, partitions: Partitions = None) ->
 
 def find_refused_drafts(workspace: Workspace, partitions: Partitions = None) -> pl.DataFrame:
     """Find windows whose writer failed, or whose draft was rejected."""
-    posts = read_table(workspace.tables, "posts", partitions)
+    posts = workspace.tables.read("posts", partitions)
     return posts.filter(pl.col("status").is_in(["failed", "rejected"])).select(
         "window_id", "status", "reason"
     )
 
 
 def _read_posts(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    posts = read_table(workspace.tables, "posts", partitions)
+    posts = workspace.tables.read("posts", partitions)
     return posts.filter(pl.col("status").is_in(PUBLISHED)).select("window_id", "path")

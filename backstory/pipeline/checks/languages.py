@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.text.languages import english_name, is_known
 
 LANGUAGE_REMEDY = "Set embedding.model to multilingual, or embedding.provider to gemini."
@@ -26,8 +25,8 @@ def count_languages(workspace: Workspace) -> pl.DataFrame:
         and ``known``, whether the embedder knows it. Sorted by ``what``, the most frequent language first. Tables that
         do not exist yet have no rows.
     """
-    files = read_table(workspace.tables, "sources").filter(status="read").select("language", what="folder")
-    windows = read_table(workspace.tables, "window_contexts").select("language", what=pl.lit("windows"))
+    files = workspace.tables.read("sources").filter(status="read").select("language", what="folder")
+    windows = workspace.tables.read("window_contexts").select("language", what=pl.lit("windows"))
     counts = pl.concat([files, windows]).group_by("what", "language").agg(count=pl.len())
     known = [is_known(language, workspace.embedder.languages) for language in counts["language"]]
     return (

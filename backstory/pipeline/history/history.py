@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -33,9 +32,9 @@ from backstory.pipeline.history.record import (
 )
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
 from backstory.settings.models import Settings
-from backstory.storage.leases import EVERYTHING, Span
 from backstory.storage.state import NO_LIMIT, Session, State
-from backstory.storage.tables.locks import running
+from backstory.storage.tables.tables import Tables
+from backstory.storage.turns import running
 
 BY_COMMAND: Final = "backstory run"
 BY_DAGSTER: Final = "dagster"
@@ -57,12 +56,12 @@ class RunHistory:
     that stages can be called alone.
     """
 
-    def __init__(self, state: State, tables: Path, settings: Settings) -> None:
+    def __init__(self, state: State, tables: Tables, settings: Settings) -> None:
         """Take the state; nothing is read or written yet.
 
         Args:
             state: The state of the workspace, part :data:`~backstory.storage.schema.STATE`.
-            tables: Folder of the tables.
+            tables: The tables, of which one is the history.
             settings: Settings of the workspace.
         """
         self.state = state
@@ -116,18 +115,19 @@ class RunHistory:
         ]
 
     @contextmanager
-    def taking_turn(self, by: str, partitions: Sequence[str], span: Span = EVERYTHING) -> Iterator[None]:
+    def taking_turn(self, by: str, partitions: Sequence[str], days: Sequence[str] = ()) -> Iterator[None]:
         """Allow one run of the workspace at a time. :meth:`read` shows a run that waits.
 
         Args:
             by: What runs, such as :data:`BY_COMMAND`.
             partitions: Keys of the wanted partitions, in order.
-            span: The partitions that the run may write. Other machines may write others meanwhile.
+            days: The partitions that alone the run may write, while other runs write others; none for all.
 
         Raises:
             StateError: See :meth:`record`.
         """
-        with running(self._tables, by, lambda holder: self._waiting(by, partitions, holder), span=span):
+        state = self._tables.catalog.state
+        with running(state, by, lambda holder: self._waiting(by, partitions, holder), days=days):
             yield
 
     @contextmanager
@@ -253,12 +253,8 @@ class RunHistory:
         publish_damaged(self._tables, self.state)
 
     def find_damaged_months(self) -> list[str]:
-        """List the files of the table ``runs`` that are absent or differ from the history.
-
-        With a database of several machines, a file may lack their runs, and the next run here adds them.
-        """
-        may_lag = self._settings.storage.database is not None
-        return find_damaged_months(self._tables, self.state, may_lag=may_lag)
+        """List the files of the table ``runs`` that are absent or differ from the history."""
+        return find_damaged_months(self._tables, self.state)
 
     @contextmanager
     def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:

@@ -14,7 +14,7 @@ from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.workspace import Workspace
 
 POST_FOLDERS: Final = "post_folders"
-"""Name in the ledger of the folders that posts were written into."""
+"""Name in the catalog of the folders that posts were written into."""
 
 
 def hash_document_files(
@@ -32,7 +32,7 @@ def hash_document_files(
         WorkspaceError: The list of added sources is damaged.
     """
     roots = [source.root for source in list_sources(workspace)]
-    known = FileHashes(workspace.ledger) if hashes is None else hashes
+    known = FileHashes(workspace.catalog) if hashes is None else hashes
     posts = hash_documents(workspace.documents_dir, [*apart, *roots], known)
     further = hash_sources(workspace, apart, known)
     return digest([posts, further]) if further else posts
@@ -54,7 +54,7 @@ def hash_documents(folder: Path, apart: Collection[Path], hashes: FileHashes) ->
 
 def list_post_folders(workspace: Workspace) -> list[Path]:
     """List the folder of the posts, and those that ``writers.folder`` named when posts were written before."""
-    names = {workspace.settings.writers.folder, *workspace.ledger.read(POST_FOLDERS)}
+    names = {workspace.settings.writers.folder, *workspace.catalog.read(POST_FOLDERS)}
     return [workspace.root / name for name in sorted(names)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -12,18 +12,10 @@ from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.contracts import empty, polars_schema
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.locks import writing_table
-from backstory.storage.tables.parquet import (
-    WHOLE,
-    hash_partitions,
-    list_partitions,
-    read_table,
-    write_partition,
-    write_partitions,
-)
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import TABLES
+from backstory.storage.tables.tables import WHOLE, Made
 
 _MADE_BY = "made by"
 _NOT_MADE = "not made"
@@ -33,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, str]:
     """Return a hash of each partition's rows: empty for no rows, ``not made`` for a partition never built."""
-    entries = workspace.ledger.read(table)
+    entries = workspace.catalog.read(table)
     return {key: entries[key].content if key in entries else _NOT_MADE for key in partitions}
 
 
@@ -46,25 +38,21 @@ def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str])
         partitions: Keys of the partitions.
 
     Returns:
-        Their rows, as :func:`backstory.storage.tables.parquet.read_table` gives them.
+        Their rows, as :meth:`backstory.storage.tables.tables.Tables.read` gives them.
 
     Raises:
-        WorkspaceError: A partition was never built, or a process was killed while writing it.
-        DamagedTableError: A file is absent, damaged, or differs from the one that was written.
+        WorkspaceError: A partition was never built.
+        DamagedTableError: A file is absent or damaged.
     """
-    entries = workspace.ledger.read(table)
-    if any(key not in entries for key in partitions):
-        # Another run may be replacing them: their entries are back when it has written them.
-        with writing_table(workspace.tables, table):
-            entries = workspace.ledger.read(table)
+    entries = workspace.catalog.read(table)
     absent = [key for key in partitions if key not in entries]
     if absent:
         raise WorkspaceError(
-            f"{table} {name_some(absent, 1)} does not exist, or its run did not finish; materialize {table} for the "
-            "same days first, or run `backstory run`",
+            f"{table} {name_some(absent, 1)} does not exist; materialize {table} for the same days first, or run "
+            "`backstory run`",
             code="unmade_partition",
         )
-    return read_table(workspace.tables, table, partitions)
+    return workspace.tables.read(table, partitions)
 
 
 def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
@@ -73,10 +61,10 @@ def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
     Returns:
         All rows of the table; None if they are not recorded or are damaged, which is logged.
     """
-    if WHOLE not in workspace.ledger.read(table):
+    if WHOLE not in workspace.catalog.read(table):
         return None
     try:
-        return read_table(workspace.tables, table)
+        return workspace.tables.read(table)
     except ContractError as error:
         logger.warning("%s", error)
         return None
@@ -93,54 +81,57 @@ def find_stale_partitions(workspace: Workspace, table: str, inputs: Mapping[str,
     Returns:
         Partitions whose inputs changed, or whose file differs from the one written, in the order of ``inputs``.
     """
-    contents = hash_partitions(workspace.tables, table)
-    return workspace.ledger.pending(table, _with_columns(table, inputs), contents)
+    return workspace.tables.stale(table, _with_columns(table, inputs))
 
 
 def write_side_output(
-    workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: str
+    workspace: Workspace,
+    table: str,
+    frames: Mapping[str, pl.DataFrame],
+    inputs: str,
+    without: Collection[str] = (),
 ) -> None:
-    """Write partitions of a stage's secondary table, and record their inputs."""
-    with writing_table(workspace.tables, table):
-        workspace.ledger.forget(table, frames)
-        written = write_partitions(workspace.tables, table, frames)
-        workspace.ledger.record(
-            table, {key: Entry(inputs, done.content_hash, done.rows) for key, done in written.items()}
-        )
+    """Write partitions of a stage's secondary table with their inputs, and remove others."""
+    made = {(table, key): Made(rows, inputs) for key, rows in frames.items()}
+    workspace.tables.commit(made, without=[(table, key) for key in without])
 
 
 def write_group(
-    workspace: Workspace, table: str, frames: Mapping[str, pl.DataFrame], inputs: Mapping[str, str]
+    workspace: Workspace,
+    table: str,
+    frames: Mapping[str, pl.DataFrame],
+    inputs: Mapping[str, str],
+    *,
+    seen: int | None = None,
 ) -> None:
-    """Write partitions of a table, and record what they were made from.
-
-    Their ledger entries are removed before the first file is written, so that a killed process leaves none that is
-    wrong.
+    """Write partitions of a table, with what they were made from, all of them or none.
 
     Args:
         workspace: An open workspace.
         table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
         frames: Rows by partition.
         inputs: Hash of the inputs by partition.
+        seen: Version of the catalog at which the inputs were hashed; None to replace whatever is there.
+
+    Raises:
+        ConflictError: Another run has written one of them since.
     """
     made_from = _with_columns(table, inputs)
-    with writing_table(workspace.tables, table):
-        workspace.ledger.forget(table, frames)
-        written = write_partitions(workspace.tables, table, frames)
-        workspace.ledger.record(
-            table, {key: Entry(made_from[key], done.content_hash, done.rows) for key, done in written.items()}
-        )
+    workspace.tables.commit(
+        {(table, key): Made(rows, made_from[key]) for key, rows in frames.items()}, seen=seen
+    )
 
 
 def record_maker(workspace: Workspace, table: str) -> None:
     """Record the version of the code and the calendar grain that made a table."""
-    grain = workspace.settings.partitions.grain
-    workspace.ledger.record(_MADE_BY, {table: Entry(code_version(table), grain, 0)})
+    entry = Entry(code_version(table), workspace.settings.partitions.grain, 0)
+    if workspace.catalog.read(_MADE_BY).get(table) != entry:
+        workspace.catalog.record(_MADE_BY, {table: entry})
 
 
 def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
     """Check whether the current version of its stage built the table, so that its rows can be reused."""
-    known = workspace.ledger.read(_MADE_BY).get(table)
+    known = workspace.catalog.read(_MADE_BY).get(table)
     return known is not None and known.inputs == code_version(table)
 
 
@@ -149,16 +140,18 @@ def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
     return {key: digest([*columns, value]) for key, value in inputs.items()}
 
 
-def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> None:
-    """Remove the partitions of another calendar grain, whose rows would duplicate those of the current grain."""
+def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> bool:
+    """Remove the partitions of another calendar grain, whose rows would duplicate those of the current grain.
+
+    Returns:
+        Whether there were any.
+    """
     grain = workspace.settings.partitions.grain
-    known = workspace.ledger.read(_MADE_BY).get(table)
+    known = workspace.catalog.read(_MADE_BY).get(table)
     if WHOLE in wanted or known is None or known.content == grain:
-        return
-    partitions = list_partitions(workspace.tables, table)
-    workspace.ledger.forget(table, workspace.ledger.read(table))
-    for key in partitions:
-        write_partition(workspace.tables, table, key, empty(TABLES[table]))
+        return False
+    partitions = workspace.tables.keys(table)
+    workspace.catalog.forget(table, workspace.catalog.read(table))
     logger.warning(
         "partitions.grain is %s and was %s: dropped all %d partitions of %s, which the old grain made",
         grain,
@@ -166,6 +159,7 @@ def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) ->
         len(partitions),
         table,
     )
+    return True
 
 
 def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:
@@ -193,7 +187,7 @@ def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most
 
 def count_rows(workspace: Workspace, table: str, partitions: Sequence[str]) -> dict[str, int]:
     """Return the number of recorded rows of each partition of a table that was built."""
-    entries = workspace.ledger.read(table)
+    entries = workspace.catalog.read(table)
     return {key: entries[key].rows for key in partitions if key in entries}
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.base.wording import shorten
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 from backstory.text.prompts.escaping import escape_line
 
 """Logger of the reports: every record carries its :class:`StageResult` as ``report``."""

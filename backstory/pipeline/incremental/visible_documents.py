@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -22,8 +21,8 @@ from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.hits import PostsOf
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import scan_table
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import Tables
 
 _COLUMNS: Final = (
     "document_id",
@@ -38,7 +37,7 @@ _COLUMNS: Final = (
     "conversation_id",
 )
 _SEARCHED: Final = "searched_documents"
-"""Name in the ledger of the documents in which each partition was searched."""
+"""Name in the catalog of the documents in which each partition was searched."""
 
 _STAGES: Final = ("documents", "document_chunks", "search_index")
 
@@ -99,7 +98,7 @@ def find_posts_of(workspace: Workspace) -> PostsOf | None:
     @cache
     def read() -> pl.DataFrame:
         is_post = (pl.col("status") == "ok") & pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-        documents = scan_table(workspace.tables, "documents").filter(is_post)
+        documents = workspace.tables.scan("documents").filter(is_post)
         return documents.select("conversation_id", "document_id").collect(engine="in-memory")
 
     def list_ids(conversation: str) -> list[str]:
@@ -120,22 +119,22 @@ def _keeps_apart(workspace: Workspace) -> bool:
 
 def record_searched(workspace: Workspace, searched: Mapping[str, Earlier]) -> None:
     """Record in which documents partitions have been searched."""
-    known = workspace.ledger.read(_SEARCHED)
+    known = workspace.catalog.read(_SEARCHED)
     entries = {key: Entry(earlier.by_people, earlier.posts, 0) for key, earlier in searched.items()}
     if news := {key: entry for key, entry in entries.items() if known.get(key) != entry}:
-        workspace.ledger.record(_SEARCHED, news)
+        workspace.catalog.record(_SEARCHED, news)
 
 
 def read_searched(workspace: Workspace) -> dict[str, Earlier]:
     """Read in which documents each partition has been searched; partitions that never were are absent."""
     return {
-        key: Earlier(entry.inputs, entry.content) for key, entry in workspace.ledger.read(_SEARCHED).items()
+        key: Earlier(entry.inputs, entry.content) for key, entry in workspace.catalog.read(_SEARCHED).items()
     }
 
 
 def _digest_contents(workspace: Workspace, table: str) -> str:
     """Hash the recorded content of a table, which names its rows."""
-    entries = workspace.ledger.read(table)
+    entries = workspace.catalog.read(table)
     return digest(part for key, entry in sorted(entries.items()) for part in (key, entry.content))
 
 
@@ -181,14 +180,14 @@ class _PostsByConversation(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _name_documents(
-    tables: Path, _content: str, stages: tuple[str, ...], keeps_apart: bool
+    tables: Tables, _content: str, stages: tuple[str, ...], keeps_apart: bool
 ) -> tuple[str, _PostsByConversation]:
     """Hash the documents of people, and the posts that each conversation may see.
 
     A run asks for each table and partition: the answer is kept as long as the table has the same content.
     """
     documents = (
-        scan_table(tables, "documents")
+        tables.scan("documents")
         .filter(pl.col("status") == "ok")
         .select(_COLUMNS)
         .collect(engine="in-memory")
@@ -208,10 +207,10 @@ def _name_documents(
 
 
 @lru_cache(maxsize=2)
-def _find_beginnings(tables: Path, _content: str) -> Mapping[str, Sequence[tuple[str, datetime]]]:
+def _find_beginnings(tables: Tables, _content: str) -> Mapping[str, Sequence[tuple[str, datetime]]]:
     """Find when the last window of each conversation began in each partition."""
     last = (
-        scan_table(tables, "windows")
+        tables.scan("windows")
         .group_by("partition", "conversation_id")
         .agg(pl.col("started_at").max())
         .collect(engine="in-memory")

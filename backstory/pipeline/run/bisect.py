@@ -11,7 +11,6 @@ import polars as pl
 from backstory.base.errors import (
     AuthenticationError,
     BackstoryError,
-    LedgerError,
     ModelFileError,
     QuotaExhaustedError,
     RemovalError,
@@ -22,7 +21,6 @@ from backstory.pipeline.checks.checks import Check, CheckResult, make_check
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 
 Reasons: TypeAlias = dict[str, str]
 """Partition key to the reason why the partition could not be built."""
@@ -30,7 +28,7 @@ Reasons: TypeAlias = dict[str, str]
 _WINDOW: Final = "window_id"
 _OF_EVERY_PARTITION: Final = (
     *(AuthenticationError, QuotaExhaustedError),
-    *(ModelFileError, LedgerError, StateError),
+    *(ModelFileError, StateError),
 )
 """Errors independent of the partition; bisecting would only repeat them."""
 
@@ -159,7 +157,7 @@ def check_per_partition(workspace: Workspace, check: Check, partitions: Sequence
     if len(partitions) == 1:
         return replace(finding, by_partition={partitions[0]: len(finding.cases)})
     if _WINDOW in finding.cases.columns and finding.cases.schema[_WINDOW] == pl.String:
-        of_windows = read_table(workspace.tables, "windows", partitions).select(_WINDOW, "partition")
+        of_windows = workspace.tables.read("windows", partitions).select(_WINDOW, "partition")
         named = finding.cases.select(_WINDOW).join(of_windows, on=_WINDOW)
         if len(named) == len(finding.cases):
             return replace(finding, by_partition=dict(named["partition"].value_counts().iter_rows()))

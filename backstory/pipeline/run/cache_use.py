@@ -11,8 +11,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.index.chunks import embedding_texts
 from backstory.models.embeddings.cache import embedding_key
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.locks import running
-from backstory.storage.tables.parquet import list_partitions, read_table
+from backstory.storage.turns import running
 
 
 @dataclass(frozen=True)
@@ -86,13 +85,13 @@ def prune_caches(workspace: Workspace) -> Pruning:
         WorkspaceError: There are no tables, so that everything would be deleted.
         StateError: The cache is damaged, or cannot be used.
     """
-    if not any(list_partitions(workspace.tables, table) for table in ("window_chunks", "document_chunks")):
+    if not any(workspace.tables.keys(table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
-            f"{workspace.tables} holds no tables, so pruning would delete every vector; run `backstory run` first",
+            f"{workspace.tables_dir} holds no tables, so pruning would delete every vector; run `backstory run` first",
             code="no_tables",
-            path=workspace.tables,
+            path=workspace.tables_dir,
         )
-    with running(workspace.tables, "the pruning of caches"):
+    with running(workspace.catalog.state, "the pruning of caches"):
         before = measure_caches(workspace)
         vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]), "key")
         drafts = workspace.drafts.keep_only(list_drafted(workspace), "owner")
@@ -104,14 +103,14 @@ def prune_caches(workspace: Workspace) -> Pruning:
 
 def list_windows(workspace: Workspace) -> set[bytes]:
     """List the ids of all windows, as owners of judgements."""
-    return {window_id.encode() for window_id in read_table(workspace.tables, "windows")["window_id"]}
+    return {window_id.encode() for window_id in workspace.tables.read("windows")["window_id"]}
 
 
 def list_drafted(workspace: Workspace) -> set[bytes]:
     """List what the drafts that are of use were made from: contexts of posts, and revisions of documents."""
-    documents = read_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    documents = workspace.tables.read("documents").filter(pl.col("status") == "ok")
     # Each window keeps the drafts of the context that its post was written from.
-    kept = (*read_table(workspace.tables, "posts")["context_hash"], *documents["revision"])
+    kept = (*workspace.tables.read("posts")["context_hash"], *documents["revision"])
     return {one.encode() for one in kept}
 
 
@@ -122,9 +121,9 @@ def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
         workspace: An open workspace.
         spaces: Ids of the embedding spaces.
     """
-    queries = read_table(workspace.tables, "window_chunks")["text"].unique()
-    chunks = read_table(workspace.tables, "document_chunks")
-    documents = embedding_texts(chunks, read_table(workspace.tables, "documents"))
+    queries = workspace.tables.read("window_chunks")["text"].unique()
+    chunks = workspace.tables.read("document_chunks")
+    documents = embedding_texts(chunks, workspace.tables.read("documents"))
     keys: set[bytes] = set()
     for space in spaces:
         keys.update(embedding_key(space, "query", text) for text in queries)

@@ -14,7 +14,6 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import select_rows
 
 _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     "documents": tuple(
@@ -184,7 +183,7 @@ class ReaderTables:
     """The compared columns of the tables at one moment.
 
     Attributes:
-        contents: The hashes of the partitions of each table, by the ledger.
+        contents: The hashes of the partitions of each table, by the catalog.
         frames: The rows of each table; None for a table that cannot be read.
         files: Hash of each file of a post, by slug.
         parts: The same rows by partition.
@@ -210,15 +209,15 @@ def read_reader_tables(
     frames: dict[str, pl.DataFrame | None] = {}
     parts: dict[str, Mapping[str, pl.DataFrame]] = {}
     for table in filter(tables.__contains__, _EXPRESSIONS):
-        contents[table] = {key: entry.content for key, entry in workspace.ledger.read(table).items()}
+        contents[table] = {key: entry.content for key, entry in workspace.catalog.read(table).items()}
         same = {} if known is None else _find_same(known, table, contents[table])
         try:
-            parts[table] = select_rows(workspace.tables, table, _EXPRESSIONS[table], same)
+            parts[table] = workspace.tables.select(table, _EXPRESSIONS[table], same)
         except ContractError:
             frames[table] = None  # the stage makes it again, and the answer names it as not known
         else:
             frames[table] = pl.concat(parts[table].values(), rechunk=False)
-    files = {slug: entry.content for slug, entry in workspace.ledger.read(FILES).items()}
+    files = {slug: entry.content for slug, entry in workspace.catalog.read(FILES).items()}
     return ReaderTables(contents, frames, files, parts)
 
 

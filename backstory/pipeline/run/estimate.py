@@ -26,7 +26,7 @@ from backstory.pipeline.stages.search_index import SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 _BEFORE_EMBEDDING: Final = ("messages", "windows", "window_chunks", "documents", "document_chunks")
 _SEARCHED: Final = ("hits", "decisions")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Final, TypeAlias
+from contextlib import suppress
+from typing import TypeAlias
 
 from backstory.base.errors import (
     BackstoryError,
@@ -30,25 +30,18 @@ from backstory.pipeline.run.order import execute_in_turn
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, STAGES
 from backstory.pipeline.run.position import RunCourse, RunPosition
 from backstory.pipeline.run.state import RunState
-from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import previous_partition
+from backstory.storage.tables.tables import WHOLE
 
 RunEvent: TypeAlias = StageResult | CheckResult | RunPosition
 """The report of a stage, the finding of a check, or where the run stands when it begins to make a table."""
 
 OnProgress: TypeAlias = Callable[[RunEvent], None]
 """Callback for the events of a run, called as soon as there is one."""
-
-Making: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[str]]
-"""Chooses one of several parts by name, which this process then makes within the context, and no other machine does."""
-
-_PARTS: Final = {"chats": CHATS[:1], "corpus": CORPUS}
-"""The stages of each part that all partitions share."""
 
 
 def ignore_progress(event: RunEvent) -> None:
@@ -63,7 +56,6 @@ def execute_tables(
     *,
     isolates_failures: bool = True,
     checks: bool = True,
-    making: Making | None = None,
 ) -> RunState:
     """Build tables in the order in which data flows, and run the checks of each table after it.
 
@@ -83,9 +75,6 @@ def execute_tables(
         isolates_failures: Whether to bisect failing partitions and go on without them; otherwise the first failure is
             raised.
         checks: Whether to run the checks.
-        making: Makes what all partitions share in parts, in any order, if other machines may make other partitions
-            meanwhile; None if they may not. Chats are then read for all: messages are made of every partition on which
-            no other machine works, so that the next machine need not read them again.
 
     Returns:
         Reports, failures and findings of all tables.
@@ -107,7 +96,7 @@ def execute_tables(
     if takes_turns:
         executor.execute_in_turn(partitions)
     else:
-        executor.execute_all(partitions, making)
+        executor.execute_all(partitions)
     executor.skip_after_stop()
     executor.drop_unused_answers()
     return executor.state
@@ -200,35 +189,23 @@ class _Executor:
             for check in checks_after(stage.table):
                 self._check(check, self.state.good(stage.table, partitions), self._on_progress)
 
-    def execute_all(self, partitions: Sequence[str], making: Making | None = None) -> None:
-        """Build one stage after another; those that search the index share it."""
-        if making is None:
-            self._execute_each((*CHATS, *CORPUS), partitions)
-        else:
-            self._execute_parts(partitions, making)
+    def execute_all(self, partitions: Sequence[str]) -> None:
+        """Build one stage after another; those that search the index share it.
+
+        What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
+        """
+        locked = self._workspace.catalog.state.lock
+        with locked("making of messages"):
+            self._execute_each(CHATS[:1], partitions)
+        self._execute_each(CHATS[1:], partitions)
+        with locked("making of documents"):
+            self._execute_each(CORPUS, partitions)
         with self._resources.sharing_index():
             self._execute_each(ANSWERS, partitions)
 
     def _execute_each(self, stages: Sequence[type[Stage]], partitions: Sequence[str]) -> None:
         for stage in filter(self._stages.__contains__, stages):
             self.execute(stage, partitions if stage.partitioned else [WHOLE])
-
-    def _execute_parts(self, partitions: Sequence[str], making: Making) -> None:
-        """Build what all partitions share, each part when no other machine makes it, and then the windows."""
-        settings = self._workspace.settings
-        before: list[str] = []
-        if settings.windows.overlap:
-            # Windows overlap its messages, and its own run may come later.
-            before = [previous_partition(partitions[0], settings.partitions.grain)]
-        self._resources.reads_for_all = True
-        parts = dict(_PARTS)
-        while parts:
-            with making(list(parts)) as part:
-                stages = parts.pop(part)
-                self._execute_each(stages, [*before, *partitions] if MessagesStage in stages else partitions)
-        # Each part brings what other machines have published by then, such as messages that windows overlap. So what
-        # follows from messages is made after the last part, all of it from the same ones.
-        self._execute_each(CHATS[1:], partitions)
 
     def execute_in_turn(self, partitions: Sequence[str]) -> None:
         """Build one partition after another, so that each is given the posts of those before it.
@@ -329,7 +306,7 @@ class _Executor:
     def _report_rounds(self, stage: type[Stage], rounds: Sequence[tuple[Sequence[str], StageResult]]) -> None:
         """Report the rounds of a stage as one, and run all its checks."""
         keys = sorted({key for places, _ in rounds for key in places})
-        entries = self._workspace.ledger.read(stage.table)
+        entries = self._workspace.catalog.read(stage.table)
         report = join_rounds(rounds, rows=sum(entries[key].rows for key in keys if key in entries))
         self.state.reports[stage.table] = [report]
         log_report(report)
@@ -394,19 +371,19 @@ def _is_partitioned(check: Check) -> bool:
 
 
 def _remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: dict[str, int]) -> None:
-    """Store the number of cases per partition in the ledger until the check runs there again."""
-    name = _name_in_ledger(check)
-    known = workspace.ledger.read(name)
+    """Store the number of cases per partition in the catalog until the check runs there again."""
+    name = _name_in_catalog(check)
+    known = workspace.catalog.read(name)
     if right := [key for key in looked_at if key in known and key not in cases]:
-        workspace.ledger.forget(name, right)
+        workspace.catalog.forget(name, right)
     if cases:
-        workspace.ledger.record(name, {key: Entry("", "", count) for key, count in cases.items()})
+        workspace.catalog.record(name, {key: Entry("", "", count) for key, count in cases.items()})
 
 
 def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:
     """Return the number of cases from the latest check of each partition; partitions without cases are absent."""
-    return {key: entry.rows for key, entry in workspace.ledger.read(_name_in_ledger(check)).items()}
+    return {key: entry.rows for key, entry in workspace.catalog.read(_name_in_catalog(check)).items()}
 
 
-def _name_in_ledger(check: Check) -> str:
+def _name_in_catalog(check: Check) -> str:
     return f"check {check.table} {check.name}"

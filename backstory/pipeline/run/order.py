@@ -74,7 +74,7 @@ def _find_first_stale(workspace: Workspace, partitions: Sequence[str]) -> int:
 
     The files of a partition are hashed to know, so that only a few partitions are looked at if the first is pending.
     """
-    windows = workspace.ledger.read("windows")
+    windows = workspace.catalog.read("windows")
     first, many = 0, 1
     while first < len(partitions):
         group = partitions[first : first + many]

@@ -20,8 +20,8 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import hash_partitions, hash_rows, read_table
 from backstory.storage.tables.partitions import partition_key, partition_keys, previous_partition
+from backstory.storage.tables.tables import hash_rows
 
 _SEARCHED: Final = ("hits", "decisions", "contexts", "window_contexts")
 _PARTITIONED: Final = tuple(stage for stage in STAGES if stage.partitioned)
@@ -71,7 +71,7 @@ def hash_messages(workspace: Workspace) -> dict[str, str]:
 
 
 def find_stale_partitions(workspace: Workspace, messages: Mapping[str, str]) -> Pending:
-    """Compare the ledger and the files of the tables with what their inputs are now.
+    """Compare the catalog and the files of the tables with what their inputs are now.
 
     Partitions that have no messages and never had any are left out, although a run that is given them records them.
 
@@ -79,7 +79,7 @@ def find_stale_partitions(workspace: Workspace, messages: Mapping[str, str]) -> 
         workspace: An open workspace.
         messages: The result of :func:`hash_messages`.
     """
-    entries = workspace.ledger.read_all()
+    entries = workspace.catalog.read_all(["sources", *(stage.table for stage in STAGES)])
     recorded = {
         key
         for stage in _PARTITIONED
@@ -125,21 +125,16 @@ def find_outdated(workspace: Workspace) -> list[str]:
 
 
 def hash_state(workspace: Workspace) -> str:
-    """Hash the ledger, the settings and the sizes and times of the tables' files.
+    """Hash the catalog, the settings and the sizes and times of the tables' files.
 
     Equal hashes mean that :func:`find_stale_partitions` would answer the same for the same exports and documents,
     unless a file was damaged without a trace in its size and time.
     """
-    entries = workspace.ledger.read_all()
+    entries = workspace.catalog.read_all(["sources", *(stage.table for stage in STAGES)])
     parts = [hash_dependencies(workspace, stage.table) for stage in STAGES]
     for table in ("sources", *(stage.table for stage in STAGES)):
         for key, entry in sorted(entries.get(table, {}).items()):
             parts += [table, key, entry.inputs, entry.content]
-        folder = workspace.tables / table
-        if folder.is_dir():
-            for path in sorted(folder.glob("*.parquet")):
-                status = path.stat()
-                parts += [path.name, str(status.st_size), str(status.st_mtime_ns)]
     return digest(parts, length=16)
 
 
@@ -155,8 +150,8 @@ def _find_changed_messages(
     workspace: Workspace, messages: Mapping[str, str], keys: Sequence[str]
 ) -> Iterator[str]:
     """Yield the partitions whose messages differ from the recorded ones, and the next one if windows overlap."""
-    entries = workspace.ledger.read("messages")
-    files = hash_partitions(workspace.tables, "messages")
+    entries = workspace.catalog.read("messages")
+    files = workspace.tables.hash_files("messages")
     changed = {
         key
         for key in keys
@@ -170,12 +165,12 @@ def _find_changed_messages(
 
 def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str], set[str]]:
     """Find the partitions that were not searched at all, and those that were searched in an earlier snapshot."""
-    windows = workspace.ledger.read("windows")
-    made = [workspace.ledger.read(table) for table in _SEARCHED]
+    windows = workspace.catalog.read("windows")
+    made = [workspace.catalog.read(table) for table in _SEARCHED]
     incomplete = {key for key in keys if not all(key in entries for entries in made)}
     # Without windows, every snapshot gives the same: nothing.
     searched = [key for key in keys if key not in incomplete and windows[key].rows]
-    files = hash_partitions(workspace.tables, "window_contexts")
+    files = workspace.tables.hash_files("window_contexts")
     intact = [key for key in searched if files.get(key, "") == made[-1][key].content]
     snapshots = _name_snapshots(workspace, intact)
     if workspace.feeds_back:
@@ -197,8 +192,8 @@ def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str
 def _name_snapshots(workspace: Workspace, keys: Collection[str] | None) -> dict[str, str]:
     """Return the version of the snapshot that each partition names, for those that have rows."""
     wanted = None if keys is None else sorted(keys)
-    windows = read_table(workspace.tables, "windows", wanted).select("window_id", "partition")
-    contexts = read_table(workspace.tables, "window_contexts", wanted).select("window_id", "index_version")
+    windows = workspace.tables.read("windows", wanted).select("window_id", "partition")
+    contexts = workspace.tables.read("window_contexts", wanted).select("window_id", "index_version")
     named = windows.join(contexts, on="window_id").group_by("partition").agg(pl.col("index_version").min())
     return dict(named.iter_rows())
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from time import perf_counter
 from typing import TypeAlias
 
@@ -20,22 +19,18 @@ from backstory.base.telemetry.scope import observe_run
 from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.checks.checks import CheckResult
 from backstory.pipeline.history.history import BY_COMMAND, BY_LIBRARY
-from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
+from backstory.pipeline.incremental.report import CLEARED, UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences, compare_tables, read_reader_tables
-from backstory.pipeline.run.executor import Making, OnProgress, execute_tables, ignore_progress
+from backstory.pipeline.run.executor import OnProgress, execute_tables, ignore_progress
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.run.plan import CORPUS, STAGES
 from backstory.pipeline.run.state import RunState
-from backstory.pipeline.sharing import require_keys, sharing
+from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.leases import EVERYTHING, Span
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.locks import making_shared
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import Sources
-from backstory.storage.tables.views import write_views
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +54,7 @@ class RunRequest:
         isolates_failures: Whether to build all that a failure does not concern, and to describe the failure in the
             result. Otherwise the first failure is raised.
         checks: Whether to run the checks of each table after it.
-        holds_lock: Whether the caller holds the lock of the workspace, and shares its files.
-        making: See :func:`~backstory.pipeline.run.executor.execute_tables`; :func:`execute_run` sets it.
+        holds_lock: Whether the caller holds the lock of the workspace.
     """
 
     partitions: Sequence[str]
@@ -71,7 +65,6 @@ class RunRequest:
     isolates_failures: bool = True
     checks: bool = True
     holds_lock: bool = False
-    making: Making | None = field(default=None, compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -90,7 +83,6 @@ class RunResult:
         state: What was built, what is broken, and what the checks found; empty if nothing had changed.
         seconds: Wall-clock time.
         sources: Table ``sources`` after the run.
-        fetched: Number of files that came from the store of several machines, since they were opened or last run.
     """
 
     run_id: str
@@ -99,7 +91,6 @@ class RunResult:
     state: RunState
     seconds: float
     sources: pl.DataFrame = field(repr=False)
-    fetched: int = 0
 
     @property
     def reports(self) -> list[StageResult]:
@@ -175,7 +166,7 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
     if first is not None and last is not None and last < first:
         raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")
     grain = workspace.settings.partitions.grain
-    _get_in_step(workspace)
+    require_keys(workspace, workspace.tables)
     require_exports(workspace.chats_dir)
     found = find_partitions(workspace) if first is None or last is None else []
     start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
@@ -205,7 +196,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     Raises:
         BackstoryError: A stage failed. The tables that earlier stages wrote stay.
     """
-    _get_in_step(workspace)
+    require_keys(workspace, workspace.tables)
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
     request = RunRequest(
         partitions=keys,
@@ -215,18 +206,6 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
         checks=False,
     )
     return execute_run(workspace, request).reports
-
-
-def _get_in_step(workspace: Workspace) -> None:
-    """Fetch the exports that other workers have published, since they say which partitions there are."""
-    if workspace.settings.storage.files is not None:
-        workspace.ledger.set_aside_if_damaged()  # it is fetched again with the tables that it lists
-    workspace.follower.follow(before_run=True)
-    if workspace.follower.problem:
-        logger.warning(
-            "the store is tried again, for three minutes if it is away. %s", workspace.follower.problem
-        )
-    require_keys(workspace)
 
 
 def list_tables(workspace: Workspace) -> frozenset[str]:
@@ -254,7 +233,6 @@ def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnPro
             on_progress,
             isolates_failures=request.isolates_failures,
             checks=request.checks,
-            making=request.making,
         )
         after = read_reader_tables(workspace, request.tables, before)
         state.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
@@ -282,60 +260,37 @@ def execute_run(
         The result. It describes a failed stage, unless the request has failures raised.
 
     Raises:
-        BackstoryError: The workspace, its settings or its ledger cannot be used; with ``isolates_failures`` unset, also
-            the first failure of a stage.
+        BackstoryError: The workspace, its settings or its catalog cannot be used; with ``isolates_failures`` unset,
+            also the first failure of a stage.
     """
     started = perf_counter()
     with observe_run(request.partitions, request.run_id) as run_id:
-        with _connected(workspace, request) as making:
-            request = replace(request, making=making)
+        with _held(workspace, request):
             fresh = request.skips_unchanged and is_fresh(workspace, request.partitions)
+            files = [name for names in workspace.tables.list_files().values() for name in names.values()]
             state = RunState() if fresh else execute(workspace, request, on_progress)
             if fresh:
                 workspace.runs.clear_trouble(request.by, request.partitions)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-            write_views(workspace.tables)
             workspace.runs.repair_table()
+            _publish(workspace, state, files)
             if request.is_complete and not fresh and state.finished:
                 record_run(workspace, request.partitions)
             sources = _read_sources(workspace, state)
-        seconds, fetched = perf_counter() - started, workspace.follower.take_fetched()
-        result = RunResult(run_id, request.partitions, fresh, state, seconds, sources, fetched)
+        result = RunResult(run_id, request.partitions, fresh, state, perf_counter() - started, sources)
         log_run(result)
     return result
 
 
 @contextmanager
-def _connected(workspace: Workspace, request: RunRequest) -> Iterator[Making | None]:
-    """Hold the lock, share the files, and keep the databases open that all stages use; a full disk is named.
-
-    Yields:
-        What makes a part that all partitions share; None if other machines may make no partitions meanwhile.
-    """
-    span = _find_span(workspace, request.partitions)
+def _held(workspace: Workspace, request: RunRequest) -> Iterator[None]:
+    """Hold the lock, and keep the databases open that all stages use; a full disk is named."""
     with naming_full_disk(workspace.root), ExitStack() as held:
-        making = None
         if not request.holds_lock:
-            held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, span))
-            publishing_part = held.enter_context(
-                sharing(workspace, count_fetched=workspace.follower.count_fetched)
-            )
-            if span != EVERYTHING:
-                making = partial(_making_part, workspace, request.by, publishing_part)
-        held.enter_context(workspace.ledger.connected())
-        yield making
-
-
-@contextmanager
-def _making_part(
-    workspace: Workspace,
-    by: str,
-    publishing_part: Callable[[], AbstractContextManager[None]],
-    parts: Sequence[str],
-) -> Iterator[str]:
-    """Make a part as one of several machines, each of which begins with what the one before has made."""
-    with making_shared(workspace.tables, by, parts) as part, publishing_part():
-        yield part
+            days = request.partitions if may_divide_days(workspace) else ()
+            held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, days))
+            require_keys(workspace, workspace.tables)
+        yield
 
 
 def may_divide_days(workspace: Workspace) -> bool:
@@ -349,9 +304,20 @@ def may_divide_days(workspace: Workspace) -> bool:
     return is_shared and not workspace.feeds_back and not writers.letter_grains
 
 
-def _find_span(workspace: Workspace, partitions: Sequence[str]) -> Span:
-    """Return the partitions that a run may write; those of no other run may overlap."""
-    return Span(partitions[0], partitions[-1]) if partitions and may_divide_days(workspace) else EVERYTHING
+def _publish(workspace: Workspace, state: RunState, files: Collection[str]) -> None:
+    """Let other programs read the tables; what holds rows that the run has removed does not stay for a while.
+
+    Args:
+        workspace: An open workspace.
+        state: What the run has built.
+        files: The names of the files of the tables before the run.
+    """
+    if not any(CLEARED in report.counts for reports in state.reports.values() for report in reports):
+        workspace.publish_tables()
+    elif may_divide_days(workspace):
+        workspace.publish_tables(at_once=files)  # what another run has begun with or has yet to record stays
+    else:
+        workspace.publish_tables(timedelta(0))
 
 
 def log_run(result: RunResult) -> None:
@@ -372,7 +338,7 @@ def log_run(result: RunResult) -> None:
 def _read_sources(workspace: Workspace, state: RunState) -> pl.DataFrame:
     """Read the status of each file; empty if a failed stage left the table damaged."""
     try:
-        return read_table(workspace.tables, "sources")
+        return workspace.tables.read("sources")
     except DamagedTableError:
         if state.finished:
             raise

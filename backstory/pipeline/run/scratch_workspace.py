@@ -19,7 +19,8 @@ from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
 from backstory.settings.paths import Place
 from backstory.settings.storage import StorageSettings
-from backstory.storage.tables.locks import running
+from backstory.storage.tables.tables import copy_tables
+from backstory.storage.turns import running
 from backstory.writing.draft import Writer
 
 _NOT_COPIED = (
@@ -116,19 +117,16 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
             workspace.models,
             original=workspace,
         )
-        is_made = workspace.tables.is_dir()
-        with running(workspace.tables, "a copy for an estimate") if is_made else nullcontext():
-            for made, copy in (
-                (workspace.tables, scratch.tables),
-                (workspace.secret.parent, scratch.secret.parent),
-            ):
-                if made.is_dir():
-                    shutil.copytree(
-                        made,
-                        copy,
-                        ignore=shutil.ignore_patterns(*_NOT_COPIED),
-                        copy_function=_copy_settled,
-                    )
+        is_made = workspace.catalog.state.exists()
+        with running(workspace.catalog.state, "a copy for an estimate") if is_made else nullcontext():
+            copy_tables(workspace.tables, scratch.tables)
+            if workspace.secret.parent.is_dir():
+                shutil.copytree(
+                    workspace.secret.parent,
+                    scratch.secret.parent,
+                    ignore=shutil.ignore_patterns(*_NOT_COPIED),
+                    copy_function=_copy_settled,
+                )
         yield scratch
 
 

@@ -14,7 +14,7 @@ from backstory.pipeline.incremental.report import (
 )
 from backstory.pipeline.run.bisect import Reasons
 from backstory.pipeline.run.differences import Differences
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 _SHOWN_PARTITIONS: Final = 3
 

@@ -21,7 +21,7 @@ from backstory.pipeline.incremental.partitions import (
 )
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.stages.stage import TableStage
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 
 class DocumentChunksStage(TableStage):

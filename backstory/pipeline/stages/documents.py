@@ -32,8 +32,8 @@ from backstory.pipeline.stages.document_languages import fill_in_languages
 from backstory.pipeline.stages.refusals import hash_refusals, leave_out_refused
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import WHOLE, hash_partitions
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ class DocumentsStage(TableStage):
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
-        sources = self.workspace.ledger.read("sources").get(_DOCUMENTS)
-        written = hash_partitions(self.workspace.tables, "sources").get(_DOCUMENTS, "")
+        sources = self.workspace.catalog.read("sources").get(_DOCUMENTS)
+        written = self.workspace.tables.hash_files("sources").get(_DOCUMENTS, "")
         if sources is None or (sources.inputs, sources.content) != (self.inputs[WHOLE], written):
             return [WHOLE]
         return super().stale_partitions()
@@ -87,11 +87,11 @@ class DocumentsStage(TableStage):
             RemovalError: All documents that an earlier run read are gone. Nothing is written.
         """
         workspace, settings = self.workspace, self.workspace.settings.documents
-        known = workspace.ledger.read(_READING).get(WHOLE)
+        known = workspace.catalog.read(_READING).get(WHOLE)
         is_current_code = is_made_by_this_code(workspace, "documents")
         apart = workspace.list_other_parts()
         fetch_sources(workspace)
-        was_made = WHOLE in workspace.ledger.read(_DOCUMENTS)
+        was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
         previous = read_previous(workspace, "documents")
         hashes, inputs = self._hashes, self.inputs[WHOLE]
         hashes.save()
@@ -121,7 +121,7 @@ class DocumentsStage(TableStage):
         is_another = known is None or known.inputs != read.reading
         if is_another:
             # A process killed here must not leave documents recorded under the inputs of another reading.
-            workspace.ledger.forget(_READING, [WHOLE])
+            workspace.catalog.forget(_READING, [WHOLE])
         self.counts |= {**_count_documents(workspace, read), "files_unchanged": unchanged}
         if was_made and previous is None:
             notices = [_LOST_HISTORY, *([str(self.counts["notice"])] if "notice" in self.counts else [])]
@@ -130,12 +130,12 @@ class DocumentsStage(TableStage):
             self.counts[CLEARED] = cleared
         report = super().build()
         if is_another:
-            workspace.ledger.record(_READING, {WHOLE: Entry(read.reading, "", 0)})
+            workspace.catalog.record(_READING, {WHOLE: Entry(read.reading, "", 0)})
         return report
 
     @cached_property
     def _hashes(self) -> FileHashes:
-        return FileHashes(self.workspace.ledger)
+        return FileHashes(self.workspace.catalog)
 
 
 def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:

@@ -75,10 +75,10 @@ def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
     first, last = _list_days(partition, workspace.settings.partitions.grain)
     spans = [span_days(first, last, grain) for grain in grains]
     begin, end = min(start for start, _ in spans), max(stop for _, stop in spans)
-    keys = sorted({partition, *(key for key in workspace.ledger.read("windows") if begin <= key < end)})
+    keys = sorted({partition, *(key for key in workspace.catalog.read("windows") if begin <= key < end)})
     # A week or month may begin before a period whose first days it holds.
     if workspace.settings.partitions.grain in ("week", "month"):
-        before = [key for key in sorted(workspace.ledger.read("windows")) if key < begin]
+        before = [key for key in sorted(workspace.catalog.read("windows")) if key < begin]
         keys = before[-1:] + keys
     return Neighbours([key for key in keys if key <= partition], [key for key in keys if key > partition])
 
@@ -204,7 +204,7 @@ def _read_windows(workspace: Workspace, partitions: Sequence[str]) -> list[dict[
 
 
 def _is_made(workspace: Workspace, partition: str) -> bool:
-    return all(partition in workspace.ledger.read(table) for table in TABLES_READ)
+    return all(partition in workspace.catalog.read(table) for table in TABLES_READ)
 
 
 def _list_days(partition: str, grain: Grain) -> tuple[str, str]:

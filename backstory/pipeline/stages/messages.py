@@ -32,7 +32,7 @@ from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.name_leaks import remove_former_names
 from backstory.pipeline.chats.people import find_people, record_people
-from backstory.pipeline.chats.removals import find_removals, refuse_removals
+from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import drop_outside
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
 from backstory.pipeline.incremental.partitions import (
@@ -43,10 +43,8 @@ from backstory.pipeline.incremental.partitions import (
 from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.locks import find_spans_of_others
-from backstory.storage.tables.parquet import hash_partitions, list_partitions
 from backstory.storage.tables.partitions import partition_key, partition_keys, partition_range
 from backstory.storage.tables.schemas import Messages
 
@@ -71,10 +69,9 @@ def find_partitions(workspace: Workspace) -> list[str]:
         WorkspaceError: There is no message to read. The error gives the reason for each file.
         InputError: A few messages are more than a year away from all other messages. The error names them.
     """
-    workspace.ledger.set_aside_if_damaged()
     settings = workspace.settings.partitions
     fingerprint = _fingerprint_extent(workspace, find_exports(workspace.chats_dir))
-    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
         read, files = read_chats(workspace)
         # An archived message stands for one of an export only by its id, which stored messages have.
@@ -88,21 +85,21 @@ def find_partitions(workspace: Workspace) -> list[str]:
         keys = partition_keys(messages, settings.grain)
         if keys.is_empty():
             # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
-            if stored := list_partitions(workspace.tables, "messages"):
+            if stored := workspace.tables.keys("messages"):
                 return stored
             raise WorkspaceError(
                 _describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir
             )
         extent = " ".join(map(str, (keys.min(), keys.max())))
         known = Entry(_fingerprint_extent(workspace, files), extent, len(messages))
-        workspace.ledger.record(_EXTENT, {_EXPORTS: known})
+        workspace.catalog.record(_EXTENT, {_EXPORTS: known})
     first, last = known.content.split(" ")
     return partition_range(first, last, settings.grain)
 
 
 def known_first_partition(workspace: Workspace) -> str | None:
     """Return the partition of the first message in the last run, or None before the first run."""
-    known = workspace.ledger.read(_EXTENT).get(_EXPORTS)
+    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
     if known is None:
         return None
     # The last run may have had another grain.
@@ -112,7 +109,7 @@ def known_first_partition(workspace: Workspace) -> str | None:
 
 def list_chat_partitions(workspace: Workspace) -> list[str]:
     """List the partitions in which the chats have messages, as the last run read them; none before the first run."""
-    known = workspace.ledger.read(_EXTENT).get(_DAYS)
+    known = workspace.catalog.read(_EXTENT).get(_DAYS)
     return [] if known is None else known.content.split()
 
 
@@ -173,7 +170,6 @@ class MessagesStage(TableStage):
 
     table = "messages"
     side_outputs = ("quarantine", "sources")
-    _reads_for_all = False
 
     @cached_property
     def files(self) -> Sequence[ExportFile]:
@@ -224,36 +220,20 @@ class MessagesStage(TableStage):
         workspace = self.workspace
         if workspace.settings.privacy.pseudonyms:
             workspace.load_secret()
-        # Only once: if it fails, what is tried in parts concerns the wanted partitions.
-        self._reads_for_all, self.resources.reads_for_all = self.resources.reads_for_all, False
-        self.partitions = _leave_to_others(workspace, self.partitions)
         is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
             self.partitions = list(self._all_messages.partitions)
-        elif self._reads_for_all:
-            self._add_others()
         report = super().build()
         if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
-            # Of other machines, some may have been made from the same exports.
+            # Of other days, some may have been made from the same exports.
             record_files(workspace, self.files, [*self.partitions, *self._list_current()])
         workspace.last_reading.release()
         return report
 
-    def _add_others(self) -> None:
-        """Make all partitions instead of the wanted ones, as far as a reading of the chats, if it takes one, allows."""
-        wanted = self.partitions
-        others = _leave_to_others(self.workspace, list_chat_partitions(self.workspace))
-        self.partitions = sorted({*wanted, *others})
-        pending = find_stale_partitions(self.workspace, self.table, self.inputs)
-        if pending and not self._are_empty(pending):
-            del self.inputs
-            self.partitions = wanted
-            self.partitions = list(self._all_messages.partitions)
-
     def _list_current(self) -> list[str]:
         """List the stored partitions that were made from what was read."""
-        stored = list_partitions(self.workspace.tables, self.table)
+        stored = self.workspace.tables.keys(self.table)
         read = dict.fromkeys(stored, self._all_messages.fingerprint)
         stale = set(find_stale_partitions(self.workspace, self.table, read))
         return [key for key in stored if key not in stale]
@@ -261,41 +241,35 @@ class MessagesStage(TableStage):
     @cached_property
     def _all_messages(self) -> _AllMessages:
         """All messages, read once; their figures are those of the stage."""
-        read = _read_and_write_side_outputs(self.workspace, self.partitions, for_all=self._reads_for_all)
+        read = _read_and_write_side_outputs(self.workspace, self.partitions)
         self.counts.update(read.counts)
+        # What lies outside of the messages was removed.
+        self.seen = self.workspace.catalog.version
         return read
 
     def _are_empty(self, partitions: Sequence[str]) -> bool:
         """Return whether the last reading was of the same files and found no messages, and none are stored."""
-        days = self.workspace.ledger.read(_EXTENT).get(_DAYS)
+        days = self.workspace.catalog.read(_EXTENT).get(_DAYS)
         if _ALL_MESSAGES in vars(self) or days is None or days.inputs != self.inputs[partitions[0]]:
             return False
-        filled = {*days.content.split(), *list_partitions(self.workspace.tables, "messages")}
+        filled = {*days.content.split(), *self.workspace.tables.keys("messages")}
         return filled.isdisjoint(partitions)
 
 
-def _read_and_write_side_outputs(
-    workspace: Workspace, partitions: Sequence[str], *, for_all: bool
-) -> _AllMessages:
+def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]) -> _AllMessages:
     """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``.
 
     Args:
         workspace: An open workspace.
         partitions: Keys of the wanted partitions.
-        for_all: Whether every other partition with messages is to be made, too, if nobody works on it. Where others
-            would lose messages, which is not to be decided in this run, only the wanted ones are.
     """
     read, files = read_chats(workspace)
     reading = _keep_archived(workspace, read, files)
     keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
     days = keys.unique().sort()
-    if for_all:
-        others = _leave_to_others(workspace, [key for key in days if key not in partitions])
-        if find_removals(workspace, reading, files, others).is_empty():
-            partitions = sorted({*partitions, *others})
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
-    had_messages = bool(list_partitions(workspace.tables, "messages"))
+    had_messages = bool(workspace.tables.keys("messages"))
     notice = remove_former_names(workspace, reading.names, partitions)
     dropped = clear_copies_of_messages(workspace, messages, partitions)
     people = find_people(workspace, read, messages)
@@ -305,7 +279,7 @@ def _read_and_write_side_outputs(
     _store_opt_outs(workspace, read)
     forget_changed(workspace, files)
     _write_quarantine(workspace, reading.quarantine)
-    # Last, because its ledger entry also confirms the quarantine.
+    # Last, because its catalog entry also confirms the quarantine.
     fingerprint = fingerprint_messages(workspace, files)
     write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
     log_unread(sources)
@@ -319,7 +293,7 @@ def _read_and_write_side_outputs(
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)
-    workspace.ledger.record(_EXTENT, {_DAYS: Entry(fingerprint, " ".join(days), len(days))})
+    workspace.catalog.record(_EXTENT, {_DAYS: Entry(fingerprint, " ".join(days), len(days))})
     statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
     return _AllMessages(
         messages.with_columns(keys),
@@ -336,19 +310,6 @@ def _read_and_write_side_outputs(
             **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, withdrawn)))) else {}),
         },
     )
-
-
-def _leave_to_others(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Leave out what other machines work on: its messages stay as they are until the run has ended that checks them.
-
-    The caller is the one machine that makes messages now. So one that was never made is of a run that has yet to do so,
-    and finds it then.
-    """
-    spans = find_spans_of_others(workspace.tables)
-    made = workspace.ledger.read("messages") if spans else {}
-    return [
-        key for key in partitions if key not in made or not any(first <= key <= last for first, last in spans)
-    ]
 
 
 def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
@@ -394,22 +355,22 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
 
 def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
-    for key in list_partitions(workspace.tables, "quarantine"):
-        groups.setdefault(key, quarantine.clear())
-    # Its file names are hashes of sources. Entries of deleted exports are removed together with their files.
-    workspace.ledger.forget("quarantine", workspace.ledger.read("quarantine"))
-    write_side_output(workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "")
+    # Its keys are hashes of sources, of which some may be deleted.
+    gone = workspace.catalog.read("quarantine").keys() - groups.keys()
+    write_side_output(
+        workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "", gone
+    )
 
 
 def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
     """Check whether ``sources`` and ``quarantine`` were written from these exports and are intact."""
-    entry = workspace.ledger.read("sources").get(EXPORT_SOURCES)
+    entry = workspace.catalog.read("sources").get(EXPORT_SOURCES)
     if entry is None or entry.inputs != fingerprint:
         return False
-    if hash_partitions(workspace.tables, "sources").get(EXPORT_SOURCES, "") != entry.content:
+    if workspace.tables.hash_files("sources").get(EXPORT_SOURCES, "") != entry.content:
         return False
-    recorded = {key: one.content for key, one in workspace.ledger.read("quarantine").items() if one.rows}
-    return recorded == hash_partitions(workspace.tables, "quarantine")
+    recorded = {key: one.content for key, one in workspace.catalog.read("quarantine").items() if one.rows}
+    return recorded == workspace.tables.hash_files("quarantine")
 
 
 def _is_secret_known(workspace: Workspace) -> bool:

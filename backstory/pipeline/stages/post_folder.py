@@ -1,4 +1,4 @@
-"""The files of the posts, in step with the ledger: their places, their removal, and what people did with them."""
+"""The files of the posts, in step with the catalog: their places, their removal, and what people did with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.pipeline.incremental.document_fingerprint import POST_FOLDERS
 from backstory.pipeline.stages.letters import list_homes
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 from backstory.writing.post_files import (
     draft_path,
     hash_file,
@@ -23,7 +23,7 @@ from backstory.writing.post_files import (
 from backstory.writing.posts import as_post
 
 FILES: Final = "post_files"
-"""Name in the ledger of the files of the posts, by slug: partition and hash of the file."""
+"""Name in the catalog of the files of the posts, by slug: partition and hash of the file."""
 
 _BEING_WRITTEN: Final = "being written"
 _NAMED: Final = 3
@@ -35,11 +35,11 @@ def place_file(
     """Write the file of a post.
 
     Returns:
-        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the ledger.
+        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the catalog.
     """
     path = workspace.posts_dir / f"{row['slug']}.md"
     # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
-    workspace.ledger.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
+    workspace.catalog.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
     if not place_post(path, as_post(row, conversation_id)):
         aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
         row = row | {
@@ -47,19 +47,19 @@ def place_file(
             "reason": f"a person has edited {row['path']}, which stays; a later draft is in {aside}",
         }
     entry = Entry(partition, hash_file(path), 1)
-    workspace.ledger.record(FILES, {row["slug"]: entry})
+    workspace.catalog.record(FILES, {row["slug"]: entry})
     return row, entry
 
 
 def list_post_files(workspace: Workspace) -> list[str]:
     """List the files of the posts of windows, edited ones too, relative to the workspace."""
     folder = workspace.settings.writers.folder
-    return [f"{folder}/{slug}.md" for slug in sorted(workspace.ledger.read(FILES))]
+    return [f"{folder}/{slug}.md" for slug in sorted(workspace.catalog.read(FILES))]
 
 
 def list_files_of_people(workspace: Workspace) -> list[str]:
     """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
-    known = workspace.ledger.read(FILES)
+    known = workspace.catalog.read(FILES)
     removed = [
         f"{slug} is removed" for slug in sorted(known) if not (workspace.posts_dir / f"{slug}.md").exists()
     ]
@@ -83,8 +83,8 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
         workspace: A workspace with the windows of these partitions.
         partitions: Keys of partitions.
     """
-    files = workspace.ledger.read(FILES)
-    made = workspace.ledger.read("windows")
+    files = workspace.catalog.read(FILES)
+    made = workspace.catalog.read("windows")
     has_letters = bool(workspace.settings.writers.letter_grains)
     looked_at = (
         set(made)
@@ -103,7 +103,9 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
         for slug, entry in files.items()
         if entry.inputs not in made or (entry.inputs in looked_at and (slug not in homes or is_old(slug)))
     ]
-    workspace.ledger.forget(FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")])
+    workspace.catalog.forget(
+        FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")]
+    )
 
 
 def remove_leftovers(workspace: Workspace) -> list[str]:
@@ -112,10 +114,10 @@ def remove_leftovers(workspace: Workspace) -> list[str]:
     Returns:
         A sentence that names the posts that stay because a person has edited them.
     """
-    made = workspace.ledger.read("windows")
+    made = workspace.catalog.read("windows")
     return remove_files(
         workspace,
-        [slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs not in made],
+        [slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs not in made],
     )
 
 
@@ -126,7 +128,7 @@ def remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
         A sentence that names those that stay, if there are any.
     """
     edited = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
-    workspace.ledger.forget(FILES, slugs)
+    workspace.catalog.forget(FILES, slugs)
     if not edited:
         return []
     sentence = (
@@ -144,16 +146,16 @@ def describe_other_files(workspace: Workspace) -> list[str]:
     """
     folder = workspace.settings.writers.folder
     if workspace.writer is not None:
-        workspace.ledger.record(POST_FOLDERS, {folder: Entry("", "", 0)})
+        workspace.catalog.record(POST_FOLDERS, {folder: Entry("", "", 0)})
     said = []
-    for name in sorted(workspace.ledger.read(POST_FOLDERS)):
+    for name in sorted(workspace.catalog.read(POST_FOLDERS)):
         count = sum(1 for _ in (workspace.root / name).glob("*.md"))
         if name != folder and count:
             said.append(
                 f"{count} files in {name}/, the former writers.folder, are no longer posts; move those that a "
                 f"person has edited to {folder}/, and remove the others."
             )
-    if workspace.writer is None and (files := workspace.ledger.read(FILES)):
+    if workspace.writer is None and (files := workspace.catalog.read(FILES)):
         use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
         said.append(
             f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "

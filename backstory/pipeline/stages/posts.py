@@ -35,9 +35,8 @@ from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.stages.writer_material import TABLES_READ
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import ModelPrice
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import scan_table
 from backstory.storage.tables.schemas import Posts
 from backstory.text.leaks import Discretion
 from backstory.writing.draft import Writer
@@ -164,7 +163,8 @@ class PostsStage(TableStage):
     def build(self) -> StageResult:
         """Build the table, after files were removed whose windows are gone."""
         workspace = self.workspace
-        workspace.ledger.forget(POSTS, _find_unfinished(workspace, self.partitions))
+        workspace.catalog.outdate(POSTS, _find_unfinished(workspace, self.partitions))
+        self.seen = workspace.catalog.version
         self._left += remove_leftovers(workspace)
         self._notes = [
             *describe_other_files(workspace),
@@ -185,20 +185,20 @@ def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[st
     wanted = set(partitions)
     changed = {
         entry.inputs
-        for slug, entry in workspace.ledger.read(FILES).items()
+        for slug, entry in workspace.catalog.read(FILES).items()
         if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content
     }
     if workspace.writer is None:
         return sorted(changed)
-    return sorted(changed | (wanted & workspace.ledger.read(_ASKED_AGAIN).keys()))
+    return sorted(changed | (wanted & workspace.catalog.read(_ASKED_AGAIN).keys()))
 
 
 def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFrame) -> None:
     again = count_unfinished(rows)
     if again:
-        workspace.ledger.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
+        workspace.catalog.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
     else:
-        workspace.ledger.forget(_ASKED_AGAIN, [partition])
+        workspace.catalog.forget(_ASKED_AGAIN, [partition])
 
 
 def _write_at_once(
@@ -232,7 +232,7 @@ def _write(
     """
     settings = workspace.settings.writers
     served = _read_served_posts(workspace)
-    before = workspace.ledger.read(FILES)
+    before = workspace.catalog.read(FILES)
     # A post is in its place also if it cannot be a document, such as one that a person has made a draft.
     all_read = cache(lambda: not DocumentsStage.find_stale(workspace, []))
 
@@ -267,7 +267,7 @@ def _write(
         seen.append(row)
         rows.append(row)
     rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
-    known = {slug for slug, entry in workspace.ledger.read(FILES).items() if entry.inputs == partition}
+    known = {slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs == partition}
     left += remove_files(
         workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
     )
@@ -283,7 +283,7 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
     """Return the revision of each written post that is a document, by its slug; None if posts are no documents."""
     if not workspace.feeds_back:
         return None
-    documents = scan_table(workspace.tables, "documents").filter(pl.col("status") == "ok")
+    documents = workspace.tables.scan("documents").filter(pl.col("status") == "ok")
     posts = (
         documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
         .select("uri", "revision")
@@ -303,9 +303,7 @@ def _describe_unknown_grains(workspace: Workspace) -> list[str]:
     named = workspace.settings.writers.grains
     if not named or workspace.writer is None:
         return []
-    windows = (
-        scan_table(workspace.tables, "windows").select("conversation_id").unique().collect(engine="in-memory")
-    )
+    windows = workspace.tables.scan("windows").select("conversation_id").unique().collect(engine="in-memory")
     unknown = sorted(named.keys() - set(windows["conversation_id"]))
     if not unknown:
         return []
@@ -317,7 +315,7 @@ def _describe_unknown_grains(workspace: Workspace) -> list[str]:
 
 def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
     """Return which earlier partitions were left out, so that these partitions will be made again with their posts."""
-    written = workspace.ledger.read(POSTS)
+    written = workspace.catalog.read(POSTS)
     if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
         return []
     earlier = [key for key in list_chat_partitions(workspace) if min(written) <= key < partitions[0]]

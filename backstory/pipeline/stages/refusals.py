@@ -11,7 +11,7 @@ from backstory.base.ids import digest
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.written import name_source
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 
 _REFUSED: Final = "refused_documents"
 
@@ -19,12 +19,12 @@ _REFUSED: Final = "refused_documents"
 def record_refusal(workspace: Workspace, uri: str, revision: str, reason: str) -> None:
     """Record that the embedder of the workspace refuses a text of a revision of a document."""
     entry = Entry(_name_refused(workspace, revision), reason, 0)
-    workspace.ledger.record(_REFUSED, {uri: entry})
+    workspace.catalog.record(_REFUSED, {uri: entry})
 
 
 def hash_refusals(workspace: Workspace) -> str:
     """Hash what :func:`leave_out_refused` depends on besides the documents; empty if nothing was ever refused."""
-    refused = workspace.ledger.read(_REFUSED)
+    refused = workspace.catalog.read(_REFUSED)
     if not refused:
         return ""
     return digest(
@@ -40,7 +40,7 @@ def leave_out_refused(workspace: Workspace, read: DocumentRead, folder: str) -> 
         read: All documents.
         folder: The folder of documents as ``sources`` names it.
     """
-    refused = workspace.ledger.read(_REFUSED)
+    refused = workspace.catalog.read(_REFUSED)
     served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in(list(refused)))
     reasons = {
         name_source(folder, uri): refused[uri].content

@@ -39,6 +39,7 @@ from backstory.models.services.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.incremental.report import StageResult, log_report
+from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.document_chunks import DocumentChunksStage
 from backstory.pipeline.stages.document_languages import REVISION_OF_LANGUAGES, list_languages
 from backstory.pipeline.stages.documents import DocumentsStage
@@ -47,8 +48,8 @@ from backstory.pipeline.stages.stage import Stage, UnpublishedIndex
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import IndexSettings
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,13 @@ class SearchIndexStage(Stage):
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would publish a snapshot. Hashes every file of the current one."""
         workspace = self.workspace
-        known = workspace.ledger.read("search_index").get(WHOLE)
+        known = workspace.catalog.read("search_index").get(WHOLE)
         # A whole snapshot serves as an interim one, too.
         fitting = {_inputs_of_index(workspace), _inputs_of_index(workspace, interim=self.interim)}
         if known is None or known.inputs not in fitting:
             return [WHOLE]
+        if workspace.settings.storage.files is not None:
+            fetch_snapshot(workspace, workspace.tables)
         if current_version(workspace.index) != known.content or find_history_damage(workspace.index):
             return [WHOLE]
         damage = find_manifest_damage(workspace) or find_damage(
@@ -103,7 +106,7 @@ class SearchIndexStage(Stage):
         inputs = _inputs_of_index(workspace, interim=interim)
         documents = read_table_rows(workspace, "documents", [WHOLE])
         revisions = _list_revisions(documents)
-        known = workspace.ledger.read("search_index").get(WHOLE)
+        known = workspace.catalog.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
             counts = _describe_snapshot(read_manifest(workspace.index / known.content))
             prune_documents(workspace.index, revisions)
@@ -150,10 +153,12 @@ class SearchIndexStage(Stage):
                 None if snapshots is None else snapshots.rows,
                 interim=interim,
             )
-            workspace.ledger.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
+            workspace.catalog.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
             embedding = workspace.settings.embedding.model_dump_json()
-            workspace.ledger.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
-            workspace.ledger.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+            workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
+            workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+            if workspace.settings.storage.files is not None and not interim:
+                send_snapshot(workspace, workspace.tables, build.version)
             prune_documents(workspace.index, revisions, on_server=not interim)
             self.resources.interim = snapshots if interim else None
             manifest, is_built = read_manifest(build.folder), build.built
@@ -258,7 +263,7 @@ def find_manifest_damage(workspace: Workspace) -> str | None:
     Returns:
         What is wrong and what to do, or None if the manifest is intact or nothing is published.
     """
-    recorded = workspace.ledger.read(_MANIFEST).get(WHOLE)
+    recorded = workspace.catalog.read(_MANIFEST).get(WHOLE)
     if recorded is None or recorded.inputs != current_version(workspace.index):
         return None
     path = workspace.index / recorded.inputs / MANIFEST_FILE
@@ -273,7 +278,7 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
     Returns:
         The settings; None if they are not recorded, or if this version of Backstory does not know them any more.
     """
-    recorded = workspace.ledger.read(_EMBEDDING).get(WHOLE)
+    recorded = workspace.catalog.read(_EMBEDDING).get(WHOLE)
     if recorded is None or recorded.content != current_version(workspace.index):
         return None
     try:
@@ -284,7 +289,7 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
 
 def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    chunks = workspace.ledger.read("document_chunks").get(WHOLE)
+    chunks = workspace.catalog.read("document_chunks").get(WHOLE)
     settings = workspace.settings.index
     rows = 0 if chunks is None else chunks.rows
     has_graph = rows > 0 and (settings.engine == "milvus" or rows >= settings.ann_min_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
+from backstory.base.errors import ConflictError
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
@@ -28,13 +30,15 @@ from backstory.pipeline.incremental.partitions import (
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import WHOLE
+from backstory.storage.tables.tables import WHOLE
 
 if TYPE_CHECKING:
     from backstory.index.snapshot.interim import InterimSnapshots
 
 _PREVIEW_ROWS = 5
 _CHANGED = "changed while it was read"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,6 @@ class RunResources:
         workspace: The open workspace.
         interim: Makes the snapshots of this run that are not published; None until one is published that they extend.
         unpublished: The last of them that is newer than the published one; None if there is none.
-        reads_for_all: Whether the first reading of the chats makes messages of all partitions, for other machines.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -65,7 +68,6 @@ class RunResources:
         self.workspace = workspace
         self.interim: InterimSnapshots | None = None
         self.unpublished: UnpublishedIndex | None = None
-        self.reads_for_all = False
         self._index: Callable[[], SearchIndex] | None = None
 
     @property
@@ -150,7 +152,7 @@ class Stage(ABC):
     def make(cls, resources: RunResources, partitions: Sequence[str]) -> StageResult:
         """Build the table for some partitions; log and trace it.
 
-        A full disk is named in the error, and so is a damaged ledger, which the next run replaces.
+        A full disk is named in the error.
 
         Args:
             resources: What the stages of the run share.
@@ -161,7 +163,6 @@ class Stage(ABC):
         """
         with observe("stage", stage=cls.table, **describe_range(partitions)) as work:
             with naming_full_disk(resources.workspace.root):
-                resources.workspace.ledger.set_aside_if_damaged()
                 report = cls(resources, partitions).build()
             # Counts may be texts that name files; those stay out of traces.
             work.add(**{name: value for name, value in report.figures.items() if not isinstance(value, str)})
@@ -196,10 +197,16 @@ class TableStage(Stage):
     Attributes:
         weighed_by: The table whose rows limit how many partitions are built at once; None to build all at once.
         stopped: Which budget or limit left rows that wait for a later run; None if none did. Set by :meth:`compute`.
+        seen: Version of the catalog before anything was read.
     """
 
     weighed_by: ClassVar[str | None] = None
     stopped: str | None = None
+
+    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
+        """Prepare an execution; see :class:`Stage`."""
+        super().__init__(resources, partitions)
+        self.seen = self.workspace.catalog.version
 
     @cached_property
     @abstractmethod
@@ -227,7 +234,7 @@ class TableStage(Stage):
 
         Neighbouring partitions are built in groups. Each group is written and recorded before the next one starts, so
         that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
-        do not depend on its group.
+        do not depend on its group. Where another run has written a partition meanwhile, all is read again.
 
         Returns:
             What was done.
@@ -237,7 +244,8 @@ class TableStage(Stage):
         """
         started = time.perf_counter()
         workspace, inputs = self.workspace, self.inputs
-        drop_other_grain(workspace, self.table, inputs)
+        if drop_other_grain(workspace, self.table, inputs):
+            self.seen = workspace.catalog.version
         pending = find_stale_partitions(workspace, self.table, inputs)
         preview = pl.DataFrame()
         weights = self.weigh(pending) if pending else {}
@@ -252,13 +260,17 @@ class TableStage(Stage):
             # A partition whose inputs changed while they were read is written, and rebuilt by the next run.
             after = self.inputs_after()
             read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
-            write_group(workspace, self.table, {key: frames[key] for key in group}, read)
+            try:
+                write_group(workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)
+            except ConflictError as error:
+                logger.info("made again: %s", error)
+                return type(self)(self.resources, self.partitions).build()
             finished += len(group)
             announce(self.table, finished, len(pending))
             if preview.is_empty():
                 preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
         record_maker(workspace, self.table)
-        known = workspace.ledger.read(self.table)
+        known = workspace.catalog.read(self.table)
         report = StageResult(
             table=self.table,
             rows=sum(known[key].rows for key in inputs),

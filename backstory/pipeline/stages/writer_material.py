@@ -103,7 +103,7 @@ def _find_served(
 def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
     """Read the messages of a partition and, since windows may overlap, of the one before."""
     before = previous_partition(partition, workspace.settings.partitions.grain)
-    made = workspace.ledger.read("messages")
+    made = workspace.catalog.read("messages")
     return read_table_rows(
         workspace, "messages", [key for key in (before, partition) if key in made or key == partition]
     )

@@ -1,1 +1,1 @@
-"""The tables: schemas and contracts, partitions, Parquet files, views, and the ledger of inputs and outputs."""
+"""The tables: schemas and contracts, partitions, Parquet files, views, and the catalog of inputs and outputs."""

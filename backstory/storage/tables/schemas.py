@@ -561,7 +561,7 @@ class Runs(Table):
 
 
 HISTORY_TABLES: dict[str, type[Table]] = {"runs": Runs}
-"""The tables that tell what happened. They do not follow from the inputs, and the ledger does not record them."""
+"""The tables that tell what happened. They do not follow from the inputs, and the catalog does not record them."""
 
 
 SERVED_TABLES = {**TABLES, **HISTORY_TABLES}

@@ -3,50 +3,49 @@
 from __future__ import annotations
 
 import errno
-import glob
-import hashlib
-from collections.abc import Callable
-from contextlib import closing, suppress
-from functools import cache, partial
-from importlib.resources import files
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import duckdb
 import polars as pl
 
-from backstory.base.errors import WorkspaceError
+from backstory.base.environment import read_store_access
+from backstory.base.errors import StoreError, WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
+from backstory.storage.stores import Bucket, Store, naming_refusal, open_store
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
 from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
-from backstory.storage.tables.ledger import LEDGER_FILE, Entry, Ledger
-from backstory.storage.tables.parquet import encode_rows, replace_content
 from backstory.storage.tables.schemas import SERVED_TABLES
+from backstory.storage.tables.tables import CURRENT, Tables
 from backstory.storage.tables.view_expressions import CATALOG_COLUMNS, DOCUMENT_CATALOG, VIEWS, WRITER_INPUTS
 
 if TYPE_CHECKING:
     import ibis
 
+VIEWS_FILE: Final = "backstory.duckdb"
 
-VIEWS_FILE = "backstory.duckdb"
-_RECORDED = "views"
-_ATTEMPTS = 50
+_MADE_OF: Final = "made_of"
+"""View that names the files of all others by a hash."""
+_ACCESS: Final = "backstory_store"
 
-# DuckDB's `*.parquet` matches it, so that a view always finds a file. Other tools skip it as hidden.
-_SCHEMA_FILE = ".schema.parquet"
+Source: TypeAlias = "Path | str | Tables"
+"""Folder of the tables; or the address of a store, such as ``s3://bucket/prefix``; or the tables of a workspace."""
 
 
-def connect(root: Path | str) -> ibis.BaseBackend:
+def connect(root: Source) -> ibis.BaseBackend:
     """Open the tables through Ibis: an in-memory DuckDB with one view per table, and those over them.
 
-    Of a store, the views are over the objects of its last publication, and stay so: a later one is seen by the next
-    call. They are kept for a day at least.
-
-    DuckDB opens a file more than once in a query. A query during which one of its files is replaced can fail
-    with an error of that file's format; run it again, or use :func:`read_table`, which cannot.
+    The views are over the files of one version of all tables, that of the last run, and stay so: a later one is seen by
+    the next call. A file that is no part of the tables any more is kept for an hour.
 
     Args:
         root: Folder of the tables; or the address of a store that workers share, such as ``s3://bucket/prefix``.
@@ -56,13 +55,13 @@ def connect(root: Path | str) -> ibis.BaseBackend:
 
     Raises:
         MissingExtraError: Ibis is not installed, or for a store, the client of S3.
-        WorkspaceError: An earlier version wrote the tables.
-        StoreError: The store cannot be used, or nothing is published there.
+        WorkspaceError: There are no tables, or an earlier version wrote them.
+        StoreError: The store cannot be used.
     """
     require_extra(
         "ibis",
         "Opening the tables through Ibis",
-        "read them with backstory.storage.tables.parquet.read_table",
+        "read them with backstory.storage.tables.views.query_views",
     )
     import ibis
 
@@ -74,78 +73,34 @@ def connect(root: Path | str) -> ibis.BaseBackend:
     return backend
 
 
-def _is_address(root: Path | str) -> bool:
-    return isinstance(root, str) and "://" in root
-
-
-def _make_views(connection: duckdb.DuckDBPyConnection, root: Path | str) -> None:
-    """Create the views in a database in memory."""
-    name_files: Callable[[str], str | None] = partial(_name_files, Path(root))
-    if _is_address(root):
-        # The client of a store takes long to load.
-        from backstory.storage.store.table_objects import name_table_objects
-
-        name_files = name_table_objects(connection, str(root)).get
-    for view in _list_views(name_files).values():
-        connection.execute(view)
-
-
-def query_views(root: Path | str, sql: str) -> pl.DataFrame:
-    """Run a query over the views, and again if a run replaced a file of a table meanwhile.
-
-    DuckDB opens a file more than once in a query, so that a replacement can make a query fail or mix two files. An
-    answer counts only if no file of any table changed between its beginning and its end.
+def query_views(root: Source, sql: str) -> pl.DataFrame:
+    """Run a query over the views that :func:`connect` describes.
 
     Args:
-        root: Folder of the tables; or the address of a store, as for :func:`connect`.
+        root: Folder of the tables; or the address of a store.
         sql: One statement that reads.
 
     Raises:
-        WorkspaceError: The views were never written, or files kept changing in each of the attempts.
+        WorkspaceError: There are no tables.
         duckdb.Error: The statement is wrong, or a file is damaged.
-        StoreError: See :func:`connect`.
+        StoreError: The store cannot be used.
     """
-    if _is_address(root):
-        with closing(start_engine()) as engine:
-            _make_views(engine, root)
-            return fetch_frame(engine, sql)
-    root = Path(root)
-    path = root / VIEWS_FILE
-    if not path.is_file():
-        raise WorkspaceError(
-            f"{path} does not exist; `backstory run`, or without chats `backstory add`, writes it",
-            code="no_views",
-            path=path,
-        )
-    for _ in range(_ATTEMPTS):
-        before = _list_files(root)
-        try:
-            with closing(duckdb.connect(path, read_only=True)) as connection:
-                rows = fetch_frame(connection, sql)
-        except duckdb.Error:
-            if _list_files(root) == before:
-                raise
-        else:
-            if _list_files(root) == before:
-                return rows
-    raise WorkspaceError(
-        f"the tables changed during each of {_ATTEMPTS} attempts; query them when the run has ended",
-        code="changing_tables",
-        attempts=_ATTEMPTS,
-    )
+    with closing(start_engine()) as engine:
+        _make_views(engine, root)
+        return fetch_frame(engine, sql)
 
 
-def read_writer_inputs(root: Path | str) -> pl.DataFrame:
+def read_writer_inputs(root: Source) -> pl.DataFrame:
     """Read what a writer job needs: one row per window, by time.
 
     Args:
-        root: Folder of the tables; or the address of a store, as for :func:`connect`.
+        root: Folder of the tables; or the address of a store.
 
     Returns:
         The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.view_expressions.INPUT_COLUMNS`.
 
     Raises:
-        WorkspaceError: The views were never written, or a run changes the tables all the time.
+        WorkspaceError: There are no tables.
     """
     rows = query_views(root, f"FROM {WRITER_INPUTS}")
     published = pl.field("published_at").dt.replace_time_zone("UTC")
@@ -155,7 +110,7 @@ def read_writer_inputs(root: Path | str) -> pl.DataFrame:
     )
 
 
-def read_document_catalog(root: Path) -> pl.DataFrame:
+def read_document_catalog(root: Source) -> pl.DataFrame:
     """Read the catalog of documents: one row per document, by path.
 
     Args:
@@ -166,93 +121,163 @@ def read_document_catalog(root: Path) -> pl.DataFrame:
         :data:`backstory.storage.tables.view_expressions.CATALOG_COLUMNS`.
 
     Raises:
-        WorkspaceError: The views were never written, or by an earlier version, or a run changes the tables all the
-            time.
+        WorkspaceError: There are no tables, or an earlier version wrote them.
     """
     try:
         rows = query_views(root, f"SELECT {', '.join(CATALOG_COLUMNS)} FROM {DOCUMENT_CATALOG}")  # noqa: S608
-    except (duckdb.CatalogException, duckdb.BinderException) as error:
-        raise _refuse_earlier(root / VIEWS_FILE) from error
+    except duckdb.BinderException as error:
+        raise _refuse_earlier(root) from error
     return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
 
 
-def _refuse_earlier(path: Path | str) -> WorkspaceError:
-    return WorkspaceError(
-        f"{path} was written by an earlier version of Backstory; `backstory run` writes it again",
-        code="other_format",
-        path=path,
-    )
-
-
-def _list_files(root: Path) -> set[tuple[str, int, int]]:
-    """Identify the file of each partition, and of the views: a replaced one has another number on the disk."""
-    found = set()
-    for path in [root / VIEWS_FILE, *root.glob("[!.]*/[!.]*.parquet")]:
-        with suppress(FileNotFoundError):
-            status = path.stat()
-            found.add((str(path), status.st_ino, status.st_ctime_ns))
-    return found
-
-
-def write_views(root: Path) -> Path:
+def write_views(tables: Tables, folder: Path) -> Path:
     """Write a database file that holds only views: one per table, ``writer_inputs`` and ``document_catalog``.
 
-    The views name the files by absolute path and glob, so that the database can be opened from any folder
-    and sees partitions written later. Call this again after the folder was moved. The file is replaced by
-    renaming, so that a process that has it open blocks nobody. As with :func:`connect`, a query can fail if one of
-    its files is replaced meanwhile; run it again.
+    The views are over the files of one version of all tables, by their absolute paths, since DuckDB takes relative ones
+    as relative to the folder of its caller. The file is replaced by renaming, so that a process that has it open
+    blocks nobody.
 
     Args:
-        root: Folder of the tables; created if absent.
+        tables: The tables.
+        folder: Folder of the file; created if absent.
 
     Returns:
-        Path of the database file, which is not touched if it is intact and its views are correct.
+        Path of the database file, which is not touched if it is intact and its views are those.
 
     Raises:
+        WorkspaceError: The folder may not be written.
         OSError: The disk is full.
-        LedgerError: The ledger is damaged.
     """
-    for table in SERVED_TABLES:
-        content = _encode_schema(table)
-        if _read_if_there(root / table / _SCHEMA_FILE) != content:
-            replace_content(root / table / _SCHEMA_FILE, content)
-    path = root / VIEWS_FILE
+    path = folder / VIEWS_FILE
+    views = _list_views(tables.store, tables.list_files())
+    made_of = digest([duckdb.__version__, *views])
+    if _read_hash(path) == made_of:
+        return path
     building = path.with_name(f".{path.name}.building")
-    with exclusive_temporary(path):
-        views = list(_list_views(partial(_name_files, root)).values())
-        inputs = digest([duckdb.__version__, *views])
-        ledger = Ledger(root / LEDGER_FILE)
-        known = ledger.read(_RECORDED).get(VIEWS_FILE)
-        if known is not None and (known.inputs, known.content) == (inputs, _hash_file(path)):
-            return path
-        ledger.forget(_RECORDED, [VIEWS_FILE])
+    with naming_refusal(path), exclusive_temporary(path):
         _remove_leftovers(building)
         try:
             with closing(AttachedFile(building, read_only=False)) as file:
-                for view in views:
+                for view in [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {quote(made_of)} AS hash"]:
                     file.connection.execute(view)
-            _require_views(building)
+            # DuckDB reports no error when it closes an incompletely written database.
+            if _read_hash(building) != made_of:
+                raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
         finally:
             _remove_leftovers(building)
-        ledger.record(_RECORDED, {VIEWS_FILE: Entry(inputs, _hash_file(path), len(views))})
     return path
 
 
-def _make_empty(table: str) -> pl.DataFrame:
-    return polars_schema(SERVED_TABLES[table]).to_frame()
+def find_views_damage(tables: Tables, folder: Path) -> str | None:
+    """Check the file of the views.
 
-
-@cache
-def _encode_schema(table: str) -> bytes:
-    return encode_rows(_make_empty(table))
-
-
-def _read_if_there(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
+    Returns:
+        What is wrong and what to do, or None if it is that of the tables, or nothing was made yet.
+    """
+    path = folder / VIEWS_FILE
+    made_of = digest([duckdb.__version__, *_list_views(tables.store, tables.list_files())])
+    if not any(tables.list_files().values()) or _read_hash(path) == made_of:
         return None
+    what = "is not that of the present tables" if path.is_file() else "is gone"
+    return f"{path} {what}; `backstory run` writes it again"
+
+
+def _read_hash(path: Path) -> str:
+    """Read of what files the views of a database are; empty if it is absent or damaged."""
+    try:
+        with closing(AttachedFile(path, read_only=True)) as file:
+            return str(file.connection.execute(f"SELECT hash FROM {_MADE_OF}").fetchall()[0][0])  # noqa: S608
+    except duckdb.Error:
+        return ""
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, root: Source) -> None:
+    """Create the views in a database in memory."""
+    if isinstance(root, Tables):
+        store, names = root.store, root.list_files()
+    else:
+        store = open_store(root)
+        content = store.read(CURRENT)
+        if content is None:
+            raise WorkspaceError(
+                f"{store.locate(CURRENT)} does not exist; `backstory run`, or without chats `backstory add`, writes it "
+                "with the tables",
+                code="no_tables",
+                path=root,
+            )
+        names = json.loads(content)["tables"]
+    _open_network(connection, store)
+    for view in _list_views(store, names):
+        connection.execute(view)
+
+
+def _list_views(store: Store, names: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Write the statements that create the views, each after those that it reads."""
+    located = {
+        table: ", ".join(quote(store.locate(name)) for name in found.values())
+        for table, found in names.items()
+    }
+    rows = {
+        table: f"FROM read_parquet([{located[table]}])" if located.get(table) else _select_nothing(table)
+        for table in SERVED_TABLES
+    }
+    queries = {**rows, **{name: _read_query(name) for name in VIEWS}}
+    return [f"CREATE VIEW {name} AS {query}" for name, query in queries.items()]
+
+
+def _refuse_earlier(root: Source) -> WorkspaceError:
+    where = root.store.locate("") if isinstance(root, Tables) else root
+    return WorkspaceError(
+        f"the tables of {where} were written by an earlier version of Backstory; `backstory run` makes them again",
+        code="other_format",
+        path=where,
+    )
+
+
+def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
+    """For a bucket, load the extension of the installed wheel, and give it the keys of the environment.
+
+    Nothing is downloaded.
+
+    Raises:
+        StoreError: The extension of DuckDB is not that of its version (code ``no_httpfs_extension``), or the
+            environment holds no keys for it (``no_keys_in_environment``).
+    """
+    if not isinstance(store, Bucket):
+        return
+    version = f"v{duckdb.__version__}"
+    try:
+        with as_file(
+            files("duckdb_extension_httpfs") / "extensions" / version / "httpfs.duckdb_extension"
+        ) as path:
+            connection.load_extension(str(path))
+    except duckdb.IOException as error:
+        raise StoreError(
+            f"DuckDB {version} finds no httpfs extension; install duckdb-extension-httpfs=={duckdb.__version__} "
+            "(the extra s3 does)",
+            code="no_httpfs_extension",
+            version=version,
+        ) from error
+    access = read_store_access()
+    if not {"key_id", "secret"} <= access.keys():
+        raise StoreError(
+            f"the views of {store.address} need AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, since DuckDB finds no "
+            "role or profile; set both, and AWS_SESSION_TOKEN for a role: `aws configure export-credentials --format "
+            "env`",
+            code="no_keys_in_environment",
+            address=store.address,
+        )
+    endpoint = urlsplit(access.pop("endpoint", ""))
+    options = {"scope": f"s3://{urlsplit(store.address).netloc}", **access}
+    if endpoint.netloc:
+        options |= {
+            "endpoint": f"{endpoint.netloc}{endpoint.path.rstrip('/')}",
+            "url_style": "path",
+            "use_ssl": str(endpoint.scheme == "https").lower(),
+        }
+    stated = ", ".join(f"{name} {quote(value)}" for name, value in options.items())
+    connection.execute(f"CREATE OR REPLACE TEMPORARY SECRET {_ACCESS} (TYPE s3, {stated})")
 
 
 def _remove_leftovers(building: Path) -> None:
@@ -260,77 +285,15 @@ def _remove_leftovers(building: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def find_views_damage(root: Path) -> str | None:
-    """Check the file of the views.
-
-    Args:
-        root: Folder of the tables.
-
-    Returns:
-        What is wrong and what to do, or None if the file is intact.
-
-    Raises:
-        LedgerError: The ledger is damaged.
-    """
-    known = Ledger(root / LEDGER_FILE).read(_RECORDED).get(VIEWS_FILE)
-    path = root / VIEWS_FILE
-    if known is None or known.content == _hash_file(path):
-        return None
-    what = "is not the file that was written" if path.is_file() else "is gone"
-    return f"{path} {what}; `backstory run` writes it again"
-
-
-def _list_views(name_files: Callable[[str], str | None]) -> dict[str, str]:
-    """Write the statements that create the views, by name, each after those that it reads.
-
-    Args:
-        name_files: Returns the SQL of the name or names of the files of a table; None if it has none.
-    """
-    views = {table: _view_sql(table, name_files(table)) for table in SERVED_TABLES}
-    return {**views, **{name: f"CREATE VIEW {name} AS {_read_query(name)}" for name in VIEWS}}
-
-
 @cache
 def _read_query(view: str) -> str:
     return (files("backstory.storage.tables") / f"{view}.sql").read_text(encoding="utf-8")
 
 
-def _name_files(root: Path, table: str) -> str | None:
-    folder = (root / table).resolve()
-    return quote(f"{glob.escape(str(folder))}/*.parquet") if any(folder.glob("*.parquet")) else None
-
-
-def _view_sql(table: str, files: str | None) -> str:
-    rows = _select_nothing(table) if files is None else f"FROM read_parquet({files})"
-    return f"CREATE VIEW {table} AS {rows}"
-
-
 @cache
 def _select_nothing(table: str) -> str:
     with closing(start_engine(threads=1)) as engine:
-        register_frame(engine, "absent", _make_empty(table))
+        register_frame(engine, "absent", polars_schema(SERVED_TABLES[table]).to_frame())
         columns = engine.execute("DESCRIBE absent").fetchall()
     nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
     return f"SELECT {nothing} WHERE false"
-
-
-def _require_views(path: Path) -> None:
-    """Read the views back, because DuckDB reports no error when it closes an incompletely written database."""
-    with closing(AttachedFile(path, read_only=True)) as file:
-        views = (
-            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = current_database()"
-        )
-        found = file.connection.execute(views).fetchall()
-    expected = {*SERVED_TABLES, *VIEWS}
-    if {name for (name,) in found} != expected:
-        raise OSError(
-            errno.ENOSPC, f"{len(found)} of {len(expected)} views were written; is the disk full?", path
-        )
-
-
-def _hash_file(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return ""

@@ -8,89 +8,90 @@ from pathlib import Path
 import pytest
 
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.storage.tables.ledger import Ledger
+from backstory.storage.tables.catalog import Catalog
+from tests.workspaces import open_tables
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "ledger.sqlite")
+def catalog(tmp_path: Path) -> Catalog:
+    return open_tables(tmp_path / "tables").catalog
 
 
-def remember(ledger: Ledger, *paths: Path, settled_seconds: float = -3600) -> None:
-    hashes = FileHashes(ledger, settled_seconds=settled_seconds)
+def remember(catalog: Catalog, *paths: Path, settled_seconds: float = -3600) -> None:
+    hashes = FileHashes(catalog, settled_seconds=settled_seconds)
     for path in paths:
         hashes.hash(str(path))
     hashes.save()
 
 
-def hash_again(ledger: Ledger, path: Path) -> tuple[str, int]:
+def hash_again(catalog: Catalog, path: Path) -> tuple[str, int]:
     """Give the hash of a file, and how many files were read for it."""
-    hashes = FileHashes(ledger)
+    hashes = FileHashes(catalog)
     return hashes.hash(str(path)), hashes.read
 
 
-def test_an_unchanged_file_is_not_read_again(tmp_path: Path, ledger: Ledger) -> None:
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path, catalog: Catalog) -> None:
     path = tmp_path / "a.md"
     path.write_text("text", encoding="utf-8")
-    remember(ledger, path)
-    assert hash_again(ledger, path) == (hashlib.sha256(b"text").hexdigest(), 0)
+    remember(catalog, path)
+    assert hash_again(catalog, path) == (hashlib.sha256(b"text").hexdigest(), 0)
 
 
-def test_a_file_that_was_just_written_is_read_each_time(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_that_was_just_written_is_read_each_time(tmp_path: Path, catalog: Catalog) -> None:
     path = tmp_path / "a.md"
     path.write_text("text", encoding="utf-8")
-    remember(ledger, path, settled_seconds=60)
-    assert hash_again(ledger, path)[1] == 1
+    remember(catalog, path, settled_seconds=60)
+    assert hash_again(catalog, path)[1] == 1
 
 
-def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path, ledger: Ledger) -> None:
+def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path, catalog: Catalog) -> None:
     path = tmp_path / "a.md"
     path.write_text("text", encoding="utf-8")
     state = path.stat()
-    remember(ledger, path)
+    remember(catalog, path)
     deadline = time.monotonic() + 600
     while path.stat().st_ctime_ns == state.st_ctime_ns:  # the system keeps its time in steps of milliseconds
         path.write_text("TEXT", encoding="utf-8")
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         assert time.monotonic() < deadline
     assert path.stat().st_mtime_ns == state.st_mtime_ns
-    assert hash_again(ledger, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
+    assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_file_in_the_place_of_another_is_read(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_in_the_place_of_another_is_read(tmp_path: Path, catalog: Catalog) -> None:
     path, other = tmp_path / "a.md", tmp_path / "b.md"
     path.write_text("text", encoding="utf-8")
     other.write_text("TEXT", encoding="utf-8")
-    remember(ledger, path, other)
+    remember(catalog, path, other)
     other.replace(path)
-    assert hash_again(ledger, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
+    assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_link_is_read_each_time(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_link_is_read_each_time(tmp_path: Path, catalog: Catalog) -> None:
     path, link = tmp_path / "a.md", tmp_path / "link.md"
     path.write_text("text", encoding="utf-8")
     link.symlink_to(path)
-    remember(ledger, link)
-    assert hash_again(ledger, link)[1] == 1
+    remember(catalog, link)
+    assert hash_again(catalog, link)[1] == 1
 
 
-def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, catalog: Catalog) -> None:
     path, other = tmp_path / "a.md", tmp_path / "b.md"
     for each in (path, other):
         each.write_text("text", encoding="utf-8")
-    remember(ledger, path, other)
-    assert FileHashes(ledger).count() == 2
-    remember(ledger, path)
-    assert FileHashes(ledger).count() == 1
+    remember(catalog, path, other)
+    assert FileHashes(catalog).count() == 2
+    remember(catalog, path)
+    assert FileHashes(catalog).count() == 1
 
 
 def test_a_content_that_changed_behind_the_same_state_is_found_by_a_full_check(
-    tmp_path: Path, ledger: Ledger
+    tmp_path: Path, catalog: Catalog
 ) -> None:
     path = tmp_path / "a.md"
     path.write_text("text", encoding="utf-8")
-    remember(ledger, path)
-    assert FileHashes(ledger).find_deviation() is None
-    entry = ledger.read("document_files")[str(path)]
-    ledger.record("document_files", {str(path): type(entry)(entry.inputs, "0" * 64, 0)})
-    assert FileHashes(ledger).find_deviation() == str(path)
+    remember(catalog, path)
+    assert FileHashes(catalog).find_deviation() is None
+    entry = catalog.read("document_files")[str(path)]
+    catalog.record("document_files", {str(path): type(entry)(entry.inputs, "0" * 64, 0)})
+    assert FileHashes(catalog).find_deviation() == str(path)

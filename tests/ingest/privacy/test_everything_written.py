@@ -17,7 +17,6 @@ import polars as pl
 from backstory.ingest.privacy.folding import fold
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import VIEWS_FILE
 from tests.environment import KEY
 from tests.interfaces.cli.test_foreign_errors import NAME as DAMAGED_NAME
@@ -179,7 +178,7 @@ def test_nothing_that_runs_write_or_say_holds_a_name_a_number_or_the_key(tmp_pat
     assert {run: find_held(text) for run, text in said.items()} == {"failed run": [], "finished run": []}
 
     # The exports of every kind were read, and the search finds what the inputs hold.
-    sources = read_table(workspace.tables, "sources", ["conversations"])
+    sources = workspace.tables.read("sources", ["conversations"])
     assert set(sources.filter(status="read")["format"]) == {
         "whatsapp_text",
         "csv",

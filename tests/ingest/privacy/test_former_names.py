@@ -9,7 +9,6 @@ import pytest
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.interfaces.cli.invocation import run
 from tests.workspaces import SETTINGS
 
@@ -31,7 +30,7 @@ def named(make_workspace: Callable[..., Workspace]) -> Workspace:
     run_pipeline(workspace)
     write_window_page(workspace, "latest")
     workspace.dagster_home.mkdir()
-    (workspace.tables / "ledger.sqlite.damaged").write_text("moved aside", encoding="utf-8")
+    (workspace.tables_dir / "ledger.sqlite.damaged").write_text("moved aside", encoding="utf-8")
     return workspace
 
 
@@ -47,7 +46,7 @@ def test_pseudonyms_that_are_switched_on_later_clear_what_can_be_cleared(named: 
     assert f"reports/{report.name}" in told
     assert "check names_in_history: 1 found" in told
     assert not report.exists()
-    assert not (named.tables / "ledger.sqlite.damaged").exists()
+    assert not (named.tables_dir / "ledger.sqlite.damaged").exists()
     made = [path for path in named.root.rglob("*") if path.is_file() and path.parent != named.chats_dir]
     assert not [path for path in made if b"Ada Lind" in path.read_bytes()]
     assert "Nothing has changed" in say("run", "-w", root)
@@ -78,7 +77,7 @@ def test_a_member_who_writes_for_the_first_time_was_named_before(workspace: Work
     chat.write_text(chat.read_text(encoding="utf-8") + first, encoding="utf-8")
     root = str(workspace.root)
     run("run", "-w", root)
-    assert "dora quill" in str(read_table(workspace.tables, "messages")["text"].to_list())
+    assert "dora quill" in str(workspace.tables.read("messages")["text"].to_list())
     page = write_window_page(open_workspace(workspace.root), "latest")
     with chat.open("a", encoding="utf-8") as export:
         export.write("15/03/2025, 19:00 - Dora Quill: I like moths\n")
@@ -89,5 +88,5 @@ def test_a_member_who_writes_for_the_first_time_was_named_before(workspace: Work
     assert not Path(page).exists()
     assert "hold a real name" in say("doctor", "-w", root)
     assert "earlier runs wrote real names" in say("run", "-w", root)
-    assert "quill" not in str(read_table(workspace.tables, "messages").to_dicts())
+    assert "quill" not in str(workspace.tables.read("messages").to_dicts())
     assert run("doctor", "-w", root).exit_code == 0

@@ -14,17 +14,14 @@ from backstory.base.errors import WorkspaceError
 from backstory.ingest.privacy.secret_file import load_secret
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.ledger import Ledger
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
 from tests.started_python import StartedPython
-from tests.workspaces import build_table
+from tests.workspaces import build_table, open_tables
 
 
 def load(path: Path) -> bytes:
-    tables = path.parent.parent / "data"
-    return load_secret(path, Ledger(tables / "ledger.sqlite"), tables)
+    return load_secret(path, open_tables(path.parent.parent / "data"))
 
 
 def test_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -53,11 +50,11 @@ READ_SECRET = """
 import sys
 from pathlib import Path
 from backstory.ingest.privacy.secret_file import load_secret
-from backstory.storage.tables.ledger import Ledger
+from tests.workspaces import open_tables
 print("ready", flush=True)
 sys.stdin.readline()
 tables = Path(sys.argv[1])
-print(load_secret(tables / "secret.key", Ledger(tables / "ledger.sqlite"), tables).hex())
+print(load_secret(tables / "secret.key", open_tables(tables)).hex())
 """
 
 
@@ -124,66 +121,66 @@ def lose_secret(workspace: Workspace) -> None:
     workspace.secret.unlink()
 
 
-def lose_secret_and_ledger(workspace: Workspace) -> None:
+def lose_secret_and_fingerprint(workspace: Workspace) -> None:
     workspace.secret.unlink()
-    (workspace.tables / "ledger.sqlite").unlink()
+    workspace.catalog.forget("secret", ["fingerprint"])
 
 
 @pytest.mark.parametrize(
     ("lose", "code"),
     [
         (lose_secret, "lost_secret"),
-        (lose_secret_and_ledger, "lost_secret"),
+        (lose_secret_and_fingerprint, "lost_secret"),
         (replace_secret, "other_secret"),
     ],
 )
 def test_pseudonyms_of_two_secrets_never_stand_beside_each_other(
     filled: Workspace, lose: Callable[[Workspace], None], code: str
 ) -> None:
-    before, backup = read_table(filled.tables, "messages"), filled.secret.read_text(encoding="ascii")
+    before, backup = filled.tables.read("messages"), filled.secret.read_text(encoding="ascii")
     lose(filled)
     changed = add_message(filled)
 
     with raises(WorkspaceError, code, path=changed.secret):
         build_table(changed, "messages", find_partitions(changed))
 
-    assert read_table(filled.tables, "messages").equals(before)
+    assert filled.tables.read("messages").equals(before)
     filled.secret.write_text(backup, encoding="ascii")
     build_table(changed, "messages", find_partitions(changed))
-    assert set(read_table(filled.tables, "messages")["author"]) == set(before["author"])
+    assert set(filled.tables.read("messages")["author"]) == set(before["author"])
 
 
 @pytest.mark.parametrize("lose", [lose_secret, replace_secret])
 def test_another_secret_is_accepted_by_removing_the_tables(
     filled: Workspace, lose: Callable[[Workspace], None]
 ) -> None:
-    before = set(read_table(filled.tables, "messages")["author"].drop_nulls())
+    before = set(filled.tables.read("messages")["author"].drop_nulls())
     lose(filled)
-    shutil.rmtree(filled.tables)
+    shutil.rmtree(filled.tables_dir)
     anew = open_workspace(filled.root)
 
     build_table(anew, "messages", find_partitions(anew))
 
-    after = set(read_table(anew.tables, "messages")["author"].drop_nulls())
+    after = set(anew.tables.read("messages")["author"].drop_nulls())
     assert len(after) == len(before)
     assert not after & before
 
 
 def test_a_workspace_without_a_recorded_fingerprint_keeps_its_secret(filled: Workspace) -> None:
-    (filled.tables / "ledger.sqlite").unlink()
+    filled.catalog.forget("secret", ["fingerprint"])
 
-    assert load_secret(filled.secret, filled.ledger, filled.tables).hex() == filled.secret.read_text().strip()
+    assert load_secret(filled.secret, filled.tables).hex() == filled.secret.read_text().strip()
 
 
 def test_tables_with_real_names_do_not_ask_for_a_secret(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace("privacy: {pseudonyms: false}\n")
     build_table(workspace, "messages", find_partitions(workspace))
 
-    assert len(load_secret(workspace.secret, workspace.ledger, workspace.tables)) == 32
+    assert len(load_secret(workspace.secret, workspace.tables)) == 32
 
 
 def test_the_fingerprint_does_not_hold_the_secret(filled: Workspace) -> None:
-    recorded = (filled.tables / "ledger.sqlite").read_bytes()
+    recorded = (filled.tables_dir / "catalog.sqlite").read_bytes()
 
     assert filled.secret.read_bytes().strip() not in recorded
     assert bytes.fromhex(filled.secret.read_text(encoding="ascii")) not in recorded
@@ -195,9 +192,8 @@ def test_doctor_distinguishes_a_secret_that_is_lost_from_one_that_was_never_made
     workspace = make_workspace()
     assert "not made yet" in " ".join(run("doctor", "-w", str(workspace.root)).output.split())
     build_table(workspace, "messages", find_partitions(workspace))
-    for lost in (workspace.secret, workspace.tables / "ledger.sqlite"):
-        lost.unlink(missing_ok=True)
-        told = " ".join(run("doctor", "-w", str(workspace.root)).output.split())
-        assert "not made yet" not in told
-        assert "secret.key is lost, but the tables hold pseudonyms" in told
-        assert not workspace.secret.exists()
+    workspace.secret.unlink()
+    told = " ".join(run("doctor", "-w", str(workspace.root)).output.split())
+    assert "not made yet" not in told
+    assert "secret.key is lost, but the tables hold pseudonyms" in told
+    assert not workspace.secret.exists()

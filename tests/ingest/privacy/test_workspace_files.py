@@ -8,7 +8,6 @@ from backstory.ingest.privacy.folding import fold
 from backstory.pipeline.chats.leaks import find_privacy_breaches
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import build_table
 
 
@@ -33,8 +32,8 @@ def test_no_table_holds_the_name_that_a_chat_is_called_by(
     build_table(workspace, "messages", find_partitions(workspace))
 
     for table in ("messages", "quarantine"):
-        assert "adalind" not in fold(str(read_table(workspace.tables, table).to_dicts()))
+        assert "adalind" not in fold(str(workspace.tables.read(table).to_dicts()))
     assert find_privacy_breaches(workspace).is_empty()
-    stored = [path for path in workspace.tables.rglob("*") if path.is_file()]
+    stored = [path for path in workspace.tables_dir.rglob("*") if path.is_file()]
     assert stored
     assert not any(spelling in path.read_bytes() for path in stored for spelling in (b"Ada_Lind", b"AdaLind"))

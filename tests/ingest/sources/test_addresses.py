@@ -24,7 +24,6 @@ from backstory.pipeline.run.freshness import is_fresh
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import DocumentSettings
 from backstory.settings.sources import SourceSettings
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import SETTINGS, build_table
 
 MOST = 1 << 20
@@ -101,12 +100,12 @@ def materialize(workspace: Workspace) -> Workspace:
 
 
 def served(workspace: Workspace) -> dict[str, str]:
-    documents = read_table(workspace.tables, "documents").filter(status="ok")
+    documents = workspace.tables.read("documents").filter(status="ok")
     return {uri: title for uri, title in documents.select("uri", "title").rows() if "://" in uri}
 
 
 def states(workspace: Workspace) -> dict[str, tuple[str, str]]:
-    sources = read_table(workspace.tables, "sources", ["documents"])
+    sources = workspace.tables.read("sources", ["documents"])
     rows = sources.select("source", "status", "reason").rows()
     return {source: (status, reason) for source, status, reason in rows if "://" in source}
 

@@ -10,7 +10,6 @@ import pytest
 
 from backstory.ingest.sources.added import add_source, list_added, remove_source
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import SETTINGS, build_table
 
@@ -34,10 +33,10 @@ def read(root: Path) -> Workspace:
 
 
 def describe(workspace: Workspace) -> dict[str, Any]:
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     return {
         "documents": documents.filter(documents["status"] == "ok").sort("uri").to_dicts(),
-        "sources": read_table(workspace.tables, "sources", ["documents"]).sort("source").to_dicts(),
+        "sources": workspace.tables.read("sources", ["documents"]).sort("source").to_dicts(),
     }
 
 

@@ -21,7 +21,6 @@ from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.run.changes import fingerprint_documents
 from backstory.pipeline.run.scratch_workspace import open_scratch
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.workspaces import SETTINGS, build_table, is_stale
 
@@ -36,17 +35,17 @@ def notes(tmp_path: Path) -> Path:
 
 
 def states(workspace: Workspace) -> dict[str, str]:
-    sources = read_table(workspace.tables, "sources", ["documents"])
+    sources = workspace.tables.read("sources", ["documents"])
     return {name: state for name, state in sources.select("source", "status").rows() if ":" in name}
 
 
 def reasons(workspace: Workspace) -> dict[str, str]:
-    sources = read_table(workspace.tables, "sources", ["documents"])
+    sources = workspace.tables.read("sources", ["documents"])
     return dict(sources.select("source", "reason").rows())
 
 
 def uris(workspace: Workspace, status: str = "ok") -> dict[str, str]:
-    documents = read_table(workspace.tables, "documents").filter(status=status)
+    documents = workspace.tables.read("documents").filter(status=status)
     return dict(documents.filter(documents["uri"].str.contains("://")).select("uri", "document_id").rows())
 
 
@@ -87,7 +86,7 @@ def test_the_same_name_in_two_sources_and_in_the_folder_are_three_documents(
     shutil.copytree(notes, workspace.documents_dir, dirs_exist_ok=True)
     assert [add_source(workspace, folder).name for folder in (notes, other)] == ["my-notes", "my-notes-2"]
     build_table(workspace, "documents")
-    documents = read_table(workspace.tables, "documents").filter(title="Moths")
+    documents = workspace.tables.read("documents").filter(title="Moths")
     named = set(documents["uri"]) - {"unrelated.md"}
     assert named == {"moths.md", "my-notes://moths.md", "my-notes-2://moths.md"}
     assert documents["document_id"].n_unique() == len(documents)
@@ -197,12 +196,12 @@ def test_a_source_has_defaults_for_kind_and_tenant(
     settings = f"{SETTINGS}documents: {{sources: [{{path: '{notes}', kind: note, tenant: home}}]}}\n"
     workspace = make_workspace(settings)
     build_table(workspace, "documents")
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     assert set(documents.select("kind", "tenant").rows()) == {("post", ""), ("note", "home")}
     file = workspace.root / "backstory.yaml"
     file.write_text(settings.replace("kind: note", "kind: paper"), encoding="utf-8")
     read_again(workspace)
-    assert set(read_table(workspace.tables, "documents")["kind"]) == {"post", "paper"}
+    assert set(workspace.tables.read("documents")["kind"]) == {"post", "paper"}
 
 
 def test_a_source_inside_another_one_is_read_once(
@@ -214,7 +213,7 @@ def test_a_source_inside_another_one_is_read_once(
     (workspace.documents_dir / "inner" / "deep.md").write_text("# Deep\n", encoding="utf-8")
     build_table(workspace, "documents")
     assert set(uris(workspace)) == {"all://moths.md", "garden://frost.md", "inner://deep.md"}
-    assert "inner/deep.md" not in set(read_table(workspace.tables, "documents")["uri"])
+    assert "inner/deep.md" not in set(workspace.tables.read("documents")["uri"])
 
 
 def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Workspace, notes: Path) -> None:

@@ -10,8 +10,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.models.embeddings.cache import embedding_key
 from backstory.pipeline.run.cache_use import measure_caches, prune_caches
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.locks import running
-from backstory.storage.tables.parquet import read_table
+from backstory.storage.turns import running
 from backstory.writing.draft import Draft
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
@@ -31,7 +30,7 @@ def test_pruning_deletes_what_no_table_uses_and_nothing_that_the_next_run_needs(
     store(made_workspace, made_workspace.embedder.id, "a question that was asked once")
     store(made_workspace, "local:another:0123:8", "a text of another model")
     made_workspace.drafts.put("a request", "a context that no post has", Draft("A title", "A text"))
-    [kept, *_] = read_table(made_workspace.tables, "windows")["window_id"]
+    [kept, *_] = made_workspace.tables.read("windows")["window_id"]
     made_workspace.judgements.put({kept: ("a request", RATED), "a window that is gone": ("a request", RATED)})
     result = run("doctor", "--prune-caches", "--json", "--workspace", str(made_workspace.root))
     assert result.exit_code == 0, result.output
@@ -56,8 +55,10 @@ def test_status_and_the_command_tell_the_size(made_workspace: Workspace) -> None
 
 
 def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -> None:
-    path = made_workspace.tables / "cache.sqlite"
+    path = made_workspace.tables_dir / "cache.sqlite"
     made_workspace.cache.close()
+    for log in path.parent.glob("cache.sqlite-*"):
+        log.unlink()
     path.write_bytes(b"no database " * 500)
     told = run("status", "--workspace", str(made_workspace.root))
     assert told.exit_code == 0
@@ -67,7 +68,7 @@ def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -
 
 def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:
     store(workspace, workspace.embedder.id, "a text")
-    with raises(WorkspaceError, "no_tables", path=workspace.tables):
+    with raises(WorkspaceError, "no_tables", path=workspace.tables_dir):
         prune_caches(workspace)
     assert measure_caches(workspace).vectors == {workspace.embedder.id: 1}
 
@@ -76,7 +77,7 @@ def test_pruning_waits_for_a_run(made_workspace: Workspace) -> None:
     store(made_workspace, made_workspace.embedder.id, "a text that the run has yet to put into a table")
     pruning = threading.Thread(target=prune_caches, args=(made_workspace,))
     before = measure_caches(made_workspace)
-    with running(made_workspace.tables, "another run"):
+    with running(made_workspace.catalog.state, "another run"):
         pruning.start()
         pruning.join(timeout=0.2)
         assert measure_caches(made_workspace).vectors == before.vectors

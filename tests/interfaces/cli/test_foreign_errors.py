@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from tests.interfaces.cli.invocation import run
 
 NAME = "Zelda Quarrington"
@@ -56,13 +55,13 @@ def test_no_name_and_no_cell_of_an_unreadable_file_is_told(
     write_unreadable(workspace.chats_dir)
     with caplog.at_level(logging.DEBUG):
         result = run("run", "--workspace", str(workspace.root))
-    sources = read_table(workspace.tables, "sources")
+    sources = workspace.tables.read("sources")
     failed = sources.filter(pl.col("status") != "read")
     told = {
         "output": result.output,
         "log": caplog.text,
         "sources": str(sources.to_dicts()),
-        "quarantine": str(read_table(workspace.tables, "quarantine").to_dicts()),
+        "quarantine": str(workspace.tables.read("quarantine").to_dicts()),
     }
     assert len(failed) > 8, "the files were meant to be unreadable"
     for place, text in told.items():

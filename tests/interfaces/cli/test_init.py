@@ -10,7 +10,6 @@ from backstory import init_workspace
 from backstory.base.errors import InputError
 from backstory.interfaces.cli.failure import BAD_USAGE
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.conftest import CHAT, POSTS
 from tests.interfaces.cli.invocation import exit_code
@@ -59,9 +58,9 @@ def test_a_chat_and_a_folder_become_a_workspace_that_was_run(
     assert said.index("Taken for chats") < said.index("Taken for documents") < said.index(f"Made {root}")
     assert "read in UTC" not in said  # the preview knows the given zone
     workspace = open_workspace(root)
-    messages = read_table(workspace.tables, "messages")
+    messages = workspace.tables.read("messages")
     assert messages["timestamp"].sort().dt.strftime("%H:%M")[0] == "00:01"
-    assert read_table(workspace.tables, "documents").height == len(POSTS)
+    assert workspace.tables.read("documents").height == len(POSTS)
     assert len(list(workspace.posts_dir.glob("*.md"))) == 1
     assert export.read_text(encoding="utf-8") == CHAT
 

@@ -10,7 +10,6 @@ import pytest
 
 from backstory.interfaces.cli.failure import BAD_USAGE
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions
 from tests.interfaces.cli.invocation import exit_code
 
 # Stands in for an environment that has the library only.
@@ -54,7 +53,7 @@ def test_a_run_says_what_it_made_and_what_it_cost_and_a_second_that_nothing_chan
         ["Windows:", "3"],
     ]
     assert not any("texts embedded (" in line or "partitions" in line for line in lines)
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    assert workspace.tables.keys("window_contexts") == ["2025-03-13", "2025-03-15"]
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
     second = call()
     assert second.returncode == 0
@@ -108,13 +107,13 @@ def test_without_chats_a_run_stops_before_it_makes_anything(
         f"{workspace.chats_dir} does not exist; create the folder and put chat exports into it" in done.stderr
     )
     assert done.stdout == ""
-    assert not list_partitions(workspace.tables, "documents")
+    assert not workspace.tables.keys("documents")
 
 
 def test_a_range_of_days_makes_only_these(workspace: Workspace, call: Call) -> None:
     days = ("--from", "2025-03-15", "--to", "2025-03-15")
     assert call(*days, "-w", str(workspace.root)).returncode == 0
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+    assert workspace.tables.keys("window_contexts") == ["2025-03-15"]
 
 
 def test_lines_that_could_not_be_read_are_named_with_file_and_reason(
@@ -199,4 +198,4 @@ def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(
     assert "- garden: 9 messages of 1 day (2025-03-13); chats/garden.txt no longer holds" in stopped.stdout
     accepted = call("-w", str(workspace.root), "--accept-removals")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
-    assert list_partitions(workspace.tables, "messages") == ["2025-03-15"]
+    assert workspace.tables.keys("messages") == ["2025-03-15"]

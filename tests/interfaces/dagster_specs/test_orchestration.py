@@ -14,7 +14,6 @@ from backstory.interfaces.dagster_specs.asset_specs import asset_specs
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.interfaces.dagster_specs.tables_resource import TablesResource
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.run_plan import tag_range
@@ -52,7 +51,7 @@ def test_a_setting_changes_the_code_version_of_the_stages_that_may_read_it(
 def test_the_resource_reads_the_wanted_partitions(made_workspace: Workspace) -> None:
     tables = TablesResource(root=str(made_workspace.root))
     day = tables.read("window_contexts", ["2025-03-15"])
-    assert day.equals(read_table(made_workspace.tables, "window_contexts", ["2025-03-15"]))
+    assert day.equals(made_workspace.tables.read("window_contexts", ["2025-03-15"]))
     assert 0 < day.height < tables.read("window_contexts").height
     through_ibis = tables.connect().table("windows").to_polars()
     assert isinstance(through_ibis, pl.DataFrame)

@@ -9,13 +9,11 @@ import pytest
 
 from backstory.base.errors import NoIndexError
 from backstory.base.progress import listening
-from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.interfaces.library import file_stamps
 from backstory.interfaces.library.freshness import StaleNote
 from backstory.interfaces.library.library import Library
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.locks import run_lock
 from tests.errors import raises
+from tests.started_python import run_python
 
 
 class Edits:
@@ -94,12 +92,14 @@ def test_fresh_times_are_not_trusted(library: Library) -> None:
 
 
 def test_answers_tell_that_a_run_was_killed_before_its_end(library: Library) -> None:
-    """The ledger was written after the file changed, so times of change say nothing."""
     workspace = library.workspace
     (workspace.documents_dir / "fresh.md").write_text("Fresh quinces.", encoding="utf-8")
-    FileHashes(workspace.ledger).save()
-    workspace.ledger.record("probe", {"all": Entry("", "", 0)})
-    run_lock(workspace.tables).write_text('{"by": "backstory run"}', encoding="utf-8")
+    code = (
+        "import os, signal, sys; from pathlib import Path; from backstory.pipeline.workspace import open_workspace;"
+        "history = open_workspace(Path(sys.argv[1])).runs;"
+        "run = history.record('backstory run', []); run.__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run_python(["-c", code, str(workspace.root)])
     for notes in (
         library.search("quinces").notes,
         library.grep("quinces").notes,

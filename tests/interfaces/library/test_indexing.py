@@ -118,8 +118,8 @@ def test_no_place_for_documents_is_an_error_and_nothing_is_recorded(library: Lib
     (tmp_path / "good.md").write_text("Good.", encoding="utf-8")
     with raises(InputError, "absent_file", path=tmp_path / "absent"):
         library.index([tmp_path / "good.md", tmp_path / "absent"])
-    with raises(InputError, "other_use", path=library.workspace.tables):
-        library.index([tmp_path / "good.md", library.workspace.tables])
+    with raises(InputError, "other_use", path=library.workspace.tables_dir):
+        library.index([tmp_path / "good.md", library.workspace.tables_dir])
     assert library.index().documents == 6
 
 

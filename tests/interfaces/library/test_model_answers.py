@@ -14,7 +14,6 @@ from backstory.interfaces.library.model_answers import ModelAnswers
 from backstory.interfaces.library.model_library import ModelLibrary
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.writing.answers.answer import Passage, Route, Turn
 from tests.errors import raises
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete
@@ -65,7 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def connect(made: Path, root: Path, chat: ChatServer, rule: str) -> tuple[ModelAnswers, Passage]:
     workspace = open_workspace(shutil.copytree(made, root))
-    documents = read_table(workspace.tables, "documents")
+    documents = workspace.tables.read("documents")
     [document_id] = documents.filter(documents["title"] == "The pump")["document_id"]
     members = CHAT.replace("Cleo Marsh", NAME)
     workspace = open_with(root, members, SETTINGS + SERVED.format(url=chat.url, rule=rule))

@@ -139,10 +139,10 @@ def test_forgetting_a_document_takes_its_summaries(asking: Library) -> None:
     asking.summarize("sourdough.md", "brief")
     forget(open_workspace(asking.workspace.root), "document", "meetings")
     assert asking.workspace.drafts.count() == 1
-    assert b"They met each week" in (asking.workspace.tables / "cache.sqlite").read_bytes()
+    assert b"They met each week" in (asking.workspace.tables_dir / "cache.sqlite").read_bytes()
     forget(open_workspace(asking.workspace.root), "document", "sourdough")
     assert asking.workspace.drafts.count() == 0
-    assert b"They met each week" not in (asking.workspace.tables / "cache.sqlite").read_bytes()
+    assert b"They met each week" not in (asking.workspace.tables_dir / "cache.sqlite").read_bytes()
 
 
 def test_calls_count_against_the_budget_of_the_day(

@@ -16,7 +16,6 @@ from backstory.interfaces.mcp.server import LibraryServer, make_server
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.mcp.calling import READERS, call, fail, use
 from tests.workspaces import build_table, copy_made
@@ -83,16 +82,14 @@ def test_a_chat_is_divided_at_messages_in_whichever_way_it_is_given(server: Libr
 
 
 def test_a_window_has_the_context_that_a_run_made(server: LibraryServer, workspace: Workspace) -> None:
-    contexts = read_table(workspace.tables, "contexts").sort("window_id", "rank")
-    for window_id in read_table(workspace.tables, "windows")["window_id"]:
+    contexts = workspace.tables.read("contexts").sort("window_id", "rank")
+    for window_id in workspace.tables.read("windows")["window_id"]:
         covered = call(server, "cover_conversation", window_id=window_id)
         mine = contexts.filter(pl.col("window_id") == window_id)
         assert [each["document_id"] for each in covered["documents"]] == mine["document_id"].unique(
             maintain_order=True
         ).to_list()
-        summary = (
-            read_table(workspace.tables, "window_contexts").filter(window_id=window_id).row(0, named=True)
-        )
+        summary = workspace.tables.read("window_contexts").filter(window_id=window_id).row(0, named=True)
         assert (covered["verdict"], covered["recommendation"]) == (
             summary["verdict"],
             summary["recommendation"],
@@ -125,7 +122,7 @@ def test_a_decision_is_explained(server: LibraryServer, workspace: Workspace) ->
     latest = windows["windows"][0]
     assert windows["count"] == len(windows["windows"])
     explained = call(server, "explain", window_id=latest["window_id"])
-    decisions = read_table(workspace.tables, "decisions").filter(window_id=latest["window_id"])
+    decisions = workspace.tables.read("decisions").filter(window_id=latest["window_id"])
     assert {each["document_id"] for each in explained["documents"]} == set(decisions["document_id"])
     kept = {each["document_id"] for each in explained["documents"] if each["kept"]}
     assert kept == set(decisions.filter("kept")["document_id"])
@@ -137,7 +134,7 @@ def test_a_decision_is_explained(server: LibraryServer, workspace: Workspace) ->
 
 
 def test_windows_and_contexts_are_resources_and_prompts(server: LibraryServer, workspace: Workspace) -> None:
-    summaries = read_table(workspace.tables, "window_contexts")
+    summaries = workspace.tables.read("window_contexts")
     cited = dict(summaries.select("window_id", "cited_text").iter_rows())
 
     async def steps(client: Client) -> None:

@@ -15,7 +15,6 @@ from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import make_server
-from backstory.storage.tables.parquet import read_table
 from tests.interfaces.mcp.calling import EVERY, call, use
 from tests.pipeline.test_names_sent_to_models import MARK, MEMBERS, NAME, SPARE, make_naming
 from tests.pipeline.test_people import open_with
@@ -38,7 +37,7 @@ def at(request: pytest.FixtureRequest, naming: Path, tmp_path: Path) -> Iterator
 
 
 def list_calls(library: Library) -> list[tuple[str, dict[str, Any]]]:
-    window = read_table(library.workspace.tables, "contexts").filter(uri="drip.md")["window_id"][0]
+    window = library.workspace.tables.read("contexts").filter(uri="drip.md")["window_id"][0]
     return [
         ("cover_conversation", {"text": ASKED}),
         ("cover_conversation", {"window_id": window}),
@@ -99,7 +98,7 @@ def test_resources_and_methods_follow_the_rule(at: tuple[str, Library]) -> None:
     tools.library = library
     found = tools.query_documents(ASKED)
     assert bool(find_naming_texts([str(found["chunks"])], [NAME])) is (rule == "keep")
-    window = read_table(library.workspace.tables, "contexts").filter(uri="drip.md")["window_id"][0]
+    window = library.workspace.tables.read("contexts").filter(uri="drip.md")["window_id"][0]
     if rule != "reject":  # the context is that of the last run
         assert not find_naming_texts([read(server, f"backstory://window/{window}")], [NAME])
         return

@@ -17,7 +17,6 @@ from backstory.interfaces.pages.export.formats import FormatName
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import CHAT, DIGEST, POSTS, write_workspace
 
 SETTINGS = f"{DIGEST}site: {{base_url: 'https://moths.example/site'}}\n".replace("top_k: 3", "top_k: 2")
@@ -89,9 +88,9 @@ def test_the_search_finds_what_was_planted(workspace: Workspace) -> None:
 
 
 def test_no_page_and_no_feed_shows_what_was_planted(workspace: Workspace) -> None:
-    decisions = read_table(workspace.tables, "decisions")
+    decisions = workspace.tables.read("decisions")
     assert decisions.filter(~decisions["kept"]).height > 10
-    for window in read_table(workspace.tables, "windows")["window_id"]:
+    for window in workspace.tables.read("windows")["window_id"]:
         write_window_page(workspace, window)
     assert find_planted(workspace.root / "reports") == {}
     folder = build_site(workspace, windows=True).index.parent

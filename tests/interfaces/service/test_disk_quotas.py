@@ -92,14 +92,16 @@ def test_a_job_that_surely_would_not_fit_does_not_begin(served: Running) -> None
     (folder / "posts" / "lamps.md").write_text("# Lamps\n\n" + "A lamp. " * 250_000)
     growth = forecast_growth(workspace)
     assert growth > MEGABYTE // 2
-    made = {path: path.stat().st_mtime_ns for path in workspace.tables.rglob("*") if path.is_file()}
+    made = {path: path.stat().st_mtime_ns for path in workspace.tables_dir.rglob("*") if path.is_file()}
     leave(served, growth - 1)
     with served.client("ada") as client:
         job = client.post("/api/index").json()
         served.service.jobs.wait("garden")
         failed = client.get(f"/api/jobs/{job['job_id']}").json()
     assert (failed["state"], failed["failure_code"], failed["total"]) == ("FAILED", "disk_quota", 0)
-    assert {path: path.stat().st_mtime_ns for path in workspace.tables.rglob("*") if path.is_file()} == made
+    assert {
+        path: path.stat().st_mtime_ns for path in workspace.tables_dir.rglob("*") if path.is_file()
+    } == made
 
 
 def test_a_job_that_carries_out_a_removal_takes_no_more_than_what_is_there_once_more(served: Running) -> None:
@@ -127,11 +129,11 @@ def test_a_forecast_is_never_more_than_what_is_made(tmp_path: Path) -> None:
     with Library.open(write_documents(tmp_path / "made", SETTINGS)) as library:
         workspace = library.workspace
         (workspace.documents_dir / "lamps.md").write_text("# Lamps\n\n" + "A lamp. " * 60_000)
-        before = count_bytes(workspace.tables) + count_bytes(workspace.index)
+        before = count_bytes(workspace.tables_dir) + count_bytes(workspace.index)
         forecast = forecast_growth(workspace)
         assert forecast > 400_000
         library.index()
-        made = count_bytes(workspace.tables) + count_bytes(workspace.index) - before
+        made = count_bytes(workspace.tables_dir) + count_bytes(workspace.index) - before
         assert forecast < made
         assert forecast_growth(workspace) == 0
 

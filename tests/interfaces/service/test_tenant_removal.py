@@ -6,7 +6,6 @@ import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import timedelta
 
 import pytest
 
@@ -20,7 +19,6 @@ from backstory.interfaces.service import tenants
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder
 from backstory.interfaces.service.service import Service
-from backstory.pipeline import sharing
 from backstory.storage.state import close_idle
 from tests.errors import raises
 from tests.interfaces.service.several_machines import (
@@ -138,31 +136,6 @@ def test_conversations_in_a_folder_of_another_machine_are_told_and_left_out(mach
     assert two.accounts.list_users() == []
     assert two.tenants.remove("garden", without=[place]).left == (f"{place}, which was not looked at",)
     assert two.tenants.list_interrupted() == ()
-
-
-def test_files_of_another_machine_are_listed_before_anybody_asks(machines: Machines) -> None:
-    one, two = machines.open("one"), machines.open("two")
-    storage = machines.make_storage()
-    for each in (one, two):
-        make_tenant(each, storage)
-    write_document(one.tenants.folder("garden"))
-    one.tenants.share_files("garden")
-    with two.tenants.entering("garden") as library:
-        assert [(file.uri, file.state) for file in library.files()] == [("uploads/frost.md", "pending")]
-
-
-def test_what_waits_for_a_copy_that_is_held_does_not_wait_for_ever(
-    machines: Machines, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    one = machines.open("one")
-    write_document(make_tenant(one, machines.make_storage()))
-    monkeypatch.setattr(sharing, "_READER_PATIENCE", timedelta(seconds=0.2))
-    with one.tenants.entering("garden") as library, sharing.open_replica(library.workspace).held():
-        one.tenants.share_files("garden")
-    assert [record.levelname for record in caplog.records if record.name == sharing.__name__] == ["WARNING"]
-    assert not [name for name in machines.list_objects() if name.endswith("manifest.json")]
-    one.tenants.share_files("garden")
-    assert [name for name in machines.list_objects() if name.endswith("manifest.json")]
 
 
 @pytest.mark.parametrize("fault", ["database", "store"])

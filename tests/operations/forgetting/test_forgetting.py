@@ -18,7 +18,6 @@ from backstory.operations.forgetting.traces import Wanted, search_workspace
 from backstory.pipeline.chats.copies import pick_parts
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as run_command
@@ -58,9 +57,9 @@ def reopen(workspace: Workspace) -> Workspace:
 def forget_and_run_again(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     done = forget(reopen(workspace), kind, name)
     assert done.search.found == {}
-    before = {table: read_table(workspace.tables, table) for table in TABLES}
+    before = {table: workspace.tables.read(table) for table in TABLES}
     run_pipeline(reopen(workspace))
-    assert all(read_table(workspace.tables, table).equals(before[table]) for table in TABLES)
+    assert all(workspace.tables.read(table).equals(before[table]) for table in TABLES)
     return done
 
 
@@ -81,7 +80,7 @@ def cells_of(workspace: Workspace) -> str:
 
 
 def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Workspace) -> None:
-    windows = read_table(made.tables, "windows")
+    windows = made.tables.read("windows")
     judged = replace(RATED, topics=(Topic("Only the moths were awake", ()), *RATED.topics[1:]))
     made.judgements.put(
         {
@@ -98,7 +97,7 @@ def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Wor
     assert "Only the moths were awake" not in held
     assert "A lamp for the moths" not in held
     assert "sluggish" in held
-    sources = read_table(made.tables, "sources").filter(source="chats/moths.txt").row(0, named=True)
+    sources = made.tables.read("sources").filter(source="chats/moths.txt").row(0, named=True)
     assert (sources["status"], sources["rows"], sources["first"]) == ("ignored", 0, None)
     assert "backstory forget" in sources["reason"]
     assert [path.name for path in made.index.iterdir() if path.is_dir()] == [current_version(made.index)]
@@ -108,7 +107,7 @@ def test_a_copy_of_a_forgotten_conversation_is_not_read_either(made: Workspace) 
     forget(reopen(made), "conversation", "garden")
     (made.chats_dir / "garden (1).txt").write_text(CHAT, encoding="utf-8")
     run_pipeline(reopen(made))
-    assert set(read_table(made.tables, "messages")["conversation_id"]) == {"moths"}
+    assert set(made.tables.read("messages")["conversation_id"]) == {"moths"}
 
 
 @pytest.mark.parametrize("name", ["Zoe Park", "zoë park", "Zoë"])
@@ -123,12 +122,12 @@ def test_a_member_is_found_by_every_name_that_the_tables_take_for_the_same_perso
     assert done.rows == 1
     assert done.search.found == {}
     assert done.inputs == ("chats/moths.txt",)
-    assert "forgotten-" in str(read_table(workspace.tables, "messages")["text"].to_list())
+    assert "forgotten-" in str(workspace.tables.read("messages")["text"].to_list())
 
 
 @pytest.mark.parametrize("by_pseudonym", [False, True])
 def test_a_forgotten_member_is_in_no_file_and_no_mention(made: Workspace, by_pseudonym: bool) -> None:
-    messages = read_table(made.tables, "messages")
+    messages = made.tables.read("messages")
     pseudonym = messages.filter(text="Only the moths were awake")["author"].item()
     done = forget_and_run_again(made, "member", pseudonym if by_pseudonym else "dora  quill")
     assert (done.rows, done.inputs) == (1, ("chats/moths.txt",))
@@ -136,7 +135,7 @@ def test_a_forgotten_member_is_in_no_file_and_no_mention(made: Workspace, by_pse
     assert pseudonym not in held
     assert "Only the moths were awake" not in held
     assert "Dora" not in held
-    [mention] = read_table(made.tables, "messages").filter(conversation_id="moths")["text"]
+    [mention] = made.tables.read("messages").filter(conversation_id="moths")["text"]
     assert mention.startswith("A lamp for the moths, then, dear @forgotten-")
 
 
@@ -145,8 +144,8 @@ def test_a_forgotten_document_is_in_no_file_and_no_context(made: Workspace) -> N
     done = forget_and_run_again(made, "document", "posts/backup-disk.md")
     assert (done.rows, done.inputs) == (1, ("posts/backup-disk.md",))
     assert "A clicking backup disk" not in cells_of(made)
-    assert "backup-disk" not in set(read_table(made.tables, "contexts")["slug"])
-    status = read_table(made.tables, "sources").filter(source="posts/backup-disk.md")["status"].item()
+    assert "backup-disk" not in set(made.tables.read("contexts")["slug"])
+    status = made.tables.read("sources").filter(source="posts/backup-disk.md")["status"].item()
     assert status == "ignored"
 
 
@@ -163,7 +162,7 @@ def test_what_was_forgotten_leaves_the_archive_too(made: Workspace) -> None:
     assert author not in cells_of(made)
     forget_and_run_again(made, "conversation", "moths")
     assert set(read_archive(made.archive)["conversation_id"]) == {"garden"}
-    assert "A quiet evening" not in set(read_table(made.tables, "messages")["text"])
+    assert "A quiet evening" not in set(made.tables.read("messages")["text"])
 
 
 def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Workspace) -> None:
@@ -171,7 +170,7 @@ def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Works
     (made.root / "backstory.yaml").write_text(f"{SETTINGS}privacy: {{pseudonyms: false}}\n", encoding="utf-8")
     run_pipeline(reopen(made))
     assert "Dora" not in cells_of(made)
-    assert "Ada Lind" in set(read_table(made.tables, "messages")["author"])
+    assert "Ada Lind" in set(made.tables.read("messages")["author"])
 
 
 def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
     (workspace.chats_dir / "planning.txt").write_text(chat, "utf-8")
     forget(workspace, "member", "Ann")
     run_pipeline(reopen(workspace))
-    messages = read_table(workspace.tables, "messages").filter(conversation_id="planning")
+    messages = workspace.tables.read("messages").filter(conversation_id="planning")
     token = read_forgotten(workspace.forgotten).token("Ann")
     told = f"The channel meets annually, ({token}) said, and {token}'s tent is there: _{token}_"
     assert told in set(messages["text"])
@@ -190,8 +189,8 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
 
 def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
     assert forget(reopen(made_workspace), "conversation", "garden").search.found == {}
-    assert read_table(made_workspace.tables, "messages").is_empty()
-    assert read_table(made_workspace.tables, "window_contexts").is_empty()
+    assert made_workspace.tables.read("messages").is_empty()
+    assert made_workspace.tables.read("window_contexts").is_empty()
 
 
 def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
@@ -200,6 +199,10 @@ def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     assert "Dora" not in text
     assert made.forgotten.stat().st_mode & 0o077 == 0
     assert read_forgotten(made.forgotten).holds("member", "~ Dora Quill")
+
+
+def name_file(made: Workspace, table: str, key: str = "2025-03-14") -> str:
+    return f"data/{made.tables.list_files()[table][key]}"
 
 
 def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> None:
@@ -212,17 +215,17 @@ def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> No
     files = set(search.found)
     assert {
         ".dagster/history/log.json",
-        "data/messages/2025-03-14.parquet",
-        "data/windows/2025-03-14.parquet",
+        name_file(made, "messages"),
+        name_file(made, "windows"),
     } <= files
     assert not any(file.startswith(("chats/", "posts/")) for file in files)
-    assert search.found["data/windows/2025-03-14.parquet"] == ["moths"]
+    assert search.found[name_file(made, "windows")] == ["moths"]
 
 
 def test_a_search_finds_texts_of_documents_in_the_index(made: Workspace) -> None:
     search = search_workspace(made, Wanted(frozenset({"plastic elbow."}), frozenset()))
     version = current_version(made.index)
-    assert {f"index/{version}/index.duckdb", "data/documents/all.parquet"} <= set(search.found)
+    assert {f"index/{version}/index.duckdb", name_file(made, "documents", "all")} <= set(search.found)
 
 
 def test_texts_that_others_hold_too_prove_nothing() -> None:
@@ -231,7 +234,7 @@ def test_texts_that_others_hold_too_prove_nothing() -> None:
 
 
 def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
-    window_id = read_table(made.tables, "windows").filter(conversation_id="moths")["window_id"].item()
+    window_id = made.tables.read("windows").filter(conversation_id="moths")["window_id"].item()
     write_window_page(made, window_id)
     (made.dagster_home).mkdir()
     (made.dagster_home / "log.json").write_text("Only the moths were awake", encoding="utf-8")
@@ -282,13 +285,13 @@ def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, ki
     edited.with_name(f"{edited.stem}.draft.md").write_text(told, encoding="utf-8")
     run_pipeline(reopen(workspace))
     if kind == "conversation":
-        assert told in read_table(workspace.tables, "posts")["text"].str.join("\n").item()
+        assert told in workspace.tables.read("posts")["text"].str.join("\n").item()
     done = forget_and_run_again(workspace, kind, name)
     assert {f"written/{path.name}" for path in (edited, quoting)} <= set(done.inputs)
     left = [path.name for path in sorted(written.iterdir()) if told in path.read_text(encoding="utf-8")]
     assert left == sorted([edited.name, quoting.name])
     for table in ("documents", "posts", "contexts"):
-        assert told not in str(read_table(workspace.tables, table).to_dicts())
+        assert told not in str(workspace.tables.read(table).to_dicts())
     assert not any("moths" in path.name for path in written.iterdir()) or kind == "document"
     another = next(
         path

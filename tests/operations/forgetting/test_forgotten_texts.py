@@ -14,7 +14,6 @@ from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, Forgotten, read_fo
 from backstory.ingest.privacy.fingerprints import find_known_messages, sign_messages, unpack
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as run_command
 from tests.workspaces import CHAT, SETTINGS, copy_made
@@ -107,7 +106,7 @@ def garden_forgotten(garden_forgotten_once: Path, tmp_path: Path) -> Workspace:
 
 
 def sources_of(workspace: Workspace, source: str) -> dict[str, object]:
-    return read_table(workspace.tables, "sources").filter(source=source).row(0, named=True)
+    return workspace.tables.read("sources").filter(source=source).row(0, named=True)
 
 
 NEW = "16/03/2025, 10:00 - Ben Okri: A message that nobody has forgotten so far\n"
@@ -122,20 +121,20 @@ def test_a_chat_that_returns_under_another_name_stays_out_and_says_so(garden_for
     result = run_command("run", "-w", str(root))
     assert result.exit_code == 0, result.output
     assert "under another name" in result.output
-    assert set(read_table(garden_forgotten.tables, "messages")["conversation_id"]) == {"moths"}
+    assert set(garden_forgotten.tables.read("messages")["conversation_id"]) == {"moths"}
     row = sources_of(garden_forgotten, "chats/allotment.txt")
     assert (row["status"], row["rows"]) == ("ignored", 0)
     # A later forgetting does not take what is left out for what others hold.
     forget(open_workspace(root), "document", "posts/later.md")
     run_pipeline(open_workspace(root))
-    assert set(read_table(garden_forgotten.tables, "messages")["conversation_id"]) == {"moths"}
+    assert set(garden_forgotten.tables.read("messages")["conversation_id"]) == {"moths"}
 
 
 def test_new_messages_of_such_a_chat_are_read_and_the_others_counted(garden_forgotten: Workspace) -> None:
     (garden_forgotten.chats_dir / "allotment.txt").write_text(CHAT + NEW, encoding="utf-8")
     result = run_command("run", "-w", str(garden_forgotten.root))
     assert re.search(r"allotment.txt: read: 1\d of its messages are left out", result.output), result.output
-    messages = read_table(garden_forgotten.tables, "messages").filter(conversation_id="allotment")
+    messages = garden_forgotten.tables.read("messages").filter(conversation_id="allotment")
     assert messages["text"].to_list() == ["A message that nobody has forgotten so far"]
     assert "would be left out" in run_command("check", "-w", str(garden_forgotten.root)).output
 
@@ -159,7 +158,7 @@ def test_another_format_and_another_clock_make_no_difference(garden_forgotten: W
     )
     table.write_csv(garden_forgotten.chats_dir / "allotment.csv")
     run_pipeline(garden_forgotten)
-    assert set(read_table(garden_forgotten.tables, "messages")["conversation_id"]) == {"moths"}
+    assert set(garden_forgotten.tables.read("messages")["conversation_id"]) == {"moths"}
     assert sources_of(garden_forgotten, "chats/allotment.csv")["status"] == "ignored"
 
 
@@ -168,7 +167,7 @@ def test_it_is_read_again_when_the_list_is_deleted(garden_forgotten: Workspace) 
     run_pipeline(garden_forgotten)
     garden_forgotten.forgotten.unlink()
     run_pipeline(open_workspace(garden_forgotten.root))
-    assert "allotment" in set(read_table(garden_forgotten.tables, "messages")["conversation_id"])
+    assert "allotment" in set(garden_forgotten.tables.read("messages")["conversation_id"])
 
 
 def test_a_document_that_returns_under_another_name_stays_out(made_workspace: Workspace) -> None:
@@ -180,7 +179,7 @@ def test_a_document_that_returns_under_another_name_stays_out(made_workspace: Wo
         f"---\ntitle: Disks\n---\n{body}", encoding="utf-8"
     )
     run_pipeline(open_workspace(made_workspace.root))
-    assert "disks" not in " ".join(read_table(made_workspace.tables, "documents")["uri"])
+    assert "disks" not in " ".join(made_workspace.tables.read("documents")["uri"])
     row = sources_of(made_workspace, "posts/disks.md")
     assert row["status"] == "ignored"
     assert "under another name" in str(row["reason"])
@@ -191,7 +190,7 @@ def test_a_copy_that_was_there_before_stays(made_workspace: Workspace) -> None:
     (made_workspace.documents_dir / "copy.md").write_bytes(text)
     run_pipeline(open_workspace(made_workspace.root))
     forget(open_workspace(made_workspace.root), "document", "posts/backup-disk.md")
-    documents = read_table(made_workspace.tables, "documents")
+    documents = made_workspace.tables.read("documents")
     assert documents.filter(uri="copy.md")["status"].to_list() == ["ok"]
 
 
@@ -230,4 +229,4 @@ def test_a_member_who_returns_under_a_number_stays_out(made_workspace: Workspace
     )
     (made_workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
     run_pipeline(open_workspace(made_workspace.root, accept_removals=True))
-    assert not read_table(made_workspace.tables, "messages")["text"].str.contains("Lisbon").any()
+    assert not made_workspace.tables.read("messages")["text"].str.contains("Lisbon").any()

@@ -8,7 +8,6 @@ import pytest
 from backstory import run_pipeline
 from backstory.operations.inspection.comparison import METHODS, ONE_KEYWORD_QUERY, compare_with_whole_windows
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import SETTINGS
 
 
@@ -19,9 +18,7 @@ def test_every_method_gives_each_window_as_many_documents_as_its_context_holds(
     workspace = make_workspace(SETTINGS.replace("top_k: 3", f"top_k: {top_k}"))
     run_pipeline(workspace)
     answers = compare_with_whole_windows(workspace)
-    held = (
-        read_table(workspace.tables, "contexts").group_by("window_id").agg(pl.col("document_id").n_unique())
-    )
+    held = workspace.tables.read("contexts").group_by("window_id").agg(pl.col("document_id").n_unique())
     for window_id, count in held.iter_rows():
         given = answers.filter(window_id=window_id)
         assert given["method"].unique(maintain_order=True).to_list() == list(METHODS)
@@ -34,7 +31,7 @@ def test_every_method_gives_each_window_as_many_documents_as_its_context_holds(
 
 
 def test_the_contexts_are_given_as_they_were_materialized(made_workspace: Workspace) -> None:
-    contexts = read_table(made_workspace.tables, "contexts").sort("window_id", "rank")
+    contexts = made_workspace.tables.read("contexts").sort("window_id", "rank")
     mine = compare_with_whole_windows(made_workspace).filter(method="backstory").sort("window_id", "rank")
     assert mine.select("window_id", "slug").equals(contexts.select("window_id", "slug"))
 

@@ -6,7 +6,6 @@ import pytest
 from backstory.pipeline.checks.checks import CHECKS, make_check
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
 DAY = "2025-03-13"
@@ -46,7 +45,7 @@ def change_first(posts: pl.DataFrame, **values: object) -> pl.DataFrame:
 def test_a_row_that_is_wrong_is_found(
     written: Workspace, values: dict[str, object], found: dict[str, int]
 ) -> None:
-    right = read_table(written.tables, "posts", [DAY])
+    right = written.tables.read("posts", [DAY])
     assert count_cases(written) == {}
     replace_recorded(written, "posts", DAY, change_first(right, **values))
     assert count_cases(written) == found
@@ -55,7 +54,7 @@ def test_a_row_that_is_wrong_is_found(
 
 
 def test_a_draft_beside_an_edited_post_is_found(written: Workspace) -> None:
-    path = written.root / read_table(written.tables, "posts", [DAY])["path"][0]
+    path = written.root / written.tables.read("posts", [DAY])["path"][0]
     draft = path.with_name(f"{path.stem}.draft.md")
     draft.write_text("A later draft.\n", encoding="utf-8")
     assert count_cases(written) == {"drafts_to_merge": 1}

@@ -15,7 +15,6 @@ from backstory.operations.inspection.catalog import list_documents
 from backstory.operations.inspection.preview import Preview, preview_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.views import write_views
 from tests.errors import raises
 from tests.ingest.documents.office_files import make_zip, shape, slide_parts
@@ -81,10 +80,10 @@ def test_it_says_what_a_run_then_says(make_workspace: Callable[..., Workspace]) 
     preview = preview_run([workspace.root])
     build_table(workspace, "messages", ["2025-03-13", "2025-03-14", "2025-03-15"])
     build_table(workspace, "documents")
-    told = read_table(workspace.tables, "sources").sort("source").drop("folder")
+    told = workspace.tables.read("sources").sort("source").drop("folder")
     assert preview.settings_file == workspace.root / "backstory.yaml"
     assert [{name: row[name] for name in told.columns} for row in preview.files] == told.to_dicts()
-    assert preview.messages == len(read_table(workspace.tables, "messages"))
+    assert preview.messages == len(workspace.tables.read("messages"))
     languages = {row["source"]: row["language"] for row in preview.files}
     assert (languages["chats/garden.txt"], languages["posts/latin.md"]) == ("en", "de")
     zones = {row["source"]: row["timezone"] for row in preview.files if row["timezone"]}
@@ -99,7 +98,7 @@ def test_pages_and_chunks_are_those_of_the_run(make_workspace: Callable[..., Wor
     rows = {row["source"]: (row["pages"], row["chunks"]) for row in preview_run([workspace.root]).files}
     build_table(workspace, "documents")
     build_table(workspace, "document_chunks")
-    write_views(workspace.tables)
+    write_views(workspace.tables, workspace.tables_dir)
     told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in list_documents(workspace)}
     assert rows == {**told, "chats/garden.txt": (None, None)}
     assert rows["posts/a.pptx"] == (2, 2)
@@ -301,9 +300,9 @@ def test_what_was_read_before_and_is_gone_is_told_as_the_run_tells_it(workspace:
     (workspace.chats_dir / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
     for post in workspace.documents_dir.iterdir():
         post.unlink()
-    before = snapshot(workspace.tables)
+    before = snapshot(workspace.tables_dir)
     messages, documents = preview_run([workspace.root]).problems
-    after = snapshot(workspace.tables)
+    after = snapshot(workspace.tables_dir)
     assert {path: after[path][0] for path in before} == {path: digest for path, (digest, _) in before.items()}
     opened = open_workspace(workspace.root)
     with pytest.raises(RemovalError) as caught:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from backstory.base.errors import InputError
 from backstory.operations.inspection.windows import find_window, list_windows, shorten_ids
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 from tests.workspaces import replace_recorded
 
@@ -24,12 +23,12 @@ def made(made_workspace: Workspace) -> Workspace:
 
 def rename_windows(workspace: Workspace, names: dict[str, list[str]]) -> None:
     for day, window_ids in names.items():
-        table = read_table(workspace.tables, "windows", [day]).with_columns(window_id=pl.Series(window_ids))
+        table = workspace.tables.read("windows", [day]).with_columns(window_id=pl.Series(window_ids))
         replace_recorded(workspace, "windows", day, table)
 
 
 def test_the_latest_window_is_the_one_that_began_last(made: Workspace) -> None:
-    windows = read_table(made.tables, "windows")
+    windows = made.tables.read("windows")
     assert find_window(made, "latest")["started_at"] == windows["started_at"].max()
 
 

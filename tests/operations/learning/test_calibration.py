@@ -21,7 +21,6 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import Learned, read_learned
 from backstory.retrieval.evidence.probability_map import LearnedMap, ProbabilityMap
-from backstory.storage.tables.parquet import read_table
 from tests.builders.communities import FIRST
 from tests.interfaces.cli.invocation import run as run_cli
 from tests.operations.learning.test_learn import write_set
@@ -70,7 +69,7 @@ def write_set_of_parts(workspace: Workspace, folder: Path) -> Path:
     topic = pl.format("{}-phrase-{}.md", "day", pl.col("msg_no") // 2 * 2)
     topics = days.select("window_id", "msg_no", topic=topic)
     topics.write_parquet(folder / "msg_topics.parquet")
-    documents = read_table(workspace.tables, "documents").select(topic="uri", doc_id="document_id")
+    documents = workspace.tables.read("documents").select(topic="uri", doc_id="document_id")
     topics.select("window_id", "topic").unique().join(documents, on="topic").select(
         "window_id", "doc_id", "topic", rel=pl.lit(1)
     ).write_parquet(folder / "qrels.parquet")
@@ -116,8 +115,8 @@ def test_labels_of_parts_fit_a_map_and_links_do_not(
 
 def test_a_map_changes_each_probability_and_is_undone(community_once: Path, tmp_path: Path) -> None:
     workspace = copy_made(community_once, tmp_path / "mapped")
-    before, decided = describe(workspace.root), read_table(workspace.tables, "decisions")
-    window = read_table(workspace.tables, "windows").sort("started_at")["window_id"][0]
+    before, decided = describe(workspace.root), workspace.tables.read("decisions")
+    window = workspace.tables.read("windows").sort("started_at")["window_id"][0]
     with Library.open(workspace.root) as library:
         asked = library.search("notes").hits
     make_learned(workspace).write(workspace.learned)
@@ -127,7 +126,7 @@ def test_a_map_changes_each_probability_and_is_undone(community_once: Path, tmp_
         "contexts",
         "window_contexts",
     }
-    compared = read_table(workspace.tables, "decisions").join(decided, on=KEYS, suffix="_before")
+    compared = workspace.tables.read("decisions").join(decided, on=KEYS, suffix="_before")
     assert len(compared) == len(decided)
     mapped = MAP.apply(compared["probability_before"].to_numpy())
     assert compared["probability"].to_numpy() == pytest.approx(mapped, abs=1e-5)

@@ -12,7 +12,6 @@ from backstory.operations.forgetting.forget import forget
 from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.operations.learning.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from tests.builders.communities import FIRST, write_community
 from tests.builders.communities import LINKED as LINKS
 from tests.errors import raises
@@ -33,8 +32,8 @@ def correct(workspace: Workspace, document: str, should_be: ShouldBe, day: str =
 
 def list_labels(workspace: Workspace) -> dict[str, str]:
     """List the source of each label of the first window, by the path of the document."""
-    uris = dict(read_table(workspace.tables, "documents").select("document_id", "uri").iter_rows())
-    windows = read_table(workspace.tables, "windows").sort("started_at")
+    uris = dict(workspace.tables.read("documents").select("document_id", "uri").iter_rows())
+    windows = workspace.tables.read("windows").sort("started_at")
     mine = gather_labels(workspace).frame.filter(window_id=windows["window_id"][0])
     return {uris[document]: source for document, source in mine.select("doc_id", "source").iter_rows()}
 

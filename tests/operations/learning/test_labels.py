@@ -21,7 +21,6 @@ from backstory.operations.learning.labels import (
     label_set,
 )
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.writing.post_files import draft_path
 from tests.pipeline.workspace_states import run
 from tests.workspaces import DIGEST, write_workspace
@@ -91,10 +90,10 @@ def test_a_document_labels_the_windows_of_its_day_with_the_earlier_ones_that_it_
     linked: Workspace,
 ) -> None:
     labels = gather_labels(linked)
-    documents = {row["document_id"]: row for row in read_table(linked.tables, "documents").to_dicts()}
+    documents = {row["document_id"]: row for row in linked.tables.read("documents").to_dicts()}
     ids = {row["uri"]: document_id for document_id, row in documents.items()}
     expected = set()
-    for window in read_table(linked.tables, "windows").to_dicts():
+    for window in linked.tables.read("windows").to_dicts():
         for number in range(40):
             source = documents[ids[f"post-{number}.md"]]
             moment = source["published_at"]
@@ -122,15 +121,13 @@ def written(tmp_path: Path) -> Workspace:
 
 
 def choose_post(workspace: Workspace) -> dict[str, Any]:
-    posts = read_table(workspace.tables, "posts")
+    posts = workspace.tables.read("posts")
     return posts.filter(pl.col("cited_documents").list.len() >= 2).row(0, named=True)
 
 
 def edit_post(workspace: Workspace, post: dict[str, Any]) -> tuple[str, str, str]:
     """Cite one document less and another one instead; give the ids of the kept, the added and the removed one."""
-    documents = {
-        row["document_id"]: row["uri"] for row in read_table(workspace.tables, "documents").to_dicts()
-    }
+    documents = {row["document_id"]: row["uri"] for row in workspace.tables.read("documents").to_dicts()}
     kept, removed, *rest = post["cited_documents"]
     added = next(
         key for key, uri in documents.items() if uri == "unrelated.md" and key not in post["cited_documents"]
@@ -148,9 +145,7 @@ def test_the_post_that_a_person_has_edited_labels_its_window(written: Workspace)
     kept, added, removed = edit_post(written, post)
     # Others link to what the person took out.
     gone = next(
-        row["uri"]
-        for row in read_table(written.tables, "documents").to_dicts()
-        if row["document_id"] == removed
+        row["uri"] for row in written.tables.read("documents").to_dicts() if row["document_id"] == removed
     )
     (written.documents_dir / "news.md").write_text(
         f"---\ntitle: News\ndate: {post['published_at'].date()}T23:00:00Z\n---\n\n[it]({gone})\n", "utf-8"
@@ -172,8 +167,8 @@ def test_an_edited_letter_labels_the_windows_that_were_shown_the_document(tmp_pa
     run(workspace.root)
     post = choose_post(workspace)
     kept, added, removed = edit_post(workspace, post)
-    told = read_table(workspace.tables, "posts").filter(slug=post["slug"])["window_id"].to_list()
-    contexts = read_table(workspace.tables, "contexts").filter(pl.col("window_id").is_in(told))
+    told = workspace.tables.read("posts").filter(slug=post["slug"])["window_id"].to_list()
+    contexts = workspace.tables.read("contexts").filter(pl.col("window_id").is_in(told))
     shown = contexts.select("window_id", "document_id").unique()
     labels = gather_labels(workspace)
     assert len(told) > 1

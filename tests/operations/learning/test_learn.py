@@ -19,7 +19,6 @@ from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
-from backstory.storage.tables.parquet import read_table
 from tests.builders.communities import DAYS, FIRST, SETTINGS, write_community
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code
@@ -36,9 +35,9 @@ def examine_learned(root: Path) -> Examination:
 def write_set(workspace: Workspace, folder: Path) -> Path:
     """Write the documents, windows and labels of a workspace as a labelled set."""
     folder.mkdir()
-    windows = read_table(workspace.tables, "windows")
-    documents = read_table(workspace.tables, "documents")
-    messages = read_table(workspace.tables, "messages")
+    windows = workspace.tables.read("windows")
+    documents = workspace.tables.read("documents")
+    messages = workspace.tables.read("messages")
     documents.select("title", "text", "tags", doc_id="document_id", date="published_at").write_parquet(
         folder / "docs.parquet"
     )
@@ -87,7 +86,7 @@ def test_what_a_fit_changes_is_made_again_and_undone(
 
 
 def test_queries_and_pages_of_windows_use_the_fit_of_the_run(learned: Workspace) -> None:
-    window = read_table(learned.tables, "windows")["window_id"][-1]
+    window = learned.tables.read("windows")["window_id"][-1]
     fit = learned.document_fit
     assert fit is not None
     page = render_window_page(read_window_report(learned, window), {})
@@ -95,7 +94,7 @@ def test_queries_and_pages_of_windows_use_the_fit_of_the_run(learned: Workspace)
     with Library.open(learned.root) as library:
         found = [found.document_id for found in library.window_context(window).documents]
         run(learned.root)
-        kept = read_table(learned.tables, "contexts").filter(window_id=window).sort("rank")
+        kept = learned.tables.read("contexts").filter(window_id=window).sort("rank")
         assert kept["document_id"].to_list() == found
         page = render_window_page(read_window_report(learned, window), {})
         assert fit.digest in page

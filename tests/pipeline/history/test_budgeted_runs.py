@@ -6,7 +6,6 @@ import pytest
 
 from backstory.pipeline.run.runner import RunResult, execute_stages
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import hash_partitions, read_table
 from backstory.storage.tables.schemas import TABLES
 from tests.models.services.gemini_server import SENT_TOKENS, THOUGHT_TOKENS, WRITTEN_TOKENS, GeminiServer
 from tests.workspaces import run_workspace
@@ -46,7 +45,7 @@ def test_the_row_of_a_run_holds_its_calls_tokens_and_cost(
     workspace = gemini("costs: {day: {money: 1}}\n")
     outcome = run(workspace)
     assert outcome.success, outcome.failures
-    [row] = read_table(workspace.tables, "runs").to_dicts()
+    [row] = workspace.tables.read("runs").to_dicts()
     asked = [request for request in server.requests if request.path.endswith(":generateContent")]
     assert row["embedding_calls"] == len(server.requests) - len(asked)
     assert row["embedding_model"] == "gemini-embedding-001"
@@ -67,7 +66,7 @@ def test_the_row_of_a_run_holds_its_calls_tokens_and_cost(
 def test_without_a_price_the_cost_is_not_known_and_that_is_said(gemini: Callable[..., Workspace]) -> None:
     workspace = gemini("costs: {currency: EUR}\n")
     outcome = run(workspace)
-    [row] = read_table(workspace.tables, "runs").to_dicts()
+    [row] = workspace.tables.read("runs").to_dicts()
     assert (row["cost"], row["embedding_cost"], row["rerank_cost"], row["currency"]) == (
         None,
         None,
@@ -96,8 +95,8 @@ def test_a_run_stops_at_its_budget_keeps_what_is_done_and_resumes_to_equal_table
     assert "2 calls (costs.run.calls), is used up" in stopped.stopped
     assert "Left: " in stopped.stopped
     assert "then decisions, contexts, window_contexts" in stopped.stopped
-    statuses = read_table(workspace.tables, "runs")["status"].to_list()
+    statuses = workspace.tables.read("runs")["status"].to_list()
     assert statuses == ["stopped"] * (len(outcomes) - 1) + ["succeeded"]
     assert len(server.requests) == 2 * needed
     for table in TABLES:
-        assert hash_partitions(workspace.tables, table) == hash_partitions(whole.tables, table), table
+        assert workspace.tables.hash_files(table) == whole.tables.hash_files(table), table

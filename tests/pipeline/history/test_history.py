@@ -27,20 +27,19 @@ from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import Settings
 from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import Runs
 from backstory.storage.tables.views import VIEWS_FILE, connect
 from tests.caches import open_own_state
 from tests.errors import raises
 from tests.pipeline.history.slow_run import DAYS
 from tests.postgres import ON_FILES
-from tests.workspaces import run_workspace
+from tests.workspaces import open_tables, run_workspace
 
 pytestmark = pytest.mark.usefixtures("either_storage")
 
 
 def open_history(root: Path, **settings: Any) -> RunHistory:
-    return RunHistory(open_own_state(root), root / "data", Settings.model_validate(settings))
+    return RunHistory(open_own_state(root), open_tables(root / "data"), Settings.model_validate(settings))
 
 
 def run_once(history: RunHistory, end: RunEnd) -> None:
@@ -65,14 +64,14 @@ def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(worksp
     outcome = run_workspace(again, DAYS, lambda _told: None, execute_stages)
     assert not outcome.fresh
     assert outcome.computed == 0
-    table = validate(read_table(workspace.tables, "runs"), Runs)
+    table = validate(workspace.tables.read("runs"), Runs)
     [row] = table.to_dicts()
     assert (row["by"], row["status"], row["stage"]) == ("run_pipeline", "succeeded", "posts")
     assert (row["first_partition"], row["last_partition"], row["partitions"]) == (DAYS[0], DAYS[-1], 3)
     assert row["embedding_model"] == workspace.embedder.id
     assert row["embedding_texts"] > 0
     assert (row["embedding_calls"], row["cost"], row["currency"]) == (0, 0.0, "USD")
-    with duckdb.connect(workspace.tables / VIEWS_FILE, read_only=True) as views:
+    with duckdb.connect(workspace.tables_dir / VIEWS_FILE, read_only=True) as views:
         assert views.execute("SELECT run_id FROM runs").fetchall() == [(row["run_id"],)]
     assert connect(workspace.tables).table("runs").to_polars()["run_id"].to_list() == [row["run_id"]]
 
@@ -164,7 +163,7 @@ def test_a_killed_run_is_lost_and_where_it_stood_is_told(
     assert f"was {standing}, no progress for" in describe_status(lost)
     assert "`backstory run` resumes" in describe_status(lost)
     run_pipeline(workspace)
-    assert sorted(read_table(workspace.tables, "runs")["status"]) == ["lost", "succeeded"]
+    assert sorted(workspace.tables.read("runs")["status"]) == ["lost", "succeeded"]
     assert find_trouble(workspace.runs.read()) == []
     assert not list((workspace.root / ".backstory").glob("*.lock"))
 
@@ -192,54 +191,24 @@ def test_old_runs_are_dropped_from_history_and_table(tmp_path: Path) -> None:
     run_once(history, RunEnd(changed=True))
     age(history, timedelta(days=62).total_seconds())
     history.repair_table()
-    assert len(list_partitions(tmp_path / "data", "runs")) == 1
+    assert len(open_tables(tmp_path / "data").keys("runs")) == 1
     run_once(history, RunEnd(changed=True))
     assert len(history.read()) == 1
-    assert read_table(tmp_path / "data", "runs")["run_id"].to_list() == [history.read()[0].run_id]
+    assert open_tables(tmp_path / "data").read("runs")["run_id"].to_list() == [history.read()[0].run_id]
 
 
 def test_a_damaged_or_foreign_file_of_the_table_is_found_and_written_again(tmp_path: Path) -> None:
     history = open_history(tmp_path)
     run_once(history, RunEnd(changed=True))
-    [month] = list_partitions(tmp_path / "data", "runs")
-    path = tmp_path / "data" / "runs" / f"{month}.parquet"
+    [month] = open_tables(tmp_path / "data").keys("runs")
+    [path] = (tmp_path / "data" / "runs").iterdir()
     intact = path.read_bytes()
-    path.with_name("2020-01.parquet").write_bytes(intact)
-    path.with_name("mine.parquet").write_bytes(intact)
     path.write_bytes(intact[:-9])
-    assert history.find_damaged_months() == ["2020-01", month, "mine"]
+    assert history.find_damaged_months() == [month]
     history.repair_table()
     assert history.find_damaged_months() == []
     assert path.read_bytes() == intact
-    assert list_partitions(tmp_path / "data", "runs") == [month]
-
-
-def test_the_table_may_lack_the_runs_of_other_machines(tmp_path: Path) -> None:
-    database = {"database": "postgresql:///shared"}
-    first = open_history(tmp_path, storage=database)
-    second = RunHistory(
-        open_own_state(tmp_path), tmp_path / "second", Settings.model_validate({"storage": database})
-    )
-    run_once(first, RunEnd(changed=True))
-    assert second.find_damaged_months() == []
-    run_once(second, RunEnd(changed=True))
-    assert first.find_damaged_months() == []
-    [month] = list_partitions(tmp_path / "data", "runs")
-    path = tmp_path / "data" / "runs" / f"{month}.parquet"
-    intact = path.read_bytes()
-    path.write_bytes(intact[:-9])
-    assert first.find_damaged_months() == [month]
-    read_table(tmp_path / "second", "runs").clear().write_parquet(path)
-    assert first.find_damaged_months() == [month]
-    path.unlink()
-    assert first.find_damaged_months() == [month]
-    assert second.find_damaged_months() == []
-    # Of a month before the last one, the file can only be lost.
-    age(first, 70 * 86_400)
-    first.repair_table()
-    [before, _] = list_partitions(tmp_path / "data", "runs")
-    path.with_name(f"{before}.parquet").unlink()
-    assert first.find_damaged_months() == [before]
+    assert open_tables(tmp_path / "data").keys("runs") == [month]
 
 
 def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
@@ -249,7 +218,7 @@ def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
             assert [record.status for record in one.read()] == ["running", "running"]
             finish_two(RunEnd(changed=True))
         finish_one(RunEnd(changed=True))
-    assert read_table(tmp_path / "data", "runs")["status"].to_list() == ["succeeded", "succeeded"]
+    assert open_tables(tmp_path / "data").read("runs")["status"].to_list() == ["succeeded", "succeeded"]
 
 
 @ON_FILES

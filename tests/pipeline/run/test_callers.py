@@ -13,10 +13,9 @@ from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRAR
 from backstory.pipeline.run.executor import execute_tables
 from backstory.pipeline.run.state import RunState
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.locks import is_running
-from backstory.storage.tables.parquet import hash_partitions
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
+from backstory.storage.turns import is_running
 from tests.workspaces import copy_made, run_job, run_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
@@ -43,13 +42,13 @@ def test_every_caller_holds_the_lock_and_leaves_history_and_views(
     by: str, call: Caller, made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (made_workspace.documents_dir / "added.md").write_text("# Added\n\nA late frost.\n", encoding="utf-8")
-    (made_workspace.tables / VIEWS_FILE).unlink()
-    for file in (made_workspace.tables / "runs").glob("*.parquet"):
+    (made_workspace.tables_dir / VIEWS_FILE).unlink()
+    for file in (made_workspace.tables_dir / "runs").glob("*.parquet"):
         file.unlink()
     seen: list[tuple[bool, str | None]] = []
 
     def observe(workspace: Workspace, *arguments: Any, **options: Any) -> RunState:
-        seen.append((is_running(workspace.tables), scope.current_run()))
+        seen.append((is_running(workspace.catalog.state), scope.current_run()))
         return execute_tables(workspace, *arguments, **options)
 
     monkeypatch.setattr("backstory.pipeline.run.runner.execute_tables", observe)
@@ -60,10 +59,10 @@ def test_every_caller_holds_the_lock_and_leaves_history_and_views(
     assert was_locked
     latest = open_workspace(made_workspace.root).runs.read(1)[0]
     assert (latest.run_id, latest.by) == (run_id, by)
-    assert (made_workspace.tables / VIEWS_FILE).is_file()
+    assert (made_workspace.tables_dir / VIEWS_FILE).is_file()
     assert open_workspace(made_workspace.root).runs.find_damaged_months() == []
     assert current_version(made_workspace.index) != before
-    assert not is_running(made_workspace.tables)
+    assert not is_running(made_workspace.catalog.state)
 
 
 def test_every_caller_of_all_tables_leaves_the_same_tables(
@@ -74,7 +73,5 @@ def test_every_caller_of_all_tables_leaves_the_same_tables(
     for name in ("the command", "a script", "Dagster"):
         workspace = copy_made(made_workspace.root, tmp_path_factory.mktemp("caller") / "workspace")
         CALLERS[name][1](workspace)
-        tables.append(
-            {table: hash_partitions(workspace.tables, table) for table in TABLES if table != "runs"}
-        )
+        tables.append({table: workspace.tables.hash_files(table) for table in TABLES if table != "runs"})
     assert tables[0] == tables[1] == tables[2]

@@ -22,8 +22,7 @@ from backstory.pipeline.run.differences import (
 )
 from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
-from tests.workspaces import CHAT, DIGEST
+from tests.workspaces import CHAT, DIGEST, find_file
 
 START = datetime(2025, 3, 1, tzinfo=UTC)
 names = st.sampled_from("abcdef")
@@ -199,7 +198,7 @@ def test_posts_that_are_documents_of_later_windows_are_told_as_posts_alone(
 
 
 def test_a_table_that_was_damaged_is_not_compared(made_workspace: Workspace) -> None:
-    (made_workspace.tables / "documents" / "all.parquet").write_bytes(b"damaged")
+    find_file(made_workspace.root, "documents", "all").write_bytes(b"damaged")
     found = run(made_workspace)
     assert (found.documents, found.unknown) == (None, ("documents",))
     assert found.messages == MessageDifferences()
@@ -225,7 +224,7 @@ def test_a_window_with_another_verdict_is_named_with_both(made_workspace: Worksp
     before = read_reader_tables(made_workspace, {"windows", "window_contexts"})
     contexts = before.frames["window_contexts"]
     assert contexts is not None
-    [window] = read_table(made_workspace.tables, "windows").sort("started_at").tail(1).to_dicts()
+    [window] = made_workspace.tables.read("windows").sort("started_at").tail(1).to_dicts()
     is_last = pl.col("window_id") == window["window_id"]
     verdict = pl.when(is_last).then(pl.lit("sufficient")).otherwise("verdict").alias("verdict")
     after = ReaderTables({}, {**before.frames, "window_contexts": contexts.with_columns(verdict)}, {})

@@ -16,11 +16,10 @@ from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.contracts import conform, polars_schema
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import TABLES, Sources
 from tests.errors import raises
 from tests.models.services.gemini_server import Behaviour, GeminiServer, exceed, fail, succeed
-from tests.workspaces import replace_recorded, run_workspace
+from tests.workspaces import find_file, replace_recorded, run_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
@@ -48,7 +47,7 @@ def test_what_was_embedded_is_added_up_and_found_again(workspace: Workspace) -> 
     assert first.total("embedding_computed") == first.total("embedding_unique") > 0
     assert first.total("embedding_tokens") > chunks
     for table in ("hits", "search_index", "runs"):
-        workspace.ledger.forget(table, workspace.ledger.read(table))
+        workspace.catalog.forget(table, workspace.catalog.read(table))
     again, _ = run(workspace)
     assert again.total("embedding_computed") == 0
     assert again.total("embedding_cached") == first.total("embedding_computed")
@@ -64,10 +63,10 @@ def test_nothing_is_executed_when_nothing_has_changed(workspace: Workspace) -> N
 
 def test_a_broken_day_is_left_as_it_was_and_every_other_day_is_made(workspace: Workspace) -> None:
     run(workspace)
-    messages = read_table(workspace.tables, "messages", ["2025-03-13"])
+    messages = workspace.tables.read("messages", ["2025-03-13"])
     replace_recorded(workspace, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
-    before = workspace.ledger.read("windows")["2025-03-13"]
-    (workspace.tables / "contexts" / "2025-03-15.parquet").unlink()
+    before = workspace.catalog.read("windows")["2025-03-13"]
+    find_file(workspace.root, "contexts", "2025-03-15").unlink()
     for _ in range(2):
         outcome, told = run(workspace)
         assert not outcome.success
@@ -78,8 +77,8 @@ def test_a_broken_day_is_left_as_it_was_and_every_other_day_is_made(workspace: W
         [failure] = outcome.failures
         assert failure.startswith("messages, check contract_breaches: 1 found")
         assert failure.endswith("(2025-03-13)")
-        assert workspace.ledger.read("windows")["2025-03-13"] == before
-    assert list_partitions(workspace.tables, "contexts") == ["2025-03-13", "2025-03-15"]
+        assert workspace.catalog.read("windows")["2025-03-13"] == before
+    assert workspace.tables.keys("contexts") == ["2025-03-13", "2025-03-15"]
     replace_recorded(workspace, "messages", "2025-03-13", messages)
     assert run(workspace)[0].success
 
@@ -109,11 +108,11 @@ def test_a_day_that_a_stage_cannot_make_is_named_and_the_others_are_served(
     [failure] = outcome.failures
     assert failure.startswith("hits (2025-03-13): ")
     assert "refused the request" in failure
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-15"]
+    assert workspace.tables.keys("window_contexts") == ["2025-03-15"]
     server.script.clear()
     again, _ = run(workspace)
     assert again.success
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13", "2025-03-15"]
+    assert workspace.tables.keys("window_contexts") == ["2025-03-13", "2025-03-15"]
 
 
 @pytest.mark.usefixtures("api_key")
@@ -127,7 +126,7 @@ def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
     assert failure.startswith("hits (2025-03-15): ")
     refused = [one for one in server.requests if any("Lisbon needs" in text for text in one.texts)]
     assert len(refused) == 1
-    assert list_partitions(workspace.tables, "window_contexts") == ["2025-03-13"]
+    assert workspace.tables.keys("window_contexts") == ["2025-03-13"]
 
 
 def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
@@ -143,20 +142,20 @@ def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
     [failure] = outcome.failures
     assert failure.startswith("document_chunks: ")
     assert "shorten the title" in failure
-    assert list_partitions(workspace.tables, "window_chunks") == ["2025-03-13", "2025-03-15"]
-    assert list_partitions(workspace.tables, "hits") == []
+    assert workspace.tables.keys("window_chunks") == ["2025-03-13", "2025-03-15"]
+    assert workspace.tables.keys("hits") == []
 
 
 def test_a_run_that_would_remove_messages_makes_no_table(workspace: Workspace) -> None:
     run(workspace)
     chat = workspace.chats_dir / "garden.txt"
     chat.write_text("\n".join(chat.read_text(encoding="utf-8").splitlines()[:6]), encoding="utf-8")
-    before = workspace.ledger.read_all()
+    before = workspace.catalog.read_all(TABLES)
     outcome, told = run(workspace)
     assert {type(event) for event in told} == {RunPosition}
     [failure] = outcome.failures
     assert failure.startswith("messages: the run wrote nothing, since it would remove 6 messages")
-    assert workspace.ledger.read_all() == before
+    assert workspace.catalog.read_all(TABLES) == before
 
 
 def test_every_check_comes_after_exactly_one_stage() -> None:

@@ -15,7 +15,6 @@ from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import OF_PARTS, OF_SINGLE, read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.retrieval.evidence.shared_words import Values
-from backstory.storage.tables.parquet import read_table
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ class Measured:
 
     def __init__(self, workspace: Workspace, index: SearchIndex) -> None:
         self.index = index
-        self.hits, self.chunks = (read_table(workspace.tables, name) for name in ("hits", "window_chunks"))
+        self.hits, self.chunks = (workspace.tables.read(name) for name in ("hits", "window_chunks"))
         vectors = embed_texts(
             workspace.embedder, self.chunks["text"].to_list(), task="query", cache=None
         ).vectors

@@ -21,7 +21,6 @@ from backstory import run_pipeline
 from backstory.base.errors import WorkspaceError
 from backstory.pipeline.chats.people import People, show_messages
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.parquet import read_table
 from backstory.storage.tables.view_expressions import (
     INPUT_COLUMNS,
     VIEWS,
@@ -51,9 +50,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Workspace) -> None:
     rows = read_writer_inputs(made.tables)
-    windows = read_table(made.tables, "windows").sort("started_at", "window_id")
-    summaries = {row["window_id"]: row for row in read_table(made.tables, "window_contexts").to_dicts()}
-    contexts = read_table(made.tables, "contexts").sort("window_id", "rank")
+    windows = made.tables.read("windows").sort("started_at", "window_id")
+    summaries = {row["window_id"]: row for row in made.tables.read("window_contexts").to_dicts()}
+    contexts = made.tables.read("contexts").sort("window_id", "rank")
     assert rows.columns == list(INPUT_COLUMNS)
     assert rows["window_id"].to_list() == windows["window_id"].to_list()
     assert rows["started_at"].to_list() == windows["started_at"].to_list()
@@ -69,7 +68,7 @@ def test_each_window_is_one_row_with_its_messages_context_and_citations(made: Wo
 
 
 def test_tables_of_an_earlier_version_are_said_to_be_that(made: Workspace, tmp_path: Path) -> None:
-    tables = Path(shutil.copytree(made.tables, tmp_path / "tables"))
+    tables = Path(shutil.copytree(made.tables_dir, tmp_path / "tables"))
     for file in (tables / "window_contexts").rglob("*.parquet"):
         pl.read_parquet(file).drop("messages").write_parquet(file)
     with raises(WorkspaceError, "other_format", path=tables):
@@ -87,21 +86,21 @@ def test_messages_and_context_name_people_in_one_way(tmp_path: Path) -> None:
     assert f"@{ben} do you have a spare?" in row["messages"]
     assert f"{ben} cut it, and {ada} laid it." in row["context"]
     assert "member-" not in row["messages"] + row["context"]
-    assert read_table(workspace.tables, "messages")["author"].drop_nulls().str.starts_with("member-").all()
+    assert workspace.tables.read("messages")["author"].drop_nulls().str.starts_with("member-").all()
 
 
 def test_a_run_makes_the_rows_of_an_earlier_version_again(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace")
     run_pipeline(workspace)
     expected = read_writer_inputs(workspace.tables)
-    for key, entry in workspace.ledger.read("window_contexts").items():
-        rows = read_table(workspace.tables, "window_contexts", [key])
+    for key, entry in workspace.catalog.read("window_contexts").items():
+        rows = workspace.tables.read("window_contexts", [key])
         earlier = rows.drop("messages", "said_count", "local_started_at", "local_ended_at")
         replace_recorded(
             workspace, "window_contexts", key, earlier.with_columns(people=pl.lit(["member-0 Alder"]))
         )
-        made = workspace.ledger.read("window_contexts")[key]
-        workspace.ledger.record("window_contexts", {key: replace(made, inputs=f"{entry.inputs} of before")})
+        made = workspace.catalog.read("window_contexts")[key]
+        workspace.catalog.record("window_contexts", {key: replace(made, inputs=f"{entry.inputs} of before")})
     reports = {report.table: report for report in run_pipeline(open_workspace(workspace.root))}
     assert reports["window_contexts"].computed == 3
     assert read_writer_inputs(workspace.tables).equals(expected)
@@ -161,7 +160,7 @@ def test_another_backend_gives_the_rows_that_duckdb_gives(
 ) -> None:
     other = request.getfixturevalue(backend)
     for table in ("windows", "window_contexts", "contexts", "documents", "document_chunks"):
-        other.create_table(table, read_table(made.tables, table).to_arrow())
+        other.create_table(table, made.tables.read(table).to_arrow())
     here = connect(made.tables)
     for view, define in VIEWS.items():
         given = here.to_polars(here.table(view))
@@ -181,7 +180,7 @@ def test_another_backend_gives_the_rows_that_duckdb_gives(
 
 def test_the_zone_of_a_session_of_duckdb_changes_no_time(made: Workspace) -> None:
     expected = read_writer_inputs(made.tables)
-    with closing(duckdb.connect(made.tables / VIEWS_FILE, read_only=True)) as connection:
+    with closing(duckdb.connect(made.tables_dir / VIEWS_FILE, read_only=True)) as connection:
         connection.execute("SET TimeZone = 'America/New_York'")
         shown = connection.execute(
             "SELECT started_at, citations[1].published_at FROM writer_inputs"
@@ -198,7 +197,7 @@ def test_duckdb_alone_returns_its_rows(made: Workspace) -> None:
             f"print(len(duckdb.connect(sys.argv[1], read_only=True).execute('FROM {view}').fetchall()))"
         )
         shown = subprocess.run(
-            [sys.executable, "-c", script, str(made.tables / VIEWS_FILE)],
+            [sys.executable, "-c", script, str(made.tables_dir / VIEWS_FILE)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -210,11 +209,11 @@ def test_duckdb_alone_returns_its_rows(made: Workspace) -> None:
 def test_a_window_without_use_says_why(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace")
     run_pipeline(workspace)
-    [key] = {key for key in workspace.ledger.read("messages") if key == "2025-03-15"}
-    summary = read_table(workspace.tables, "window_contexts", [key])
+    [key] = {key for key in workspace.catalog.read("messages") if key == "2025-03-15"}
+    summary = workspace.tables.read("window_contexts", [key])
     silent = summary.with_columns(messages=pl.lit(""), said_count=pl.lit(0, dtype=pl.Int64))
     replace_recorded(workspace, "window_contexts", key, silent)
-    summary = read_table(workspace.tables, "window_contexts", ["2025-03-13"])
+    summary = workspace.tables.read("window_contexts", ["2025-03-13"])
     none = summary.with_columns(status=pl.lit("no_hits"), kept_count=pl.lit(0, dtype=pl.Int64))
     replace_recorded(workspace, "window_contexts", "2025-03-13", none)
     rows = read_writer_inputs(workspace.tables)
@@ -234,7 +233,7 @@ def test_a_window_without_use_says_why(tmp_path: Path) -> None:
 
 
 def test_no_message_breaks_out_of_its_line(made: Workspace) -> None:
-    one = read_table(made.tables, "messages").filter(kind="message").head(1)
+    one = made.tables.read("messages").filter(kind="message").head(1)
     texts = ["Words.", *INJECTIONS]
     ids = [f"m{place}" for place in range(len(texts))]
     said = pl.concat([one] * len(texts)).with_columns(message_id=pl.Series(ids), text=pl.Series(texts))
@@ -261,7 +260,7 @@ def test_the_examples_of_the_page_run(
     (tmp_path / "mychat").symlink_to(made.root)
     monkeypatch.chdir(tmp_path)
     [query] = read_blocks("sql")
-    with closing(duckdb.connect(made.tables / VIEWS_FILE, read_only=True)) as connection:
+    with closing(duckdb.connect(made.tables_dir / VIEWS_FILE, read_only=True)) as connection:
         assert len(connection.sql(query).fetchall()) == 3
     [code] = read_blocks("python")
     names: dict[str, object] = {}

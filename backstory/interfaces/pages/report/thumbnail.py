@@ -13,7 +13,6 @@ from backstory.interfaces.pages.report.palette import HUES, INK_ON_HUE
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.text.conversation_names import name_conversation
 from backstory.text.prompts.entries import cut_line
 
@@ -79,10 +78,10 @@ def picture_windows(workspace: Workspace, partitions: Sequence[str]) -> str:
     Returns:
         A Markdown image with the SVG as its data URL, or a sentence if there are no windows.
     """
-    present = set(list_partitions(workspace.tables, "window_contexts")).intersection(partitions)
+    present = set(workspace.tables.keys("window_contexts")).intersection(partitions)
     if not present:
         return "*no windows in these partitions*"
-    windows = read_table(workspace.tables, "windows", [max(present)])
+    windows = workspace.tables.read("windows", [max(present)])
     largest = windows.sort("message_count", "window_id", descending=[True, False]).head(_WINDOWS)
     svg = draw_thumbnail([read_window_report(workspace, window_id) for window_id in largest["window_id"]])
     encoded = base64.b64encode(svg.encode("utf-8", "replace")).decode()

@@ -21,7 +21,6 @@ from backstory.pipeline.incremental.fingerprints import read_by_serving
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.parquet import list_partitions, read_table
 from backstory.storage.tables.schemas import Messages
 from backstory.text.people import ShowText, name_people
 
@@ -46,28 +45,28 @@ class ReportTables:
     @cached_property
     def document_chunks(self) -> pl.DataFrame:
         """Table ``document_chunks``."""
-        return read_table(self._tables, "document_chunks")
+        return self._tables.read("document_chunks")
 
     @cached_property
     def documents(self) -> pl.DataFrame:
         """The columns :data:`DOCUMENT_COLUMNS` of table ``documents``; no uri where it names members."""
         is_linked = ~pl.col("document_id").is_in(list_unlinked(self._workspace))
-        rows = read_table(self._tables, "documents", columns=DOCUMENT_COLUMNS)
+        rows = self._tables.read("documents", columns=DOCUMENT_COLUMNS)
         return rows.with_columns(uri=pl.when(is_linked).then("uri"))
 
     @cached_property
     def days(self) -> list[str]:
         """The partitions of table ``messages``."""
-        return list_partitions(self._tables, "messages")
+        return self._tables.keys("messages")
 
     @cached_property
     def show(self) -> ShowText:
         """Shows a text of a document as pages do."""
-        windows = read_table(self._tables, "windows", columns=("window_id", "conversation_id"))
+        windows = self._tables.read("windows", columns=("window_id", "conversation_id"))
         return make_page_view(self._workspace, dict(windows.iter_rows()))
 
     def _read(self, table: str, partition: str) -> pl.DataFrame:
-        return read_table(self._tables, table, [partition])
+        return self._tables.read(table, [partition])
 
 
 def read_window_report(workspace: Workspace, window_id: str) -> WindowReport:

@@ -54,8 +54,7 @@ def build_site(workspace: Workspace, output: Path | None = None, *, windows: boo
     Raises:
         InputError: There are no windows yet, or the folder holds something else.
     """
-    with workspace.ledger.kept_open():
-        site = _build_site(workspace, (output or workspace.root / SITE_FOLDER).absolute(), windows=windows)
+    site = _build_site(workspace, (output or workspace.root / SITE_FOLDER).absolute(), windows=windows)
     if output is not None:
         record_copy(workspace, site.index.parent)
     return site

@@ -12,7 +12,7 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
 from backstory.interfaces.pages.site.page import Page
 from backstory.storage.rendered_pages import SITE_MARK, list_site_pages
-from backstory.storage.tables.ledger import Entry
+from backstory.storage.tables.catalog import Entry
 
 _EXPLANATION: Final = "`backstory site` made this folder: it replaces and removes the pages in it.\n"
 

@@ -21,7 +21,6 @@ from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
-from backstory.storage.tables.parquet import read_table, scan_table
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
 from backstory.writing.posts import PUBLISHED
 
@@ -38,10 +37,10 @@ def read_library(workspace: Workspace) -> Library:
     Raises:
         InputError: There are no windows yet.
     """
-    windows = read_table(workspace.tables, "windows").sort("started_at", "window_id")
+    windows = workspace.tables.read("windows").sort("started_at", "window_id")
     if windows.is_empty():
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
-    rows = {row["window_id"]: row for row in read_table(workspace.tables, "posts").to_dicts()}
+    rows = {row["window_id"]: row for row in workspace.tables.read("posts").to_dicts()}
     published = {key for key, row in rows.items() if row["status"] in PUBLISHED}
     ids = _read_ids(workspace)
     material = _read_all_material(workspace, windows.filter(pl.col("window_id").is_in(list(published))))
@@ -82,7 +81,7 @@ def _read_all_material(
 
 def _read_ids(workspace: Workspace) -> dict[str, str]:
     """Read the document ids of the written posts, by their path in the workspace."""
-    documents = scan_table(workspace.tables, "documents").filter(
+    documents = workspace.tables.scan("documents").filter(
         pl.col("status") == "ok", pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     )
     folder = workspace.settings.documents.folder
@@ -168,7 +167,7 @@ def _read_documents(
     unlinked = list_unlinked(workspace)
     addresses = WebAddresses(workspace)
     rows = (
-        scan_table(workspace.tables, "documents")
+        workspace.tables.scan("documents")
         .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
         .sort("published_at", "document_id", nulls_last=False)
         .collect()

@@ -22,7 +22,6 @@ from backstory.pipeline.chats.named_documents import hash_named_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.local_times import localize_window
-from backstory.storage.tables.parquet import read_table, scan_table
 
 _TABLES: Final = ("windows", "window_contexts", "window_chunks", "hits", "decisions", "contexts")
 _DAY: Final = timedelta(days=1)
@@ -47,16 +46,14 @@ def _list(
 ) -> Iterator[tuple[str, Page]]:
     posts = {one: address_post(post.slug) for post in library.posts for one in post.window.window_ids}
     shown = posts.keys() | {window.window_id for window in library.without_post}
-    with_context = set(
-        scan_table(workspace.tables, "window_contexts").select("window_id").collect()["window_id"]
-    )
-    stored = set(scan_table(workspace.tables, "messages").select("message_id").collect()["message_id"])
+    with_context = set(workspace.tables.scan("window_contexts").select("window_id").collect()["window_id"])
+    stored = set(workspace.tables.scan("messages").select("message_id").collect()["message_id"])
     found = _read_found(workspace)
     documents = _hash_documents(workspace)
     people, named = read_people(workspace), hash_named_documents(workspace)
     days = sorted(inputs.tables["messages"])
     tables = ReportTables(workspace)
-    for window in read_table(workspace.tables, "windows").iter_rows(named=True):
+    for window in workspace.tables.read("windows").iter_rows(named=True):
         key = window["window_id"]
         # Between two stages of a run, a window may lack its context, which the list of windows without a post says.
         if key not in shown or key not in with_context or not stored.issuperset(window["message_ids"]):
@@ -96,7 +93,7 @@ def _render(
 
 def _read_found(workspace: Workspace) -> dict[str, tuple[str, ...]]:
     """Read the ids of the documents that were found for each window."""
-    pairs = scan_table(workspace.tables, "decisions").select("window_id", "document_id").unique().collect()
+    pairs = workspace.tables.scan("decisions").select("window_id", "document_id").unique().collect()
     found: dict[str, list[str]] = defaultdict(list)
     for window_id, document_id in pairs.sort("window_id", "document_id").iter_rows():
         found[window_id].append(document_id)
@@ -106,7 +103,7 @@ def _read_found(workspace: Workspace) -> dict[str, tuple[str, ...]]:
 def _hash_documents(workspace: Workspace) -> dict[str, str]:
     """Hash what a report reads of each document. The text of a stored chunk follows from its id."""
     rows: dict[str, list[str]] = defaultdict(list)
-    documents = scan_table(workspace.tables, "documents").select(DOCUMENT_COLUMNS)
+    documents = workspace.tables.scan("documents").select(DOCUMENT_COLUMNS)
     for row in documents.sort("document_id", "revision").collect().iter_rows():
         rows[row[0]].append(repr(row))
     return {key: digest(lines) for key, lines in rows.items()}

@@ -20,15 +20,14 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.rendered_pages import list_site_pages
-from backstory.storage.tables.ledger import Entry
-from backstory.storage.tables.parquet import hash_partitions
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.schemas import TABLES
 
 _SITE: Final = "site"
-"""Name in the ledger of the sites in the workspace, by folder: inputs, hash of the pages, and their number."""
+"""Name in the catalog of the sites in the workspace, by folder: inputs, hash of the pages, and their number."""
 
 _PAGES: Final = "site pages"
-"""Name in the ledger of the single pages of these sites, by hashes of folder and address: inputs, and hash of the page.
+"""Name in the catalog of the single pages of these sites, by hashes of folder and address: inputs and hash of a page.
 
 An address may hold the id of a window, which must be gone from every file when the window is forgotten.
 """
@@ -68,20 +67,23 @@ def hash_inputs(workspace: Workspace) -> SiteInputs:
         hashlib.sha256(workspace.learned.read_bytes()).hexdigest() if workspace.learned.is_file() else ""
     )
     files = [
-        hash_documents(workspace.posts_dir, (), FileHashes(workspace.ledger)),
+        hash_documents(workspace.posts_dir, (), FileHashes(workspace.catalog)),
         hash_document_files(workspace, workspace.list_other_parts()),
         current_version(workspace.index),
     ]
     return SiteInputs(
         digest([_hash_code(), workspace.settings.model_dump_json(), learned]),
-        {table: hash_partitions(workspace.tables, table) for table in TABLES},
+        {
+            table: {key: entry.content for key, entry in found.items() if entry.rows}
+            for table, found in workspace.catalog.read_all(TABLES).items()
+        },
         digest(files),
     )
 
 
 def is_as_written(workspace: Workspace, folder: Path, inputs: SiteInputs) -> bool:
     """Return whether the folder holds exactly the pages that were written from these inputs."""
-    known = workspace.ledger.read(_SITE).get(_name(workspace, folder))
+    known = workspace.catalog.read(_SITE).get(_name(workspace, folder))
     return known is not None and known.inputs == inputs.whole and known.content == _hash_folder(folder)
 
 
@@ -93,11 +95,11 @@ def read_pages(workspace: Workspace, folder: Path) -> dict[str, Entry]:
     if not folder.is_relative_to(workspace.root):
         return {}
     place = _name_place(workspace, folder)
-    return {key: entry for key, entry in workspace.ledger.read(_PAGES).items() if key.startswith(place)}
+    return {key: entry for key, entry in workspace.catalog.read(_PAGES).items() if key.startswith(place)}
 
 
 def name_pages(workspace: Workspace, folder: Path, addresses: Iterable[str]) -> dict[str, str]:
-    """Return the names of pages in the ledger, by address."""
+    """Return the names of pages in the catalog, by address."""
     place = _name_place(workspace, folder)
     return {address: f"{place}{digest([address])}" for address in addresses}
 
@@ -116,12 +118,12 @@ def record_pages(workspace: Workspace, folder: Path, inputs: SiteInputs, pages: 
     known = read_pages(workspace, folder)
     names = name_pages(workspace, folder, pages)
     named = {names[address]: entry for address, entry in pages.items()}
-    workspace.ledger.forget(_PAGES, known.keys() - named.keys())
-    workspace.ledger.record(
+    workspace.catalog.forget(_PAGES, known.keys() - named.keys())
+    workspace.catalog.record(
         _PAGES, {name: entry for name, entry in named.items() if known.get(name) != entry}
     )
     written = _hash_pages({address: entry.content for address, entry in pages.items()})
-    workspace.ledger.record(_SITE, {_name(workspace, folder): Entry(inputs.whole, written, len(pages))})
+    workspace.catalog.record(_SITE, {_name(workspace, folder): Entry(inputs.whole, written, len(pages))})
 
 
 def _name_place(workspace: Workspace, folder: Path) -> str:

@@ -11,7 +11,6 @@ from backstory.interfaces.pages.report.window_reading import ReportTables, read_
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.local_times import localize_window
-from backstory.storage.tables.parquet import read_table
 from tests.errors import raises
 
 MakeTables = Callable[..., WindowTables]
@@ -89,7 +88,7 @@ def test_a_workspace_gives_the_report_with_the_overlap_of_the_day_before(
     (tmp_path / "posts" / "line.md").write_text("# Line\n\nThe drip irrigation line.\n", encoding="utf-8")
     workspace = open_workspace(tmp_path)
     run_pipeline(workspace)
-    windows = read_table(workspace.tables, "windows").sort("started_at")
+    windows = workspace.tables.read("windows").sort("started_at")
     report = read_window_report(workspace, windows["window_id"][-1][:12])
     tables = ReportTables(workspace)
     for row in map(localize_window, windows.to_dicts()):

@@ -29,7 +29,6 @@ from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import RAGSettings, SiteSettings
 from backstory.storage.rendered_pages import list_site_pages, remove_pages
-from backstory.storage.tables.parquet import read_table
 from tests.browser import load_page
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
@@ -150,9 +149,9 @@ def test_a_second_build_writes_nothing_and_a_stale_page_goes(workspace: Workspac
 def test_windows_are_shown_only_if_asked_for(workspace: Workspace, tmp_path: Path) -> None:
     shown = build_site(workspace, tmp_path / "site", windows=True)
     folder = shown.index.parent
-    assert len(list((folder / "windows").iterdir())) == len(read_table(workspace.tables, "windows"))
+    assert len(list((folder / "windows").iterdir())) == len(workspace.tables.read("windows"))
     built = build_site(workspace, folder)
-    assert built.written.removed == len(read_table(workspace.tables, "windows"))
+    assert built.written.removed == len(workspace.tables.read("windows"))
     assert not list(folder.glob("windows/*"))
     assert not any("windows/" in path.read_text("utf-8") for path in folder.rglob("*.html"))
     assert "--windows" in run("site", "-w", str(workspace.root), "-o", str(folder)).stderr
@@ -255,14 +254,14 @@ def test_without_posts_the_index_says_why(tmp_path: Path) -> None:
     site = build_site(workspace, windows=True)
     index = site.index.read_text(encoding="utf-8")
     assert "There are no posts yet" in index
-    assert index.count("no writer is chosen") == len(read_table(workspace.tables, "windows"))
+    assert index.count("no writer is chosen") == len(workspace.tables.read("windows"))
     assert list(find_dead_links(site)) == []
 
 
 def test_an_edited_post_is_shown_as_the_person_left_it(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace", WRITING.replace('"on"', '"off"'))
     run_pipeline(workspace)
-    row = read_table(workspace.tables, "posts").row(0, named=True)
+    row = workspace.tables.read("posts").row(0, named=True)
     path = workspace.root / row["path"]
     path.write_text(path.read_text(encoding="utf-8") + "\nA line by a person.\n", encoding="utf-8")
     run_pipeline(open_workspace(workspace.root))
@@ -288,7 +287,7 @@ def test_a_site_between_two_stages_of_a_run_leaves_out_windows_without_a_context
     for stage in STAGES[: [stage.table for stage in STAGES].index("windows") + 1]:
         stage.make(RunResources(begun), ["2025-03-13", "2025-03-14", "2025-03-15"])
     library = build_site(begun, windows=True).library
-    windows = read_table(begun.tables, "windows")
+    windows = begun.tables.read("windows")
     assert {post.window.window_id for post in library.posts} < set(windows["window_id"])
     assert len(library.posts) + len(library.without_post) == len(windows)
 

@@ -1,0 +1,192 @@
+"""The catalog: what each partition of a table holds and was made from, as rows of the state of the workspace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from backstory.base.errors import ConflictError
+from backstory.storage.schema import PARTITIONS
+from backstory.storage.state import Session, State
+
+Key: TypeAlias = tuple[str, str]
+"""A table and a partition of it."""
+Entries: TypeAlias = Mapping[str, Mapping[str, "Entry"]]
+"""Entries by table and partition."""
+Changes: TypeAlias = Mapping[Key, "Entry | None"]
+"""Entries to write, or None for those to remove."""
+
+_COUNTER: Final = ("", "")
+"""Key of the row that counts the changes, and names the catalog that they were made to."""
+_GONE: Final = -1
+"""Number of rows of an entry that was removed."""
+_READ: Final = "SELECT table_name, partition, inputs, content, rows, version FROM partitions WHERE "
+_CHANGED: Final = f"{_READ} version > ? OR table_name = ''"
+_OF_TABLE: Final = f"{_READ} table_name = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One partition.
+
+    Attributes:
+        inputs: Hash of everything that the partition was made from.
+        content: Hash of its rows, of which the name of its file holds a part; empty for no rows.
+        rows: Number of rows.
+    """
+
+    inputs: str
+    content: str
+    rows: int
+
+
+class Catalog:
+    """The entries of one workspace. Any number of threads and processes may use it.
+
+    The entries of each table that was asked for stay in memory, and a reading asks the state only for what has changed.
+
+    Args:
+        state: The part of the state that holds them.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._lock = threading.Lock()
+        self._name = ""
+        self._version = 0
+        self._entries: dict[str, dict[str, Entry]] = {}
+        self._versions: dict[Key, int] = {}
+
+    @property
+    def version(self) -> int:
+        """Number of the last change."""
+        self.read_all(())
+        return self._version
+
+    def read(self, table: str) -> dict[str, Entry]:
+        """Return the entries of a table by partition."""
+        return dict(self.read_all([table])[table])
+
+    def read_all(self, tables: Iterable[str]) -> dict[str, Mapping[str, Entry]]:
+        """Return the entries of tables by table and partition, all as they are at one moment."""
+        wanted = list(tables)
+        with self._lock:
+            with self.state.reading() as session:
+                self._take_changes(session, wanted)
+            return {table: self._entries[table] for table in wanted}
+
+    def record(self, table: str, entries: Mapping[str, Entry]) -> None:
+        """Write entries, whatever was in their place."""
+        self.change({(table, key): entry for key, entry in entries.items()})
+
+    def forget(self, table: str, keys: Iterable[str]) -> None:
+        """Remove entries."""
+        self.change({(table, key): None for key in keys})
+
+    def outdate(self, table: str, keys: Iterable[str]) -> None:
+        """Let the next run make partitions again, which readers have until then."""
+        known = self.read(table)
+        self.record(
+            table, {key: Entry("", known[key].content, known[key].rows) for key in keys if key in known}
+        )
+
+    def compact(self) -> None:
+        """Leave no trace on the disk of what was removed."""
+        with self._lock, self.state.begin() as session:
+            self._take_changes(session, ())
+            session.execute("DELETE FROM partitions WHERE rows = ?", (_GONE,))
+            # Under another name, others read everything again, since nothing tells them what was removed.
+            counter = (*_COUNTER, uuid4().hex, "", 0, self._version + 1)
+            self.state.upsert(session, PARTITIONS, [dict(zip(PARTITIONS.columns, counter, strict=True))])
+        self.state.compact()
+
+    def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
+        """List the keys whose inputs or content differ from the recorded ones.
+
+        Args:
+            table: Name of the table.
+            inputs: Hash of the present inputs of each key.
+            contents: Hash of the present content of each key that has one.
+        """
+        known = self.read(table)
+        return [
+            key
+            for key, value in inputs.items()
+            if key not in known or (known[key].inputs, known[key].content) != (value, contents.get(key, ""))
+        ]
+
+    def change(
+        self,
+        changes: Changes | Callable[[Entries], Changes],
+        *,
+        tables: Collection[str] = (),
+        seen: int | None = None,
+    ) -> None:
+        """Write and remove entries in one transaction, which excludes every other change.
+
+        Args:
+            changes: The entries; None removes one. Or what gives them within the transaction, from the present entries.
+            tables: Names of the tables of the entries, if they are given so.
+            seen: Version of the catalog at which the entries were read that these replace; None to replace any.
+
+        Raises:
+            ConflictError: Another process has changed one of them since; nothing is written.
+        """
+        if not changes:
+            return
+        tables = tables if callable(changes) else {table for table, _ in changes}
+        with self._lock, self.state.begin() as session:
+            self._take_changes(session, tables)
+            if callable(changes):
+                changes = changes({table: self._entries[table] for table in tables})
+            lost = [] if seen is None else [key for key in changes if self._versions.get(key, 0) > seen]
+            if lost:
+                raise ConflictError(
+                    f"{lost[0][0]} {lost[0][1]} was written by another run since this one read it; run the same "
+                    "command again, which makes it from what is there now",
+                    table=lost[0][0],
+                    partition=lost[0][1],
+                )
+            version = self._version + 1
+            rows = [(*_COUNTER, self._name or uuid4().hex, "", 0, version)]
+            rows += [
+                (*key, "", "", _GONE, version)
+                if entry is None
+                else (*key, entry.inputs, entry.content, entry.rows, version)
+                for key, entry in changes.items()
+                if entry is not None or key in self._versions
+            ]
+            self.state.upsert(
+                session, PARTITIONS, (dict(zip(PARTITIONS.columns, row, strict=True)) for row in rows)
+            )
+
+    def _take_changes(self, session: Session, tables: Iterable[str]) -> None:
+        """Bring the entries in memory up to date, and load tables that are not there yet."""
+        rows = session.execute(_CHANGED, (self._version,)).fetchall()
+        name, version = next(((row[2], row[5]) for row in rows if row[:2] == _COUNTER), ("", 0))
+        if name != self._name or version < self._version:
+            # It is another catalog in the same place.
+            self._entries, self._versions, rows = {}, {}, []
+        self._name, self._version = name, version
+        changed: dict[str, list[Any]] = {}
+        for row in rows:
+            if row[0] in self._entries:
+                changed.setdefault(row[0], []).append(row)
+        for table, found in changed.items():
+            # Readers keep the entries that they were given.
+            self._entries[table] = self._apply(dict(self._entries[table]), found)
+        for table in tables:
+            if table not in self._entries:
+                self._entries[table] = self._apply({}, session.execute(_OF_TABLE, (table,)).fetchall())
+
+    def _apply(self, entries: dict[str, Entry], rows: Iterable[Any]) -> dict[str, Entry]:
+        for table, key, inputs, content, count, version in rows:
+            if count == _GONE:
+                entries.pop(key, None)
+            else:
+                entries[key] = Entry(inputs, content, count)
+            self._versions[table, key] = version
+        return entries

@@ -1,0 +1,76 @@
+"""Turns: which runs may work on a workspace at a time. A turn ends with the process that has it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Final
+
+from backstory.base.telemetry.scope import current_run
+from backstory.storage.state import State
+
+_RUN: Final = "run"
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def running(
+    state: State,
+    by: str,
+    while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
+    *,
+    days: Sequence[str] = (),
+) -> Iterator[None]:
+    """Allow one run over the tables of a workspace at a time; the others wait, and log for whom.
+
+    Two runs over the same days would find each other's tables half replaced, and their checks would fail. Runs over
+    different days, each of which names its own, may go on at once.
+
+    Args:
+        state: The catalog of the tables.
+        by: What runs, for those that wait for it.
+        while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
+        days: The partitions that alone the run may write; none if it may write all.
+
+    Raises:
+        StateError: The state cannot be used.
+    """
+    with ExitStack() as held:
+        if not _take(held, state, by, days, wait=False):
+            held.close()
+            holder = state.find_holder(_RUN) or "another run"
+            logger.warning("waiting for %s: a workspace allows one run at a time over the same days", holder)
+            with while_waiting(holder):
+                _take(held, state, by, days, wait=True)
+            logger.info("the wait for %s has ended", holder)
+        yield
+
+
+@contextmanager
+def running_if_free(state: State, by: str) -> Iterator[bool]:
+    """Do what :func:`running` does if no run is under way; yield whether that is so."""
+    with ExitStack() as held:
+        yield _take(held, state, by, (), wait=False)
+
+
+def is_running(state: State) -> bool:
+    """Return whether a run over the tables of a workspace is under way."""
+    return state.find_holder(_RUN) is not None
+
+
+def _take(held: ExitStack, state: State, by: str, days: Sequence[str], *, wait: bool) -> bool:
+    holder = _describe_holder(by)
+    if not held.enter_context(state.lock(_RUN, by=holder, wait=wait, shared=bool(days))):
+        return False
+    names = [f"{_RUN} of {day}" for day in sorted(days)]
+    return not names or held.enter_context(state.lock(*names, by=holder, wait=wait))
+
+
+def _describe_holder(by: str) -> str:
+    run = current_run()
+    name = by if run is None else f"run {run[:8]} ({by})"
+    return f"{name}, process {os.getpid()}, since {datetime.now(UTC).isoformat(' ', 'seconds')}"

@@ -1,0 +1,338 @@
+"""The tables: what a commit, a reader and a killed or rival process see of each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from backstory.base.errors import ConflictError, ContractError, DamagedTableError, InputError, WorkspaceError
+from backstory.storage.stores import open_store
+from backstory.storage.tables import schemas
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.contracts import empty, polars_schema
+from backstory.storage.tables.schemas import SERVED_TABLES
+from backstory.storage.tables.tables import CURRENT, Made, Tables, copy_tables
+from backstory.storage.tables.view_expressions import DOCUMENT_CATALOG, WRITER_INPUTS
+from backstory.storage.tables.views import VIEWS_FILE, connect, find_views_damage, query_views, write_views
+from tests.bucket import Bucket
+from tests.builders.windows import make_windows
+from tests.errors import raises
+from tests.started_python import run_python
+from tests.workspaces import open_tables
+
+TABLE = "quarantine"
+# Ibis 12 calls a method that DuckDB 1.5 has renamed.
+IBIS_ON_DUCKDB = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+WRITER = """
+import sys
+from pathlib import Path
+from tests.storage.tables.test_tables import TABLE, make_rows
+from tests.workspaces import open_tables
+from backstory.storage.tables.tables import Made
+tables = open_tables(Path(sys.argv[1]))
+while True:
+    for lines in (1_000, 2_000):
+        tables.commit({(TABLE, key): Made(make_rows(*range(lines)), str(lines)) for key in "abc"})
+"""
+
+
+def make_rows(*lines: int, source: str = "chat.txt") -> pl.DataFrame:
+    rows = [(source, line, "no date") for line in lines]
+    return pl.DataFrame(rows, schema=polars_schema(schemas.Quarantine), orient="row")
+
+
+def write(tables: Tables, key: str, *lines: int, inputs: str = "inputs") -> None:
+    tables.commit({(TABLE, key): Made(make_rows(*lines), inputs)})
+
+
+def read_lines(tables: Tables) -> list[int]:
+    return tables.read(TABLE)["line"].to_list()
+
+
+def list_names(tables: Tables) -> set[str]:
+    return set(tables.store.list_names(TABLE))
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    if request.param == "folder":
+        return open_tables(tmp_path / "data")
+    bucket: Bucket = request.getfixturevalue("bucket")
+    address = f"{bucket.root}/{tmp_path.name}"
+    return Tables(open_store(address), open_tables(tmp_path / "data").catalog)
+
+
+def test_partitions_are_read_in_the_order_of_their_keys(tables: Tables) -> None:
+    for key, line in [("2025-02-01", 3), ("2025-01-01", 1), ("2025-01-02", 2)]:
+        write(tables, key, line)
+    assert tables.keys(TABLE) == ["2025-01-01", "2025-01-02", "2025-02-01"]
+    assert read_lines(tables) == [1, 2, 3]
+    wanted = ["2025-02-01", "2025-01-01", "2024-12-31"]
+    assert tables.read(TABLE, wanted)["line"].to_list() == [1, 3]
+    assert tables.scan(TABLE, wanted).filter(pl.col("line") > 1).select("source").collect().height == 1
+    assert tables.read(TABLE, wanted, columns=["line"]).columns == ["line"]
+
+
+@pytest.mark.parametrize("table", SERVED_TABLES)
+def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path, table: str) -> None:
+    tables = open_tables(tmp_path / "data")
+    expected = empty(SERVED_TABLES[table])
+    assert tables.keys(table) == []
+    assert tables.read(table).equals(expected)
+    assert tables.scan(table).collect().equals(expected)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_file_is_named_by_its_content_and_stays_as_it_is(tables: Tables) -> None:
+    write(tables, "a", 1)
+    [first] = list_names(tables)
+    content = tables.store.read(first)
+    write(tables, "a", 2)
+    write(tables, "b", 1, inputs="others")
+    assert tables.store.read(first) == content
+    assert len(list_names(tables)) == 3
+    write(tables, "a", 1)
+    assert (len(list_names(tables)), read_lines(tables)) == (3, [1, 1])
+
+
+def test_a_reader_holds_one_version_of_all_tables(tables: Tables) -> None:
+    write(tables, "a", 1)
+    write(tables, "b", 1)
+    pinned = tables.pin()
+    tables.commit({(TABLE, key): Made(make_rows(2), "") for key in "ab"}, without=[(TABLE, "c")])
+    tables.collect()
+    assert (read_lines(pinned), read_lines(tables)) == ([1, 1], [2, 2])
+    assert pinned.entries(TABLE)["a"].inputs == "inputs"
+
+
+def test_two_runs_of_other_partitions_both_commit_and_of_the_same_the_second_is_refused(
+    tmp_path: Path,
+) -> None:
+    first, second = open_tables(tmp_path), open_tables(tmp_path)
+    seen = first.catalog.version, second.catalog.version
+    first.commit({(TABLE, "a"): Made(make_rows(1), "")}, seen=seen[0])
+    second.commit({(TABLE, "b"): Made(make_rows(2), "")}, seen=seen[1])
+    with raises(ConflictError, table=TABLE, partition="a"):
+        second.commit({(TABLE, key): Made(make_rows(3), "") for key in "ac"}, seen=seen[1])
+    assert read_lines(first) == read_lines(second) == [1, 2]
+    second.commit({(TABLE, "a"): Made(make_rows(3), "")}, seen=second.catalog.version)
+    assert read_lines(first) == [3, 2]
+
+
+def test_changed_inputs_and_lost_or_damaged_files_are_stale_and_nothing_else(tables: Tables) -> None:
+    for key in ("changed", "kept", "lost"):
+        write(tables, key, 1)
+    write(tables, "empty")
+    tables.store.delete([tables.list_files()[TABLE]["lost"]])
+    wanted = dict.fromkeys(["changed", "empty", "kept", "lost", "unknown"], "inputs")
+    assert tables.stale(TABLE, {**wanted, "changed": "others"}) == ["changed", "lost", "unknown"]
+    assert tables.find_damage(TABLE).keys() == {"lost"}
+    with raises(DamagedTableError, table=TABLE, partition="lost"):
+        tables.read(TABLE, ["lost"])
+    write(tables, "lost", 1)
+    assert tables.stale(TABLE, wanted) == ["unknown"]
+    tables.catalog.outdate(TABLE, ["kept"])
+    assert tables.stale(TABLE, wanted) == ["kept", "unknown"]
+    assert tables.read(TABLE, ["kept"]).height == 1
+
+
+def test_a_damaged_or_foreign_file_is_named_and_made_again(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", *range(30_000))
+    path = tmp_path / tables.list_files()[TABLE]["a"]
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    with raises(DamagedTableError, path=path, table=TABLE, partition="a"):
+        tables.read(TABLE)
+    assert tables.stale(TABLE, {"a": "inputs"}) == ["a"]
+    write(tables, "a", *range(30_000))
+    assert path.read_bytes() == content
+
+
+def test_rows_that_break_a_contract_leave_everything_as_it_was(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", 1)
+    window = make_windows([{"window_id": "w"}])
+    with raises(ContractError, table="Windows"):
+        tables.commit(
+            {(TABLE, "a"): Made(make_rows(2), ""), ("windows", "a"): Made(pl.concat([window, window]), "")}
+        )
+    assert (read_lines(tables), tables.keys("windows"), len(list_names(tables))) == ([1], [], 1)
+
+
+@pytest.mark.parametrize("key", ["", "../a", "a/b", "a\\b", ".hidden", "a\n", "a*", "a" * 201])
+def test_keys_that_could_leave_the_folder_are_refused(tmp_path: Path, key: str) -> None:
+    tables = open_tables(tmp_path)
+    with raises(InputError, "invalid_partition", table=TABLE, partition=key):
+        write(tables, key, 1)
+    with raises(InputError, "invalid_partition", table=TABLE, partition=key):
+        tables.read(TABLE, [key])
+    with raises(InputError, "unknown_table", table="../quarantine"):
+        tables.read("../quarantine")
+
+
+def test_equal_rows_give_equal_bytes_elsewhere(tmp_path: Path) -> None:
+    one = open_tables(tmp_path / "one")
+    write(one, "a", 1, 2)
+    code = (
+        "import sys; from pathlib import Path; from tests.workspaces import open_tables;"
+        "from tests.storage.tables.test_tables import write; write(open_tables(Path(sys.argv[1])), 'a', 1, 2)"
+    )
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
+    run_python(["-c", code, str(tmp_path / "two")], check=True, env=environment)
+    assert open_tables(tmp_path / "two").list_files() == one.list_files()
+
+
+def test_a_polling_reader_sees_whole_commits_whenever_the_writer_is_killed(tmp_path: Path) -> None:
+    tables, versions = open_tables(tmp_path), set[int]()
+    for looks in (5, 40, 200):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) as writer:
+            while not tables.keys(TABLE):
+                assert writer.poll() is None
+            for _ in range(looks):
+                pinned = tables.pin()
+                counts = set(pinned.read(TABLE).group_by("line").len()["len"])
+                assert counts == {3}
+                versions.add(pinned.read(TABLE).height)
+            writer.send_signal(signal.SIGKILL)
+        assert tables.find_damage(TABLE) == {}
+    assert versions <= {3_000, 6_000}
+    tables.collect(timedelta(0))
+    assert list_names(tables) == set(tables.list_files()[TABLE].values())
+
+
+def test_a_failed_write_leaves_no_file_and_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", 1)
+    before = list_names(tables)
+
+    def fill_disk(*_arguments: object) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(os, "fsync", fill_disk)
+    with pytest.raises(OSError, match="no space left"):
+        write(tables, "a", 2)
+    assert (list_names(tables), read_lines(tables)) == (before, [1])
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", 1)
+    (tmp_path / "windows").write_bytes(b"in the way of a folder")
+    with raises(WorkspaceError, "unwritable", path=tmp_path / "windows"):
+        tables.commit({("windows", "a"): Made(make_windows([{"window_id": "w"}]), "")})
+
+
+def test_files_that_no_partition_is_are_deleted_after_a_while(tables: Tables) -> None:
+    write(tables, "a", 1)
+    write(tables, "b", 2)
+    write(tables, "a", 3)
+    assert (tables.collect(), len(list_names(tables))) == (0, 3)
+    write(tables, "a", 1)  # is used again, so that another one is not
+    assert (tables.collect(), len(list_names(tables))) == (0, 3)
+    assert tables.collect(timedelta(0)) == 1
+    assert list_names(tables) == set(tables.list_files()[TABLE].values())
+    assert read_lines(tables) == [1, 2]
+    assert tables.catalog.read("unused files") == {}
+
+
+def test_entries_of_another_catalog_in_the_same_place_are_not_mixed(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", 1)
+    write(tables, "b", 2)
+    other = open_tables(tmp_path / "other")
+    write(other, "c", 3)
+    tables.catalog.state.close()
+    for path in tmp_path.glob("catalog.sqlite*"):
+        path.unlink()
+    assert tables.keys(TABLE) == []
+    other.catalog.state.compact()
+    (tmp_path / "other" / "catalog.sqlite").rename(tmp_path / "catalog.sqlite")
+    assert tables.keys(TABLE) == ["c"]
+
+
+def test_a_copy_has_the_files_of_one_moment(tables: Tables, tmp_path: Path) -> None:
+    write(tables, "a", 1)
+    write(tables, "a", 2)
+    copy = open_tables(tmp_path / "copy")
+    assert copy_tables(tables, copy) == 1
+    assert (read_lines(copy), copy.find_damage(TABLE)) == ([2], {})
+    assert len(list_names(copy)) == 1
+
+
+def test_the_list_of_files_is_enough_to_read_the_tables(tables: Tables) -> None:
+    write(tables, "a", 1)
+    tables.publish()
+    write(tables, "a", 2)
+    listed = json.loads(tables.store.read(CURRENT) or b"")["tables"]
+    [name] = listed[TABLE].values()
+    assert pl.read_parquet(tables.store.read(name) or b"")["line"].to_list() == [1]
+
+
+@IBIS_ON_DUCKDB
+def test_ibis_and_sql_read_the_tables_in_place(tables: Tables) -> None:
+    root = tables.store.locate("").rstrip("/")
+    with raises(WorkspaceError, "no_tables"):
+        connect(root)
+    tables.commit({("windows", "2025-01-15"): Made(make_windows([{"window_id": "w1"}]), "")})
+    tables.publish()
+    backend = connect(root)
+    assert set(backend.list_tables()) == {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
+    tables.commit({}, without=[("windows", "2025-01-15")])
+    tables.publish()
+    tables.collect()
+    assert backend.table("windows").to_polars()["window_id"].to_list() == ["w1"]
+    assert query_views(root, "SELECT count(*) FROM windows").item() == 0
+    assert query_views(tables, "SELECT count(*) FROM windows").item() == 0
+
+
+def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp_path: Path) -> None:
+    tables, root = open_tables(tmp_path / "it's [here]*"), tmp_path / "it's [here]*"
+    write(tables, "a", 1, 2)
+    path = write_views(tables, root)
+    with closing(duckdb.connect(path, read_only=True)) as open_elsewhere:
+        for table, model in SERVED_TABLES.items():
+            columns = [name for name, *_ in open_elsewhere.execute(f"DESCRIBE {table}").fetchall()]
+            assert columns == list(polars_schema(model))
+        before = path.stat().st_ino
+        assert (write_views(tables, root), path.stat().st_ino) == (path, before)
+        write(tables, "a", 7)
+        assert find_views_damage(tables, root) is not None
+        write_views(tables, root)
+        assert open_elsewhere.execute(f"SELECT line FROM {TABLE}").fetchall() == [(1,), (2,)]
+    assert find_views_damage(tables, root) is None
+    path.write_bytes(b"broken")
+    (root / f".{VIEWS_FILE}.building").write_bytes(b"left")
+    write_views(tables, root)
+    with closing(duckdb.connect(path, read_only=True)) as views:
+        assert views.execute(f"SELECT line FROM {TABLE}").fetchall() == [(7,)]
+    assert {child.name for child in root.iterdir() if child.is_file()} >= {VIEWS_FILE}
+
+
+def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path / "one")
+    write(tables, "a", 1)
+    tables.publish()
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert query_views(tmp_path / "two", f"SELECT line FROM {TABLE}").item() == 1
+
+
+def test_catalogs_of_one_place_see_each_others_changes(tmp_path: Path) -> None:
+    one, two = open_tables(tmp_path).catalog, open_tables(tmp_path).catalog
+    assert isinstance(one, Catalog)
+    assert (one.read("marks"), one.version) == ({}, 0)
+    write(open_tables(tmp_path), "a", 1)
+    held = two.read_all([TABLE])[TABLE]
+    one.forget(TABLE, ["a"])
+    assert (two.read(TABLE), list(held)) == ({}, ["a"])
+    assert one.version == two.version == 2
