@@ -269,9 +269,8 @@ def _divide(
         sizes = [len(units) for units in paragraphs]
         texts = list(chain.from_iterable(paragraphs))
         messages = pl.DataFrame({"text": texts}).with_columns(kind=pl.lit("message"))
-        if (
-            queries.min_tokens is None
-        ):  # stated, since short sentences belong together as short messages need not
+        # Short sentences of a paragraph belong together, unlike short messages.
+        if queries.min_tokens is None:
             queries = queries.model_copy(update={"min_tokens": embedder.default_query_tokens})
     window_id = digest_json([sizes, messages["text"].to_list()], length=16)
     ids = [f"{window_id}-{number}" for number in range(len(messages))]
