@@ -27,13 +27,13 @@ import numpy as np
 import polars as pl
 from pymilvus import DataType, MilvusClient
 
-from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.graph import share_found
+from backstory.index.engines.matches import Matches, pair_similarities
 from backstory.index.engines.milvus import widen
-from backstory.index.engines.scope import scope_of
-from backstory.index.engines.vss import VssEngine
+from backstory.index.engines.scope import Scope, scope_of
+from backstory.index.engines.scoring import find_best
+from backstory.index.engines.vss import VssGraph, write_graph
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.snapshot.database import Database, write_database
-from backstory.index.snapshot.recall import measure_recall, share_found
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
@@ -134,18 +134,11 @@ def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats
     Returns:
         One entry per batch size.
     """
-    documents = pl.DataFrame({"document_id": ["d"]})
-    chunks = pl.select(pl.int_range(len(vectors)).cast(pl.String).alias("chunk_id"))
     with tempfile.TemporaryDirectory() as folder:
-        plain, indexed = Path(folder) / "plain.duckdb", Path(folder) / "indexed.duckdb"
-        _, plain_seconds = seconds_of(partial(write_database, plain, documents, chunks, vectors, None))
-        _, indexed_seconds = seconds_of(
-            partial(write_database, indexed, documents, chunks, vectors, settings)
-        )
-        build = indexed_seconds - plain_seconds
-        with Database(indexed, has_hnsw=True) as database:
-            vss = VssEngine(database, vectors, settings.ef_search)
-            published = measure_recall(vss, vectors).recall_at_5
+        path = Path(folder) / "graph.duckdb"
+        _, build = seconds_of(partial(write_graph, path, vectors, settings))
+        with closing(VssGraph(path, vectors, settings.ef_search)) as vss:
+            published, _ = vss.measure_recall()
             return [
                 _compare(
                     vss, vectors, np.resize(queries, (batch, queries.shape[1])), repeats, published, build
@@ -154,15 +147,20 @@ def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats
             ]
 
 
+def _search_exactly(queries: Vectors, vectors: Vectors, scope: Scope) -> Matches:
+    found = find_best(queries, vectors, REQUEST, scope)
+    similarity = pair_similarities(queries, vectors, found.query, found.row)
+    return Matches(found.query, found.row, similarity)
+
+
 def _compare(
-    vss: VssEngine, vectors: Vectors, queries: Vectors, repeats: int, published: float, build: float
+    vss: VssGraph, vectors: Vectors, queries: Vectors, repeats: int, published: float, build: float
 ) -> Figures:
-    exact = ExactEngine(vectors)
     scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
-    recall = share_found(vss.search(queries, REQUEST, scope), exact.search(queries, REQUEST, scope))
+    recall = share_found(vss.search(queries, REQUEST, scope), _search_exactly(queries, vectors, scope))
     turns = [
         (
-            _milliseconds(lambda: exact.search(queries, REQUEST, scope)),
+            _milliseconds(lambda: _search_exactly(queries, vectors, scope)),
             _milliseconds(lambda: vss.search(queries, REQUEST, scope)),
         )
         for _ in range(repeats)

@@ -18,9 +18,9 @@ from statistics import median
 import numpy as np
 
 from backstory.index.request import SearchRequest
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
+from backstory.index.snapshot.manifest import VECTORS_FILE
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.shards import VECTORS_FILE
 
 
 def measure_first_search(folder: Path) -> dict[str, float]:

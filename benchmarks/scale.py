@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.index.snapshot.shards import SHARD_BYTES
 from backstory.models.choice import make_embedder
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
@@ -58,6 +57,8 @@ LARGEST_DISK_GB: Final = 10_000
 WORDS_PER_TEXT: Final = 40
 TEXTS: Final = 32
 DIMENSION: Final = 384
+EMBEDDED_BYTES: Final = 512 << 20
+"""Most bytes of vectors that a run embeds at once."""
 QUERIES: Final = 64
 DOCUMENTS: Final = 200
 CALIBRATION_ROWS: Final = (5_000, 20_000)
@@ -195,7 +196,7 @@ def simulate_chunks(chunks: int, constants: Constants) -> Demand:
             "building": chunks * constants.chunk_cpu_s / 3600,
         },
         chunks * (constants.chunk_bytes + constants.vector_bytes) / 1e9,
-        (_build_memory(chunks, constants) + min(chunks * constants.vector_bytes, SHARD_BYTES)) / 1e9,
+        (_build_memory(chunks, constants) + min(chunks * constants.vector_bytes, EMBEDDED_BYTES)) / 1e9,
         constants.query_cpu_s + chunks * constants.query_chunk_cpu_s,
     )
 

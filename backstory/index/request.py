@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, Self, get_args
 
-import numpy as np
-
-from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import InputError
 from backstory.index.calibration import Calibration
-from backstory.index.engines.matches import find_stray_vector
-from backstory.index.snapshot.manifest import REBUILD_COMMAND, Manifest
-from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import RAGSettings
 
 Mode = Literal["ann", "exact"]
@@ -189,35 +184,3 @@ class SearchRequest:
         if self.ranking == "dense":
             return self.top_k
         return max(KEYWORD_CANDIDATES, self.top_k * (self.overfetch or _KEYWORD_OVERFETCH))
-
-
-def check_queries(queries: Vectors, manifest: Manifest) -> None:
-    """Check that queries can be compared with the vectors of a snapshot.
-
-    Args:
-        queries: Vectors, shape ``(queries, dimension)``.
-        manifest: That of the snapshot.
-
-    Raises:
-        EmbedderMismatchError: They differ from it in width.
-        InputError: They are not finite unit rows.
-    """
-    if queries.ndim != 2 or queries.dtype != np.float32:
-        raise InputError(
-            f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
-            "(queries, dimension)",
-            code="unusable_vectors",
-            shape=queries.shape,
-            dtype=str(queries.dtype),
-        )
-    if queries.shape[1] != manifest.dimension:
-        raise EmbedderMismatchError(
-            f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
-            embedder=manifest.embedder_id,
-            width=queries.shape[1],
-        )
-    if (stray := find_stray_vector(queries)) is not None:
-        raise InputError(
-            f"query {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector", row=stray
-        )

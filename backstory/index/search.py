@@ -4,55 +4,106 @@ from __future__ import annotations
 
 import heapq
 import logging
+import threading
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+
+# Polars imports masked arrays when it converts an array. Importing them here keeps that cost out of the first search.
+import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.errors import InputError
+from backstory.base.errors import EmbedderMismatchError, InputError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.index.calibration import Calibration
-from backstory.index.engines.choice import Engines
-from backstory.index.engines.fusion import fuse
-from backstory.index.engines.matches import pair_similarities
+from backstory.index.engines.matches import (
+    Matches,
+    find_stray_vector,
+    order_best,
+    pair_similarities,
+    rank_within,
+)
 from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.request import Filters, SearchRequest, check_queries
-from backstory.index.result import SearchResult, tabulate
-from backstory.index.snapshot.held import HeldSnapshot
-from backstory.index.snapshot.manifest import Manifest, Snapshot
+from backstory.index.engines.scoring import find_best, fuse, unite
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.snapshot.manifest import REBUILD_COMMAND, Manifest
+from backstory.index.snapshot.publication import HeldRows, Snapshot, open_current
 from backstory.models.embeddings.protocol import Vectors
 
 if TYPE_CHECKING:
-    from backstory.index.engines.keywords import IndexedWords
+    from backstory.index.engines.graph import Graph
+    from backstory.index.engines.keywords import IndexedWords, KeywordIndex
 
 logger = logging.getLogger(__name__)
+
+_FACTS = ("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The hits of a search.
+
+    Attributes:
+        hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
+            (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
+            ranking), rank (from 1 within the query).
+        engine: Engine that answered: ``exact``, ``vss``, ``milvus``, or ``bm25`` for ranking ``keyword``.
+        reason: Why that engine answered.
+    """
+
+    hits: pl.DataFrame
+    engine: str
+    reason: str
+
+
+def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
+    """Open the current snapshot of the search index, and compare the sizes of its files.
+
+    Args:
+        folder: The folder of the index.
+        embedder_id: Embedding space of the queries; None to skip the comparison with the index.
+
+    Raises:
+        NoIndexError: No snapshot is published.
+        EmbedderMismatchError: The index holds vectors of another embedding space.
+        SearchIndexError: The snapshot is damaged.
+    """
+    index = SearchIndex(open_current(folder))
+    if embedder_id is not None and embedder_id != index.embedder_id:
+        index.close()
+        raise EmbedderMismatchError(
+            f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
+            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index",
+            folder=folder,
+            embedder=index.embedder_id,
+            wanted=embedder_id,
+        )
+    return index
 
 
 class SearchIndex:
     """An open snapshot of the search index; use as a context manager, or call :meth:`close`.
 
-    Any number of processes may have a snapshot open while another snapshot is published. A search reads only the
-    files that it needs.
+    Any number of processes may have a snapshot open while another snapshot is published, and any number of threads may
+    search it.
 
     Args:
         snapshot: The open snapshot, which closes with the index.
-        degraded: Why this is not the current snapshot; None if it is.
-
-    Attributes:
-        degraded: Why this is not the current snapshot, how old it is and what to do; None if it is the current one.
     """
 
-    def __init__(self, snapshot: Snapshot | HeldSnapshot, *, degraded: str | None = None) -> None:
+    def __init__(self, snapshot: Snapshot | HeldRows) -> None:
         self._snapshot = snapshot
-        self.degraded = degraded
-        self._engines = Engines(snapshot)
+        self._lock = threading.Lock()
+        self._opened_keywords: KeywordIndex | None = None
+        self._opened_graph: Graph | None = None
         self._samples: dict[int, NDArray[np.float64]] = {}
 
     def __enter__(self) -> Self:
@@ -65,7 +116,9 @@ class SearchIndex:
 
     def close(self) -> None:
         """Close the snapshot; the index cannot be searched afterwards."""
-        self._engines.close()
+        with self._lock:
+            if self._opened_graph is not None:
+                self._opened_graph.close()
         self._snapshot.close()
 
     @property
@@ -98,6 +151,10 @@ class SearchIndex:
         """Width of a vector."""
         return self.manifest.dimension
 
+    def __contains__(self, chunk_id: str) -> bool:
+        """Return whether a chunk is in the index."""
+        return chunk_id in self._row_of_chunk
+
     def search(
         self, queries: Vectors, request: SearchRequest, *, texts: Sequence[str] | None = None
     ) -> SearchResult:
@@ -115,9 +172,10 @@ class SearchIndex:
         Raises:
             EmbedderMismatchError: The queries differ from the index in width.
             InputError: The queries are not finite unit rows, or there is not one text or time per query.
+            SearchIndexError: A file is damaged, or a Milvus server does not answer.
         """
         started = time.perf_counter()
-        check_queries(queries, self.manifest)
+        self._check_queries(queries)
         if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
@@ -125,14 +183,8 @@ class SearchIndex:
                 stacklevel=2,
             )
         scope = self._scope_of(request.filters, len(queries))
-        engine, reason, ranked = self._engines.find(queries, texts, request, scope)
-        keyword = None if request.ranking == "dense" else ranked.score
-        similarity = ranked.score
-        if request.ranking != "dense":
-            similarity = pair_similarities(queries, self._snapshot.vectors, ranked.query, ranked.row)
-        if request.ranking == "hybrid":
-            ranked = replace(ranked, score=fuse(similarity, ranked.score, request.keyword_weight))
-        hits = tabulate(ranked, similarity, keyword, request, self._snapshot.rows, self._snapshot.documents)
+        engine, reason, pairs = self._find(queries, texts, request, scope)
+        hits = self._tabulate(queries, pairs, request)
         counts = {"queries": len(queries), "hits": hits.height, "engine": engine}
         seconds = time.perf_counter() - started
         text = "search queries=%d hits=%d engine=%s seconds=%.3f"
@@ -150,7 +202,13 @@ class SearchIndex:
     @cached_property
     def documents(self) -> pl.DataFrame:
         """The documents by uri: ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant``."""
-        return self._engines.database.read_documents()
+        columns = ("document_id", "revision", "uri", "title", "slug", "tenant")
+        return self.all_documents.select(columns).sort("uri", "document_id")
+
+    @property
+    def all_documents(self) -> pl.DataFrame:
+        """The documents with everything that is told of them, in no certain order."""
+        return self._snapshot.documents
 
     def list_labels(self, column: Literal["kind", "tags"], tenant: str | None) -> list[str]:
         """List the kinds or the tags of the documents, sorted.
@@ -159,7 +217,7 @@ class SearchIndex:
             column: Which of the two.
             tenant: Only the documents of this tenant; None for all.
         """
-        documents = self._snapshot.documents
+        documents = self.all_documents
         if tenant is not None:
             documents = documents.filter(pl.col("tenant") == tenant)
         labels = documents[column].explode() if column == "tags" else documents[column]
@@ -178,21 +236,12 @@ class SearchIndex:
         Raises:
             InputError: A chunk is not in this snapshot.
         """
-        return self._engines.database.describe(self._rows_of(chunk_ids))
-
-    def describe_few(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Read some chunks as the rows of :meth:`describe`, for which a table would take longer to make.
-
-        Args:
-            chunk_ids: Any chunks of this snapshot, at least one.
-
-        Raises:
-            InputError: A chunk is not in this snapshot.
-        """
         rows = self._rows_of(chunk_ids)
-        chunks = self._engines.database.read_chunks(rows)
-        documents = (self._facts.row(place, named=True) for place in self._row_documents[rows].tolist())
-        return [{**chunk, **document} for chunk, document in zip(chunks, documents, strict=True)]
+        documents = self._snapshot.documents[self._row_documents[rows]]
+        chunks = self._chunks[rows].drop("document")
+        texts = pl.Series("text", self._snapshot.read_texts(rows), dtype=pl.String)
+        keyed = chunks.with_columns(documents["document_id"], documents["revision"], texts)
+        return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks, and the one before and after each in its document.
@@ -202,12 +251,29 @@ class SearchIndex:
 
         Returns:
             One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the requested
-            one), ``char_start`` and ``text`` of the chunk itself or of one beside it.
+            one), ``char_start`` and ``text`` of the chunk itself or of one beside it on its pages.
 
         Raises:
             InputError: A chunk is not in this snapshot.
         """
-        return self._engines.database.read_around(self._rows_of(chunk_ids))
+        rows = self._rows_of(chunk_ids)
+        columns = ("document", "chunk_index", "page_start", "page_end")
+        wanted = self._chunks[rows].select("chunk_id", *columns).with_row_index("position")
+        of_documents = np.flatnonzero(np.isin(self._row_documents, self._row_documents[rows]))
+        others = self._chunks[of_documents].select(*columns, "char_start").with_columns(row=of_documents)
+        distance = pl.col("chunk_index_right").cast(pl.Int64) - pl.col("chunk_index").cast(pl.Int64)
+        # A passage is cited by the pages of its chunk.
+        is_inside = pl.col("page_start").is_null() | (
+            (pl.col("page_start_right") >= pl.col("page_start"))
+            & (pl.col("page_end_right") <= pl.col("page_end"))
+        )
+        near = (
+            wanted.join(others, on="document")
+            .filter(distance.abs() <= 1, is_inside)
+            .sort("position", "chunk_index_right")
+        )
+        texts = self._snapshot.read_texts(near["row"].to_numpy())
+        return near.select("chunk_id", "char_start", text=pl.Series(texts, dtype=pl.String))
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the words of texts that occur in the index.
@@ -216,7 +282,7 @@ class SearchIndex:
             One row per text and distinct indexed word: text (position), term (number of the word), rarity
             (inverse document frequency, 1 for a word of a single chunk).
         """
-        return self._engines.keywords.terms_of(texts)
+        return self.keywords.terms_of(texts)
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the words of texts that occur in the index, in their order.
@@ -224,7 +290,7 @@ class SearchIndex:
         Returns:
             The words, numbered and weighed as in :meth:`terms_of`.
         """
-        return self._engines.keywords.words_of(texts)
+        return self.keywords.words_of(texts)
 
     def sample_vectors(self, most: int) -> NDArray[np.float64]:
         """Read the vectors of some chunks that people wrote, in double precision.
@@ -284,12 +350,8 @@ class SearchIndex:
         return [chunk_id for chunk_id, is_by_people in zip(ids, by_people, strict=True) if not is_by_people]
 
     @cached_property
-    def _facts(self) -> pl.DataFrame:
-        """What :meth:`describe` tells of each document, in the order of the snapshot's documents."""
-        keys = ["document_id", "revision"]
-        named = self.documents.select(*keys, "uri", "title", "slug")
-        known = self._snapshot.documents.join(named, on=keys, how="left", maintain_order="left")
-        return known.select("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
+    def _chunks(self) -> pl.DataFrame:
+        return self._snapshot.read_chunks()
 
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:
@@ -297,9 +359,8 @@ class SearchIndex:
 
     @cached_property
     def _documents_by_origin(self) -> pl.DataFrame:
-        """The columns of the documents that filters need, with whether people wrote each."""
-        posts = self._engines.database.list_documents(WRITTEN_PREFIX)
-        return self._snapshot.documents.with_columns(by_people=~pl.col("document_id").is_in(posts))
+        """The documents, with whether people wrote each."""
+        return self._snapshot.documents.with_columns(by_people=~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
 
     @cached_property
     def _is_row_by_people(self) -> NDArray[np.bool_]:
@@ -310,6 +371,117 @@ class SearchIndex:
     def _row_of_chunk(self) -> dict[str, int]:
         return {chunk_id: row for row, chunk_id in enumerate(self._snapshot.rows["chunk_id"])}
 
+    @property
+    def keywords(self) -> KeywordIndex:
+        """The words of the chunks, opened when a search first needs them."""
+        with self._lock:
+            if self._opened_keywords is None:
+                self._opened_keywords = self._snapshot.read_keywords()
+            return self._opened_keywords
+
+    def _open_graph(self, snapshot: Snapshot) -> Graph:
+        """Open the HNSW index when a search first needs it."""
+        with self._lock:
+            if self._opened_graph is None:
+                self._opened_graph = snapshot.open_graph()
+            return self._opened_graph
+
+    def _find(
+        self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
+    ) -> tuple[str, str, Matches]:
+        """Find candidates: the engine, the reason for its choice, and the pairs with their score by keywords."""
+        if request.ranking == "dense":
+            engine, reason, near = self._approximate(queries, request, scope)
+            if near is not None:
+                return engine, reason, replace(near, score=np.zeros(len(near)))
+            return engine, reason, find_best(queries, self._snapshot.vectors, request, scope)
+        if texts is None or len(texts) != len(queries):
+            count = "none" if texts is None else len(texts)
+            raise InputError(
+                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}",
+                code="wrong_count",
+                name="texts",
+                count=count,
+                expected=len(queries),
+            )
+        keywords = self.keywords
+        terms = keywords.find_terms(texts, request.keyword_terms)
+        if request.ranking == "keyword":
+            return "bm25", "ranking keyword compares words only", keywords.search(terms, request, scope)
+        engine, reason, near = self._approximate(queries, request, scope)
+        if near is not None:
+            return engine, reason, unite(near, keywords.search(terms, request, scope, besides=near))
+        score_words = partial(keywords.score, terms)
+        return engine, reason, find_best(queries, self._snapshot.vectors, request, scope, score_words)
+
+    def _approximate(
+        self, queries: Vectors, request: SearchRequest, scope: Scope
+    ) -> tuple[str, str, Matches | None]:
+        """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
+        hnsw, rows, snapshot = self.manifest.hnsw, self.rows, self._snapshot
+        if request.mode == "exact":
+            return "exact", "the request sets mode exact", None
+        if not rows:
+            return "exact", "the index is empty", None
+        if hnsw is None or not isinstance(snapshot, Snapshot):
+            least = self.manifest.settings.ann_min_rows
+            return "exact", f"{rows} rows are below ann_min_rows {least}", None
+        from backstory.index.engines.graph import LOW_RECALL
+
+        if hnsw.recall_at_5 < LOW_RECALL:
+            reason = f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
+            return "exact", reason, None
+        graph = self._open_graph(snapshot)
+        found = graph.search(queries, request, scope)
+        if isinstance(found, str):
+            return "exact", found, None
+        return graph.name, graph.describe(request, hnsw.recall_at_5), found
+
+    def _tabulate(self, queries: Vectors, pairs: Matches, request: SearchRequest) -> pl.DataFrame:
+        """Make the table of hits from candidates and their score by keywords."""
+        similarity = pair_similarities(queries, self._snapshot.vectors, pairs.query, pairs.row)
+        score = pairs.score
+        if request.ranking != "keyword":
+            score = fuse(similarity, pairs.score, request.keyword_weight)
+        order = order_best(pairs, similarity, score, request.top_k, request.min_similarity)
+        query, row, found = pairs.query[order], pairs.row[order], pairs.score[order]
+        # Series of their types, since a frame of arrays takes longer to make than one query to answer.
+        return pl.DataFrame(
+            [
+                pl.Series("query", query, dtype=pl.Int64),
+                self._snapshot.rows["chunk_id"][row],
+                self._snapshot.documents["document_id"][self._row_documents[row]],
+                pl.Series("similarity", similarity[order]),
+                pl.Series("keyword_score", np.where(found > 0, found, np.nan), nan_to_null=True),
+                pl.Series("score", score[order]),
+                pl.Series("rank", rank_within(query) + 1, dtype=pl.Int64),
+            ]
+        )
+
+    def _check_queries(self, queries: Vectors) -> None:
+        """Check that queries can be compared with the vectors of the snapshot."""
+        if queries.ndim != 2 or queries.dtype != np.float32:
+            raise InputError(
+                f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
+                "(queries, dimension)",
+                code="unusable_vectors",
+                shape=queries.shape,
+                dtype=str(queries.dtype),
+            )
+        if queries.shape[1] != self.dimension:
+            raise EmbedderMismatchError(
+                f"queries are {queries.shape[1]} wide, and the index is {self.dimension} wide; embedder "
+                f"{self.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+                embedder=self.embedder_id,
+                width=queries.shape[1],
+            )
+        if (stray := find_stray_vector(queries)) is not None:
+            raise InputError(
+                f"query {stray} is not a finite unit vector; normalise the rows",
+                code="no_unit_vector",
+                row=stray,
+            )
+
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
         documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin
         on_pages = None if filters.pages is None else self._find_rows_on(*filters.pages)
@@ -318,12 +490,8 @@ class SearchIndex:
     def _find_rows_on(self, first: int, last: int) -> NDArray[np.bool_]:
         """Return for each row whether it holds text of a range of pages."""
         on_pages = (pl.col("page_start") <= last) & (pl.col("page_end") >= first)
-        found: NDArray[np.bool_] = self._pages.select(on_pages.fill_null(value=False)).to_series().to_numpy()
+        found: NDArray[np.bool_] = self._chunks.select(on_pages.fill_null(value=False)).to_series().to_numpy()
         return found
-
-    @cached_property
-    def _pages(self) -> pl.DataFrame:
-        return self._engines.database.read_pages()
 
     def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
         try:

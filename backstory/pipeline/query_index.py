@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import polars as pl
-
 from backstory.base.errors import EmbedderMismatchError
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_last_good
+from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.pipeline.workspace import Workspace
 
@@ -20,7 +17,7 @@ class QueryIndex:
     """An open index, and the settings that fit it.
 
     Attributes:
-        index: The open index, every file of which has its checksum.
+        index: The open index.
         workspace: The workspace, with the embedder of the index.
         degraded: Why this is not what the settings and the last run say, and what to do; None if it is.
     """
@@ -31,11 +28,10 @@ class QueryIndex:
 
 
 def open_for_queries(workspace: Workspace) -> QueryIndex:
-    """Open the published snapshot; if it cannot be used, open what was good before.
+    """Open the published snapshot.
 
-    While the snapshot is damaged, the last good one answers. While the settings name another embedder than that of
-    the snapshot, queries are embedded with the former one. ``degraded`` says both. A snapshot that holds a document
-    which was deleted or forgotten since is never opened.
+    While the settings name another embedder than that of the snapshot, queries are embedded with the former one, and
+    ``degraded`` says so.
 
     Args:
         workspace: A workspace with a published snapshot.
@@ -46,23 +42,12 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     Raises:
         NoIndexError: No snapshot is published yet.
         EmbedderMismatchError: The snapshot was made with another embedder, which cannot be opened any more.
-        SearchIndexError: The snapshot is damaged, and there is no earlier one to serve.
-        DamagedTableError: The table ``documents``, which says what may be served, is damaged.
+        SearchIndexError: The snapshot is damaged.
     """
-
-    def list_documents() -> pl.Series:
-
-        documents = workspace.tables.read("documents")
-        return documents.filter(pl.col("status") != "deleted")["document_id"]
-
     try:
-        index = open_last_good(
-            workspace.index, embedder_id=workspace.embedder.id, list_documents=list_documents
-        )
+        return QueryIndex(open_index(workspace.index, embedder_id=workspace.embedder.id), workspace, None)
     except EmbedderMismatchError as error:
         mismatch = error
-    else:
-        return QueryIndex(index, workspace, index.degraded)
     # Loaded late, since the stages take long to load and are needed only to read what they recorded.
     from backstory.pipeline.stages.search_index import read_embedding_of_index
 
@@ -70,8 +55,8 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     if embedding is None or embedding == workspace.settings.embedding:
         raise mismatch
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
-    index = open_last_good(workspace.index, embedder_id=former.embedder.id, list_documents=list_documents)
-    reason = f"{index.degraded or mismatch}. Until then, queries are embedded with {former.embedder.id}"
+    index = open_index(workspace.index, embedder_id=former.embedder.id)
+    reason = f"{mismatch}. Until then, queries are embedded with {former.embedder.id}"
     return QueryIndex(index, former, reason)
 
 

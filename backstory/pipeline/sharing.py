@@ -17,6 +17,7 @@ from backstory.base.credentials import Keys
 from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, StateError, StoreError, WorkspaceError
+from backstory.index.snapshot.manifest import read_manifest, require_files
 from backstory.index.snapshot.publication import current_version, publish, publishing
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
@@ -92,6 +93,7 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
                         code="missing_object",
                         object=name,
                     )
+            require_files(building, read_manifest(building), checksums=True)
             building.rename(folder)
         publish(workspace.index, version, None)
 

@@ -97,7 +97,7 @@ class IndexSettings(SettingsGroup):
     """How the search index is built and kept."""
 
     engine: Literal["embedded", "milvus"] = "embedded"
-    """Where `mode: ann` searches: in this process, or in Milvus, which gets the vectors that it lacks."""
+    """Where `mode: ann` searches: in this process, or in Milvus, which gets the rows that changed."""
     uri: WebAddress | None = None
     """Address of the Milvus server, such as `https://host:19530`; its key: `MILVUS_TOKEN`."""
     allow_http: bool = False
@@ -110,8 +110,6 @@ class IndexSettings(SettingsGroup):
     """Candidates that the HNSW build considers for each row."""
     ef_search: int = Field(default=256, ge=1)
     """Candidates that an HNSW search considers for each query; Milvus considers more among more rows."""
-    keep_snapshots: int = Field(default=3, ge=1)
-    """Published snapshots to keep."""
     language: str = "auto"
     """Stemming and stop words of keyword search: `auto` by each document's language, one like `german`, or `none`."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 NO_LANGUAGE: Final = "none"
 """Name of the stemmer that leaves words as they are."""
 
+
+_STOP_WORDS_FILE: Final = Path(__file__).with_name("stop_words.json")
 
 EACH_BY_ITS_OWN: Final = "auto"
 """Value of ``index.language`` by which each document is stemmed by its own language."""
@@ -28,14 +30,6 @@ _STEMMERS: Final = MappingProxyType({
 })  # fmt: skip
 
 
-_STOP_WORDS: Final = MappingProxyType({
-    "danish": "DANISH", "dutch": "DUTCH", "english": "EN_PLUS", "french": "FRENCH", "german": "GERMAN",
-    "italian": "ITALIAN", "norwegian": "NORWEGIAN", "portuguese": "PORTUGUESE", "russian": "RUSSIAN",
-    "spanish": "SPANISH", "swedish": "SWEDISH", "turkish": "TURKISH",
-})  # fmt: skip
-"""Names of the lists of bm25s."""
-
-
 def find_stemmer(language: str | None) -> str:
     """Return the name of the Snowball stemmer of a language, ISO 639-1; ``none`` if there is none or for None."""
     return _STEMMERS.get(language or "", NO_LANGUAGE)
@@ -43,41 +37,42 @@ def find_stemmer(language: str | None) -> str:
 
 def list_stop_words(stemmer: str) -> frozenset[str]:
     """List the stop words that belong to a stemmer; none for most languages."""
-    name = _STOP_WORDS.get(stemmer)
-    return frozenset(_read_stop_words()[f"STOPWORDS_{name}"] if name else ())
+    return frozenset(_read_stop_words().get(stemmer, "").split())
 
 
 @cache
-def _read_stop_words() -> Mapping[str, Sequence[str]]:
-    """Load the module of the lists alone, since all of bm25s takes ten times as long to load."""
-    package = find_spec("bm25s")
-    folder = package.submodule_search_locations if package else None
-    found = PathFinder.find_spec("stopwords", folder)
-    if found is None or found.loader is None:
-        raise ModuleNotFoundError("bm25s has no module stopwords", name="bm25s.stopwords")
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    return vars(module)
+def _read_stop_words() -> Mapping[str, str]:
+    """Read the stop words of each stemmer that has any, which are those of bm25s."""
+    lists: Mapping[str, str] = json.loads(_STOP_WORDS_FILE.read_text(encoding="utf-8"))
+    return lists
 
 
-def choose_stemmers(languages: Sequence[str | None], counted: Iterable[bool], setting: str) -> list[str]:
-    """Choose the stemmer of each document.
+def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) -> str:
+    """Find the stemmer of most documents; ``none`` if the language of all of them is unclear.
 
     Args:
         languages: Detected language of each document, ISO 639-1; None if unclear.
-        counted: Whether each document decides how those of unclear language are stemmed.
-        setting: Value of ``index.language``: a stemmer for all documents, or ``auto``.
-
-    Returns:
-        One name of a stemmer, or ``none``, per document. With ``auto``, a document of unclear language gets the
-        stemmer of most counted documents; ``none`` if the language of all of them is unclear.
+        counted: Whether each document counts.
     """
-    if setting != EACH_BY_ITS_OWN:
-        return [setting] * len(languages)
     known = Counter(
         find_stemmer(language)
         for language, counts in zip(languages, counted, strict=True)
         if language and counts
     )
-    main = min(known, key=lambda stemmer: (-known[stemmer], stemmer), default=NO_LANGUAGE)
+    return min(known, key=lambda stemmer: (-known[stemmer], stemmer), default=NO_LANGUAGE)
+
+
+def choose_stemmers(languages: Sequence[str | None], setting: str, main: str) -> list[str]:
+    """Choose the stemmer of each document.
+
+    Args:
+        languages: Detected language of each document, ISO 639-1; None if unclear.
+        setting: Value of ``index.language``: a stemmer for all documents, or ``auto``.
+        main: Stemmer of documents of unclear language, from :func:`find_main_stemmer`.
+
+    Returns:
+        One name of a stemmer, or ``none``, per document.
+    """
+    if setting != EACH_BY_ITS_OWN:
+        return [setting] * len(languages)
     return [find_stemmer(language) if language else main for language in languages]

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from backstory.index.snapshot.shards import SHARD_BYTES
 from benchmarks.scale import (
     CHUNKS,
+    EMBEDDED_BYTES,
     GROUPS,
     REMEDIES,
     Constants,
@@ -55,7 +55,7 @@ def test_demands_are_sums_of_units() -> None:
     assert (chunks.workers, chunks.query_seconds) == (1, 7_201)
     assert chunks.dollars_once == pytest.approx(0.16)
     assert chunks.memory_gb == pytest.approx((2 * 7_200 + 1) / 1e9)
-    assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((1 + 10**10 + SHARD_BYTES) / 1e9)
+    assert simulate_chunks(10**10, ONES).memory_gb == pytest.approx((1 + 10**10 + EMBEDDED_BYTES) / 1e9)
 
 
 def test_each_size_names_what_binds_and_a_remedy() -> None:

@@ -13,9 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from backstory.index.request import Filters
-from backstory.index.search import SearchIndex
+from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot.build import IndexBuild, build_index
-from backstory.index.snapshot.opening import open_index
 from backstory.settings.models import IndexSettings
 from tests.builders.documents import make_document_chunks, make_documents
 from tests.milvus import serve_milvus
@@ -160,7 +159,7 @@ def small() -> Corpus:
 @pytest.fixture
 def few_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure the recall of each build by few queries."""
-    monkeypatch.setattr("backstory.index.snapshot.recall.SAMPLED_QUERIES", 50)
+    monkeypatch.setattr("backstory.index.engines.graph.SAMPLED_QUERIES", 50)
 
 
 @pytest.fixture(scope="session")

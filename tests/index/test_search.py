@@ -10,8 +10,7 @@ import pytest
 
 from backstory.base.errors import EmbedderMismatchError, InputError
 from backstory.index.request import Filters, Ranking, SearchRequest
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import SearchIndex, open_index
 from tests.errors import raises
 from tests.index.conftest import EPOCH
 
@@ -204,8 +203,8 @@ def test_hybrid_agrees_with_fusing_the_scores_of_every_pair(
         for number, found in enumerate(corpus.nearest(queries, everything, least, filters))
     ]
     # Several groups of queries, and several blocks of rows in each.
-    monkeypatch.setattr("backstory.index.engines.hybrid.CELLS_AT_ONCE", 3000)
-    monkeypatch.setattr("backstory.index.engines.hybrid.LEAST_QUERIES", 7)
+    monkeypatch.setattr("backstory.index.engines.scoring.CELLS_AT_ONCE", 3000)
+    monkeypatch.setattr("backstory.index.engines.scoring.LEAST_QUERIES", 7)
     result = index.search(
         queries, SearchRequest(top_k=6, ranking="hybrid", filters=filters, min_similarity=least), texts=texts
     )
@@ -229,7 +228,6 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
     assert described.select(corpus.chunks.columns).equals(corpus.chunks[[30, 3, 3, 17]])
     assert described["title"].to_list() == ["Post 15", "Post 1", "Post 1", "Post 8"]
     assert described["published_at"].equals(corpus.documents["published_at"][[15, 1, 1, 8]])
-    assert index.describe_few(wanted.to_list()) == list(described.iter_rows(named=True))
     assert np.array_equal(index.vectors_of(wanted), corpus.vectors[[30, 3, 3, 17]])
     assert index.describe([]).height == 0
     assert index.vectors_of([]).shape == (0, 24)

@@ -141,7 +141,6 @@ CHANGES = (
     Change("index.hnsw_ef_construction", 64, INDEXED, HNSW),
     Change("index.ef_search", 64, NOTHING, read_by="search_index"),
     Change("index.ef_search", 64, INDEXED, HNSW),
-    Change("index.keep_snapshots", 1, NOTHING, read_by="search_index"),
     Change("index.language", "german", INDEXED),
     Change("rag.enabled", False, SEARCHED, read_by=SEARCHED),
     Change("rag.top_k", 1, SHOWN, quick=True),

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstory.index.calibration import LEAST_DOCUMENTS
-from backstory.index.snapshot import shards
-from backstory.index.snapshot.manifest import find_damage, read_manifest
+from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
@@ -50,22 +49,6 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_inputs(root, write_many(LEAST_DOCUMENTS))
     run(root)
     return root
-
-
-def test_vectors_in_parts_make_the_same_index(
-    calibrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = open_workspace(calibrated)
-    whole = read_manifest(workspace.index / current_version(workspace.index))
-    monkeypatch.setattr(shards, "SHARD_BYTES", 20 * 4 * whole.dimension)
-    write_inputs(tmp_path, write_many(LEAST_DOCUMENTS))
-    run(tmp_path)
-    built = open_workspace(tmp_path)
-    found = read_manifest(built.index / current_version(built.index))
-    assert len(found.shards) > 1
-    assert found.version == whole.version
-    assert found.calibration == whole.calibration
-    assert find_damage(built.index / found.version, checksums=True) is None
 
 
 def test_the_manifest_and_the_doctor_tell_the_constants(calibrated: Path) -> None:

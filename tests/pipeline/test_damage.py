@@ -149,7 +149,7 @@ SINGLE_FILES = (
     "backstory.duckdb",
     "manifest.json",
     "vectors.npy",
-    "rows.arrow",
+    "chunks.arrow",
     "index/CURRENT",
 )
 SOME_DAMAGED_FILES = [

@@ -1,23 +1,25 @@
 """Written posts as documents: many days, each given the posts before it and never one from itself or its future."""
 
+import itertools
 import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.snapshot.history import read_history
-from backstory.index.snapshot.interim import InterimSnapshots
+from backstory.index.snapshot.build import IndexBuild, publish_content
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
+from backstory.pipeline.stages import search_index
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import execute_job
 from tests.long_tests import LONG_TESTS
@@ -29,7 +31,6 @@ from tests.pipeline.feedback_workspaces import (
     write_chat,
     write_workspace,
 )
-from tests.pipeline.test_run import hash_files
 from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 8
@@ -163,18 +164,28 @@ def test_windows_are_given_the_same_with_an_hnsw_index_which_is_built_once(
     assert list_pending(workspace) == set()
 
 
-def test_snapshots_in_memory_change_no_byte_of_the_tables(
-    chains: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_posts_in_memory_change_no_row_and_a_run_publishes_once_before_and_once_after_them(
+    chains: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
     published = write_workspace(tmp_path / "published")
     published.secret.parent.mkdir()
     shutil.copyfile(chains.secret, published.secret)
     write_chat(published.chats_dir, DAYS, windows=2)
-    monkeypatch.setattr(InterimSnapshots, "fits", lambda *_: False)
+    builds: list[IndexBuild] = []
+
+    def note(*arguments: Any) -> IndexBuild:
+        builds.append(publish_content(*arguments))
+        return builds[-1]
+
+    monkeypatch.setattr(search_index, "publish_content", note)
+    if not in_memory:
+        number = itertools.count()
+        monkeypatch.setattr(search_index, "_name_people", lambda _: str(next(number)))
     run_pipeline(published)
-    assert len(read_history(published.index)) == published.settings.index.keep_snapshots
-    assert len(read_history(chains.index)) == 2
-    assert hash_files(published.tables_dir) == hash_files(chains.tables_dir)
+    assert len(builds) == 2 if in_memory else len(builds) > DAYS
+    tables, expected = read_all(published), read_all(chains)
+    assert {name for name, frame in tables.items() if not frame.equals(expected[name])} == set()
     assert current_version(published.index) == current_version(chains.index)
 
 

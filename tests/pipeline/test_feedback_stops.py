@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.interfaces.cli.run import exit_code
 from backstory.pipeline.run.runner import Execute, RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -15,9 +15,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, read_frame, read_manifest
+from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.post_files import inspect_file
 from tests.forms import Share
@@ -199,8 +198,8 @@ def describe(root: Path) -> dict[str, Any]:
     return {
         **{name: frame.to_dicts() for name, frame in read_all(workspace).items()},
         "documents": documents.sort("uri").to_dicts(),
-        "index": (version, manifest.words, manifest.files[VECTORS_FILE].sha256),
-        "indexed documents": read_frame(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
+        "index": (version, manifest.languages, manifest.files[VECTORS_FILE].sha256),
+        "indexed documents": pl.read_ipc(workspace.index / version / DOCUMENTS_FILE).to_dicts(),
         "files": read_files(workspace),
         "leftovers": find_leftovers(root),
     }

@@ -10,7 +10,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.assembly import Retrieval, Retrieved

@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.index.engines.milvus_rows import MilvusRows
-from backstory.index.engines.vss import VssEngine
+from backstory.index.engines.milvus import Collection
+from backstory.index.engines.vss import VssGraph
+from backstory.index.snapshot.collection import is_served
 from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.row_keys import read_row_keys
-from backstory.index.snapshot.served import name_alias
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -122,21 +121,16 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
         [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
         assert again.computed == 0
         manifest = read_manifest(workspace.index / current_version(workspace.index))
-        server = MilvusRows(workspace.settings.index, manifest.collection or "")
-        with closing(server):
-            alias = name_alias(server.collection, manifest.version)
+        with closing(Collection(workspace.settings.index, manifest.collection or "")) as server:
             server.drop()
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
             assert again.computed == 1
-            assert server.has(alias)
+            assert is_served(workspace.index / current_version(workspace.index))
             forget(workspace, "document", workspace.tables.read("documents")["document_id"][0])
-            manifest = read_manifest(workspace.index / current_version(workspace.index))
-            keys = read_row_keys(workspace.index / manifest.version).keys
+            snapshot = workspace.index / current_version(workspace.index)
             with server.calling():
-                told = server.client.query(server.collection, filter="", output_fields=["key"], limit=16_384)
-                listed = server.client.list_aliases(server.collection)["aliases"]
-            assert {row["key"] for row in told} == set(keys.tolist())
-            assert listed == [name_alias(server.collection, manifest.version)]
+                [counted] = server.client.query(server.name, output_fields=["count(*)"])
+            assert (counted["count(*)"], is_served(snapshot)) == (read_manifest(snapshot).rows, True)
 
 
 def test_nprobe_is_taken_as_ef_search_with_a_warning(
@@ -157,13 +151,13 @@ def test_overfetch_says_how_many_candidates_are_fetched(
     others: int,
 ) -> None:
     fetched: list[int] = []
-    fetch = VssEngine._fetch
+    fetch = VssGraph._fetch
 
-    def note(self: VssEngine, *arguments: object) -> object:
+    def note(self: VssGraph, *arguments: object) -> object:
         fetched.append(int(str(arguments[2])))
         return fetch(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(VssEngine, "_fetch", note)
+    monkeypatch.setattr(VssGraph, "_fetch", note)
     assert set(outcome_of(HNSW, mode="ann", overfetch=overfetch)["hits"]["engine"]) == {"vss"}
     assert candidates in fetched
     assert others not in fetched

@@ -9,14 +9,8 @@ from typing import Any
 import polars as pl
 
 from backstory import run_pipeline
-from backstory.index.snapshot.manifest import (
-    DOCUMENTS_FILE,
-    ROWS_FILE,
-    read_frame,
-    read_manifest,
-)
+from backstory.index.snapshot.manifest import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.shards import VECTORS_FILE
 from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.duckdb_engines import AttachedFile
@@ -100,10 +94,12 @@ def describe(root: Path) -> dict[str, Any]:
     version = current_version(workspace.index)
     manifest = read_manifest(workspace.index / version)
     # The version is the hash of what went in; the files hold padding, which may be any bytes.
-    stored = [read_frame(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, ROWS_FILE)]
+    stored = [
+        pl.read_ipc(workspace.index / version / name).to_dicts() for name in (DOCUMENTS_FILE, CHUNKS_FILE)
+    ]
     found["index"] = (
         version,
-        manifest.words,
+        manifest.languages,
         manifest.calibration,
         manifest.files[VECTORS_FILE].sha256,
         *stored,

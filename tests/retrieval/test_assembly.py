@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import DiskFullError
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle
 from backstory.storage.tables.schemas import TABLES

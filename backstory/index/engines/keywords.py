@@ -8,33 +8,24 @@ message does not reveal. As a row has one language, no word counts twice.
 from __future__ import annotations
 
 import itertools
-import json
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.files.arrays import map_array
-from backstory.index.engines.found_terms import FoundTerms
-from backstory.index.engines.language_terms import LanguageTerms
 from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
 from backstory.index.engines.scope import Scope
+from backstory.index.engines.terms import FoundTerms, Statistics
 from backstory.index.request import SearchRequest
 from backstory.text.words import find_words
 
 CELLS_AT_ONCE = 1 << 22
-BOUNDS_FILE: Final = "indptr.csc.index.npy"
-SCORED_ROWS_FILE: Final = "indices.csc.index.npy"
-SCORES_FILE: Final = "data.csc.index.npy"
-NUMBERS_FILE: Final = "vocab.index.json"
-FREQUENCY_FILE: Final = "frequency.npy"
-"""The names of the other files are those of bm25s."""
+"""Scores of queries with rows that are in memory at once."""
 
 _KEPT_TEXTS: Final = 4096
 """Texts whose words an open index keeps, a few megabytes."""
@@ -57,21 +48,18 @@ class QueryTerms:
     weight: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class StoredScores:
+class StoredScores(NamedTuple):
     """The stored scores, each of one term in one row.
 
     Attributes:
         bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
         rows: The row of each score, ascending within a term.
         scores: The scores.
-        numbers: Number of each term, by its name.
     """
 
     bounds: NDArray[np.integer]
     rows: NDArray[np.integer]
     scores: NDArray[np.float32]
-    numbers: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -93,35 +81,21 @@ class KeywordIndex:
     """Ranks rows by the words that they share with a query.
 
     Args:
-        stored: The BM25 scores, or None if no row holds any word.
-        languages: The languages of the rows, in the order of their terms.
-        frequency: Number of counted rows that hold each term; None if every row counts.
+        stored: The BM25 scores.
+        statistics: The words of the rows that count.
     """
 
-    def __init__(
-        self,
-        stored: StoredScores | None,
-        languages: Sequence[LanguageTerms],
-        frequency: NDArray[np.int64] | None = None,
-    ) -> None:
-        if stored is None:
-            stored = StoredScores(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), {})
-        # The arrays are viewed as plain ndarrays, since slicing a numpy.memmap is expensive.
-        self._bounds, self._rows, self._scores = map(np.asarray, (stored.bounds, stored.rows, stored.scores))
-        counts = np.diff(self._bounds).astype(np.int64) if frequency is None else frequency
-        self._rarity = measure_rarity(counts, languages)
-        self._found = FoundTerms(stored.numbers, languages, self._rarity)
+    def __init__(self, stored: StoredScores, statistics: Statistics) -> None:
+        self._bounds, self._rows, self._scores = stored
+        self.statistics = statistics
+        self._rarity = statistics.rarity
+        self._found = FoundTerms(statistics, self._rarity)
         self._known: dict[str, NDArray[np.int64]] = {}
 
-    def with_scores(
-        self, bounds: NDArray[np.integer], rows: NDArray[np.integer], scores: NDArray[np.float32]
-    ) -> KeywordIndex:
-        """Return an index of the same terms with other scores; see :class:`StoredScores`.
-
-        Both share what they have found of words. Their counted rows are the same.
-        """
+    def with_scores(self, stored: StoredScores) -> KeywordIndex:
+        """Return an index of other rows by the same statistics. Both share what they have found of words."""
         other = copy(self)
-        other._bounds, other._rows, other._scores = bounds, rows, scores  # noqa: SLF001 - one of this class
+        other._bounds, other._rows, other._scores = stored  # noqa: SLF001 - one of this class
         return other
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
@@ -274,40 +248,3 @@ class KeywordIndex:
         return pl.DataFrame(
             {"text": text, "term": term, "rarity": self._rarity[term]}, schema_overrides={"text": pl.UInt32}
         )
-
-
-def measure_rarity(frequency: NDArray[np.int64], languages: Sequence[LanguageTerms]) -> NDArray[np.float64]:
-    """Measure how rare each term is in the rows of its language: 1 for a term of a single row.
-
-    Other languages do not count, since all words of a language with few rows would be rare among all rows.
-
-    Args:
-        frequency: Number of counted rows that hold each term.
-        languages: The languages, in the order of their terms.
-    """
-    rows = np.repeat([each.rows for each in languages], [each.terms for each in languages])
-    return weigh_frequency(frequency, rows) / weigh_frequency(np.ones(len(rows), np.int64), rows)
-
-
-def weigh_frequency(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    """Return the inverse document frequency of BM25, in the form of bm25s that is called "lucene"."""
-    weights: NDArray[np.float64] = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
-    return weights
-
-
-def read_keywords(folder: Path, languages: Sequence[LanguageTerms]) -> KeywordIndex:
-    """Open the keyword index that :func:`backstory.index.engines.keyword_files.write_keywords` wrote.
-
-    Its scores are mapped from the files.
-
-    Args:
-        folder: The folder of the index.
-        languages: What the writer returned.
-    """
-    if not languages:
-        return KeywordIndex(None, languages)
-    bounds, rows, scores = (map_array(folder / name) for name in (BOUNDS_FILE, SCORED_ROWS_FILE, SCORES_FILE))
-    numbers = json.loads((folder / NUMBERS_FILE).read_text(encoding="utf-8"))
-    stored = StoredScores(bounds, rows, scores, numbers)
-    counted = folder / FREQUENCY_FILE
-    return KeywordIndex(stored, languages, map_array(counted) if counted.is_file() else None)

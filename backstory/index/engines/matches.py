@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 
 SIMILARITY_DECIMALS = 9
@@ -175,7 +174,7 @@ def find_stray_vector(vectors: Vectors) -> int | None:
 
 
 def pair_similarities(
-    queries: Vectors, vectors: StoredVectors, query: NDArray[np.int64], row: NDArray[np.int64]
+    queries: Vectors, vectors: Vectors, query: NDArray[np.int64], row: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Compute the cosine similarity of given pairs.
 

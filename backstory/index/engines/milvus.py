@@ -1,135 +1,339 @@
-"""Approximate search by a Milvus server: an HNSW graph over the rows of the snapshots of one folder.
+"""Approximate search by a Milvus server, for an index that outgrows one machine: an HNSW graph in one collection.
 
-Milvus finds candidates. Rows of other snapshots are left out of them. Similarities are those of the snapshot's own
-vectors, as with every engine, and BM25 is that of the snapshot.
+The collection of a workspace has one row for each chunk of its current snapshot, under a hash of the chunk's id. A
+build sends the rows that changed. An alias says of which snapshot the rows are: it goes before the first row changes
+and comes after the last. The server gets numbers alone: vectors, times, pages, and hashes of ids and labels. Milvus
+applies the filters, and finds candidates; similarities and BM25 are those of the snapshot's own files.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import math
-from typing import ClassVar, Final
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from backstory.base.environment import MILVUS_VARIABLE, find_key
 from backstory.base.errors import SearchIndexError
-from backstory.index.engines.graph import MOST_FETCHED, GraphEngine, leaves_too_few
-from backstory.index.engines.matches import Matches, pair_similarities
-from backstory.index.engines.milvus_rows import CALL_SECONDS, MilvusRows
-from backstory.index.engines.scope import Scope
+from backstory.base.extras import require_extra
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.engines.graph import Graph
+from backstory.index.engines.matches import Matches
+from backstory.index.engines.scope import UNDATED, Scope, list_moments
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.snapshot.row_keys import RowKeys
-from backstory.index.snapshot.shards import StoredVectors
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
-QUERIES_AT_ONCE: Final = 1024
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
+ROWS_AT_ONCE = 2048
+QUERIES_AT_ONCE = 1024
 WIDENING: Final = (3_000, 0.6, 8, 4096)
 """Rows up to which `index.ef_search` is wide enough, the power of further rows by which a search is widened, the
 candidates that each wanted hit adds, and the widest search, beyond which only `index.ef_search` goes
 (docs/studies/approximate-search.md)."""
+_KEYS_AT_ONCE: Final = 16_384
+_CALL_SECONDS: Final = 120.0
+_CONNECT_SECONDS: Final = 10.0
+_INDEX_SECONDS: Final = (600.0, 0.01)
+"""Seconds that a server may take for its index, and for each row. Milvus can leave rows pending without end."""
+_POLL_SECONDS: Final = 0.2
+_MOST_TAGS: Final = 4096
 
 
-class MilvusEngine(GraphEngine):
-    """Fetches candidates from a collection; Milvus applies the as-of time and the tenant, this process the rest.
+class Collection:
+    """A collection on a server, whose methods raise :class:`SearchIndexError` if it does not answer as it should.
 
     Args:
-        settings: Address of the server, and settings of the HNSW index, whose ``ef_search`` is that of few rows.
-        alias: The name by which the collection has all rows of the snapshot.
-        vectors: The snapshot's vectors, for true similarities.
-        keys: Keys of its rows.
+        settings: Address of the server, and settings of the HNSW index.
+        name: Name of the collection.
+    """
+
+    def __init__(self, settings: IndexSettings, name: str) -> None:
+        require_milvus()
+        from pymilvus import MilvusClient
+
+        # Its errors are raised here; its own log repeats each with a traceback.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+        self._settings = settings
+        self.address = settings.uri or ""
+        self.name = name
+        token = find_key(MILVUS_VARIABLE)
+        secret = "" if token is None else token.get_secret_value()
+        with self.calling():
+            self.client: MilvusClient = MilvusClient(self.address, token=secret, timeout=_CONNECT_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.client.close()
+
+    def name_alias(self, version: str) -> str:
+        """Name the alias that the collection has as long as its rows are those of a snapshot."""
+        return f"{self.name}_{version}"
+
+    def list_aliases(self) -> list[str]:
+        """List the aliases of the collection; none if it is not there."""
+        with self.calling():
+            if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
+                return []
+            listed: dict[str, Any] = self.client.list_aliases(self.name, timeout=_CALL_SECONDS)
+            return list(listed["aliases"])
+
+    def upload(self, version: str, rows: Iterable[dict[str, Any]], dimension: int) -> int:
+        """Make the rows those of a snapshot: send what changed, delete the others, and wait until all are indexed.
+
+        Returns:
+            Number of rows that were sent.
+        """
+        self._drop_aliases()
+        with self.calling():
+            if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
+                self._create(dimension)
+            self.client.load_collection(self.name, timeout=_CALL_SECONDS)
+            present = self._read_states()
+            sent, total, changed = 0, 0, list[dict[str, Any]]()
+            for row in rows:
+                total += 1
+                if present.pop(row["key"], None) != row["state"]:
+                    changed.append(row)
+                if len(changed) == ROWS_AT_ONCE:
+                    sent += self._send(changed)
+            sent += self._send(changed)
+            gone = list(present)
+            for start in range(0, len(gone), _KEYS_AT_ONCE):
+                self.client.delete(self.name, ids=gone[start : start + _KEYS_AT_ONCE], timeout=_CALL_SECONDS)
+            self.client.flush(self.name, timeout=_CALL_SECONDS)
+            self._wait_for_index(total)
+            self.client.load_collection(self.name, timeout=_CALL_SECONDS)
+            counted = self.client.query(self.name, output_fields=["count(*)"], timeout=_CALL_SECONDS)
+            if (count := int(counted[0]["count(*)"])) != total:
+                raise self._fail(f"holds {count} rows and should hold {total}", "incompletely_written")
+            self.client.create_alias(self.name, self.name_alias(version), timeout=_CALL_SECONDS)
+        return sent
+
+    def drop(self) -> None:
+        """Delete the collection, if it is there."""
+        self._drop_aliases()
+        with self.calling():
+            self.client.drop_collection(self.name, timeout=_CALL_SECONDS)
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Raise errors of the client as errors of the index."""
+        from grpc import RpcError
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            yield
+        except (MilvusException, RpcError) as error:
+            raise self._fail(f"does not answer as it should ({error})", "unusable_server") from error
+
+    def _fail(self, what: str, code: str) -> SearchIndexError:
+        return SearchIndexError(
+            f"Milvus at {self.address}, collection {self.name}: it {what}. Look into its log and restart it, or set "
+            "index.engine to embedded, and run `backstory run`, which sends no row again that is there",
+            code=code,
+            address=self.address,
+        )
+
+    def _drop_aliases(self) -> None:
+        for alias in self.list_aliases():
+            with self.calling():
+                self.client.drop_alias(alias, timeout=_CALL_SECONDS)
+
+    def _create(self, dimension: int) -> None:
+        from pymilvus import DataType
+
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("key", DataType.INT64, is_primary=True)
+        for name in ("state", "published", "document", "tenant", "kind"):
+            schema.add_field(name, DataType.INT64)
+        schema.add_field("tags", DataType.ARRAY, element_type=DataType.INT64, max_capacity=_MOST_TAGS)
+        schema.add_field("by_people", DataType.BOOL)
+        for name in ("first_page", "last_page"):
+            schema.add_field(name, DataType.INT64, nullable=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        index = self.client.prepare_index_params()
+        graph = {"M": self._settings.hnsw_m, "efConstruction": self._settings.hnsw_ef_construction}
+        index.add_index("vector", index_type="HNSW", metric_type="COSINE", params=graph)
+        create = partial(self.client.create_collection, consistency_level="Strong", timeout=_CALL_SECONDS)
+        create(self.name, schema=schema, index_params=index)
+
+    def _read_states(self) -> dict[int, int]:
+        """Read the key and the state of every row."""
+        states: dict[int, int] = {}
+        rows = self.client.query_iterator(
+            self.name, batch_size=_KEYS_AT_ONCE, output_fields=["key", "state"], timeout=_CALL_SECONDS
+        )
+        while batch := rows.next():
+            states.update((row["key"], row["state"]) for row in batch)
+        rows.close()
+        return states
+
+    def _send(self, rows: list[dict[str, Any]]) -> int:
+        """Send rows, empty the list, and return their number."""
+        count = len(rows)
+        if count:
+            self.client.upsert(self.name, rows, timeout=_CALL_SECONDS)
+            rows.clear()
+        return count
+
+    def _wait_for_index(self, rows: int) -> None:
+        # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
+        least, for_each = _INDEX_SECONDS
+        deadline = time.monotonic() + least + for_each * rows
+        describe = partial(self.client.describe_index, self.name, "vector", timeout=_CALL_SECONDS)
+        while pending := int(describe()["pending_index_rows"]):
+            if time.monotonic() >= deadline:
+                raise self._fail(f"has {pending} of {rows} rows still to index", "unindexed_rows")
+            time.sleep(_POLL_SECONDS)
+
+
+class MilvusGraph(Graph):
+    """Fetches candidates from a collection, which applies the filters.
+
+    Args:
+        collection: The collection, which closes with the graph.
+        version: The snapshot.
+        vectors: Its vectors.
+        chunk_ids: Id of the chunk of each row.
         moments: When the document of each row was published.
+        ef_search: Size of the candidate list among few rows.
     """
 
     name: ClassVar[str] = "milvus"
 
     def __init__(
         self,
-        settings: IndexSettings,
-        alias: str,
-        vectors: StoredVectors,
-        keys: RowKeys,
+        collection: Collection,
+        version: str,
+        vectors: Vectors,
+        chunk_ids: pl.Series,
         moments: NDArray[np.int64],
+        ef_search: int,
     ) -> None:
-        super().__init__(settings.ef_search)
-        self._server = MilvusRows(settings, alias)
-        self._vectors = vectors
-        self._keys = keys
-        self._moments = moments
-        self.place = f"Milvus collection {alias}"
-
-    def starves(self, limit: int, filters: Filters, scope: Scope) -> str | None:
-        """Return why the filters that Milvus does not apply leave too few rows, or None if they do not."""
-        return leaves_too_few(limit, scope) if filters.restrict_otherwise else None
+        super().__init__(vectors, ef_search)
+        self._collection, self._moments = collection, moments
+        self._alias = collection.name_alias(version)
+        keys = np.fromiter(map(_hash, chunk_ids), np.int64, len(chunk_ids))
+        self._rows = np.argsort(keys)
+        self._keys = keys[self._rows]
+        self.place = f"Milvus collection {self._alias}"
 
     def close(self) -> None:
         """Close the connection."""
-        self._server.close()
+        self._collection.close()
+
+    def starves(self, limit: int, scope: Scope) -> str | None:  # noqa: ARG002 - the server applies the filters
+        """Return None: the server searches among the rows that filters admit."""
+        return None
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
-        """Find the best rows for each query.
-
-        Args:
-            queries: Unit rows, shape ``(queries, dimension)``.
-            request: Number of candidates, threshold, and size of the candidate list.
-            scope: The rows that each query may see.
-
-        Returns:
-            The matches, or the reason why the server found too few for some query, or let go of rows of the snapshot.
-
-        Raises:
-            SearchIndexError: The server cannot be reached, or refuses.
-        """
+        """Find the best rows for each query; see :meth:`backstory.index.engines.graph.Graph.search`."""
         try:
             return super().search(queries, request, scope)
         except SearchIndexError:
-            if self._server.has(self._server.collection):
+            if self._alias in self._collection.list_aliases():
                 raise
-            return (
-                f"Milvus at {self._server.address} has let go of {self._server.collection}; `backstory run` brings a "
-                "snapshot that it holds"
-            )
+            return f"{self.place} is gone, since another snapshot is being built; `backstory run` brings one"
 
     def _ef_of(self, request: SearchRequest) -> int:
         return request.nprobe or widen(self._ef_search, len(self._vectors), request.candidates)
 
-    def _most_fetched(self, limit: int, scope: Scope) -> int:  # noqa: ARG002 - the collection has other rows, too
-        return max(limit, MOST_FETCHED)
-
     def _fetch(
-        self,
-        queries: Vectors,
-        waiting: NDArray[np.int64],
-        fetch: int,
-        ef_search: int,
-        tenant: str | None,
-        scope: Scope,
-    ) -> Matches:
-        found: list[Matches] = []
+        self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, request: SearchRequest, scope: Scope
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         stops = scope.stop[waiting]
-        with self._server.calling():
-            for stop in np.unique(stops[stops > 0]).tolist():
-                same = waiting[stops == stop]
-                conditions = [f"published <= {self._moments[stop - 1]}"] if stop < scope.row_count else []
-                if tenant is not None:
-                    conditions.append(f"tenant == {_quote(tenant)}")
-                for start in range(0, len(same), QUERIES_AT_ONCE):
-                    asked = same[start : start + QUERIES_AT_ONCE]
-                    answers = self._server.client.search(
-                        self._server.collection,
-                        data=list(queries[asked]),
-                        filter=" and ".join(conditions),
-                        limit=fetch,
-                        output_fields=["key"],
-                        search_params={"params": {"ef": max(ef_search, fetch)}},
-                        timeout=CALL_SECONDS,
+        search = partial(self._collection.client.search, self._alias, output_fields=["key"], limit=fetch)
+        params = {"params": {"ef": max(self._ef_of(request), fetch)}}
+        for stop in np.unique(stops[stops > 0]).tolist():
+            same = waiting[stops == stop]
+            moment = self._moments[stop - 1].item() if stop < scope.row_count else None
+            filters = write_filter(request.filters, moment)
+            for start in range(0, len(same), QUERIES_AT_ONCE):
+                asked = same[start : start + QUERIES_AT_ONCE]
+                with self._collection.calling():
+                    answers = search(
+                        data=list(queries[asked]), filter=filters, search_params=params, timeout=_CALL_SECONDS
                     )
-                    keys = [np.array([hit["entity"]["key"] for hit in hits], np.int64) for hits in answers]
-                    query = np.repeat(asked, [len(each) for each in keys])
-                    row = self._keys.find_rows(np.concatenate(keys))
-                    query, row = query[row >= 0], row[row >= 0]
-                    found.append(Matches(query, row, pair_similarities(queries, self._vectors, query, row)))
-        return Matches.joined(found)
+                keys = np.array([hit["entity"]["key"] for hits in answers for hit in hits], np.int64)
+                places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+                query, known = np.repeat(asked, [len(hits) for hits in answers]), self._keys[places] == keys
+                found.append((query[known], self._rows[places[known]]))
+        query, row = map(np.concatenate, zip(*found, strict=True))
+        return query, row
+
+
+def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
+    """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both.
+
+    Args:
+        chunks: ``chunk_id``, ``document`` (position), ``page_start`` and ``page_end`` of each row.
+        documents: The documents of the snapshot.
+        vectors: Vectors of the rows.
+    """
+    labels = documents.select("document_id", "tenant", "kind", "tags", "uri").rows()
+    moments = list_moments(documents).tolist()
+    facts = [
+        {
+            "published": moment,
+            "document": _hash(document_id),
+            "tenant": _hash(tenant or ""),
+            "kind": _hash(kind),
+            "tags": sorted(map(_hash, tags)),
+            "by_people": not uri.startswith(WRITTEN_PREFIX),
+        }
+        for (document_id, tenant, kind, tags, uri), moment in zip(labels, moments, strict=True)
+    ]
+    rows = chunks.select("chunk_id", "document", "page_start", "page_end").iter_rows()
+    for (chunk_id, document, first, last), vector in zip(rows, vectors, strict=True):
+        told = {**facts[document], "first_page": first, "last_page": last}
+        state = _hash(f"{told}{vector.tobytes().hex()}")
+        yield {"key": _hash(chunk_id), "state": state, **told, "vector": vector}
+
+
+def write_filter(filters: Filters, moment: int | None) -> str:
+    """Write filters as an expression of Milvus.
+
+    Args:
+        filters: Conditions on the documents; their times are left out.
+        moment: The latest time of publication; None for any.
+    """
+    conditions = [] if moment is None else [f"published <= {moment}"]
+    if not filters.undated:
+        conditions.append(f"published > {UNDATED}")
+    if filters.kinds:
+        conditions.append(f"kind in {_list_hashes(filters.kinds)}")
+    if filters.tags:
+        conditions.append(f"array_contains_any(tags, {_list_hashes(filters.tags)})")
+    if filters.document_ids:
+        conditions.append(f"document in {_list_hashes(filters.document_ids)}")
+    if filters.tenant is not None:
+        conditions.append(f"tenant == {_hash(filters.tenant)}")
+    if filters.by_people is not None:
+        conditions.append(f"by_people == {str(filters.by_people).lower()}")
+    if filters.pages is not None:
+        conditions.append(f"first_page <= {filters.pages[1]} and last_page >= {filters.pages[0]}")
+    return " and ".join(conditions)
+
+
+def _hash(text: str) -> int:
+    """Return the number by which the server knows an id or a label."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def _list_hashes(labels: Sequence[str]) -> list[int]:
+    return list(map(_hash, labels))
 
 
 def widen(ef_search: int, rows: int, hits: int) -> int:
@@ -145,7 +349,10 @@ def widen(ef_search: int, rows: int, hits: int) -> int:
     return max(ef_search, min(widened, widest))
 
 
-def _quote(text: str) -> str:
-    """Quote a text for a filter of Milvus."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def require_milvus() -> None:
+    """Raise an error if the client of Milvus is not installed.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
+    require_extra("milvus", "`index.engine: milvus`", "set it to `embedded`")

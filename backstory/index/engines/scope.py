@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -59,19 +59,6 @@ class Scope:
             last = min(first + max(least, int(fitting)), len(self.stop))
             yield first, last
             first = last
-
-    def reordered(self, order: NDArray[np.int64]) -> Scope:
-        """Return the scope of the same queries in another order."""
-        return replace(self, stop=self.stop[order], allowed=self.allowed[order])
-
-    def narrowed(self, rows: NDArray[np.int64]) -> Scope:
-        """Return the scope of a subset of the rows, numbered from 0.
-
-        Args:
-            rows: All rows that the mask admits, ascending.
-        """
-        stop = np.searchsorted(rows, self.stop).astype(np.int64)
-        return Scope(len(rows), stop, None, stop)
 
     def hide(self, scores: NDArray[np.float32], first: int, start: int) -> None:
         """Set the scores of rows that a query may not see to minus infinity.

@@ -1,84 +1,148 @@
-"""Approximate search by DuckDB VSS: an HNSW graph inside the snapshot's database."""
+"""Approximate search by DuckDB VSS: an HNSW graph in a file of the snapshot."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import threading
+from contextlib import closing
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import ClassVar, Final
 
+import duckdb
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.engines.graph import GraphEngine, leaves_too_few
-from backstory.index.engines.matches import Matches, pair_similarities
+from backstory.base.errors import SearchIndexError
+from backstory.index.engines.graph import MOST_FETCHED, Graph
 from backstory.index.engines.scope import Scope
-from backstory.index.request import Filters
-from backstory.index.snapshot.database import Database, vector_frame
-from backstory.index.snapshot.shards import StoredVectors
+from backstory.index.request import SearchRequest
 from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
 from backstory.storage.tables.duckdb_frames import register_frame
 
+VECTOR_INDEX: Final = "rows_vector"
 
-class VssEngine(GraphEngine):
+
+class VssGraph(Graph):
     """Fetches candidates from the HNSW index of DuckDB.
 
     DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
     result.
 
     Args:
-        database: The snapshot's database.
-        vectors: The same vectors, mapped, for true similarities.
+        path: The file from :func:`write_graph`.
+        vectors: The same vectors, mapped.
         ef_search: Size of the candidate list while searching the graph.
+
+    Raises:
+        SearchIndexError: The extension of DuckDB is not installed.
+        duckdb.Error: The file is absent or damaged.
     """
 
     name: ClassVar[str] = "vss"
     place = "HNSW index"
 
-    def __init__(self, database: Database, vectors: StoredVectors, ef_search: int) -> None:
-        super().__init__(ef_search)
-        self._database = database
-        self._vectors = vectors
-
-    def starves(self, limit: int, filters: Filters, scope: Scope) -> str | None:  # noqa: ARG002 - for other engines
-        """Return why the filters leave too few rows, or None if they do not."""
-        return leaves_too_few(limit, scope)
+    def __init__(self, path: Path, vectors: Vectors, ef_search: int) -> None:
+        super().__init__(vectors, ef_search)
+        self._file = AttachedFile(path, read_only=True, engine=_start_engine())
+        self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Leave the database open, which is the snapshot's."""
+        """Close the file, after the query that runs."""
+        with self._lock:
+            self._file.close()
+
+    def starves(self, limit: int, scope: Scope) -> str | None:
+        """Return why filters that are applied after the search leave too few rows, or None if they do not."""
+        reachable = max(limit, MOST_FETCHED)
+        fewest = int(scope.allowed[scope.allowed > 0].min(initial=scope.row_count))
+        if scope.row_count <= reachable or min(limit, fewest) * scope.row_count <= reachable * fewest:
+            return None
+        return f"the filters leave {fewest} of {scope.row_count} rows to a query, too few for the HNSW index"
 
     def _fetch(
         self,
         queries: Vectors,
         waiting: NDArray[np.int64],
         fetch: int,
-        ef_search: int,
-        tenant: str | None,  # noqa: ARG002 - DuckDB takes no filter
-        scope: Scope,  # noqa: ARG002
-    ) -> Matches:
-        connection = self._database.connection
-        with self._database.lock:
-            self._load_queries(queries[waiting])
-            connection.execute(f"SET hnsw_ef_search = {int(ef_search)}")
+        request: SearchRequest,
+        scope: Scope,  # noqa: ARG002 - DuckDB takes no filter
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        with self._lock:
+            connection = self._file.connection
+            # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
+            connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+            register_frame(connection, "query_rows", _frame(queries[waiting], "query"))
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE queries AS SELECT query, "  # noqa: S608 - a number only
+                f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"
+            )
+            connection.unregister("query_rows")
+            connection.execute(f"SET hnsw_ef_search = {int(self._ef_of(request))}")
             connection.execute(f"CREATE OR REPLACE TEMP TABLE hits AS {_nearest(fetch)}")
             columns = connection.execute("SELECT query, row FROM hits").fetchnumpy()
-        query = waiting[np.asarray(columns["query"], np.int64)]
-        row = np.asarray(columns["row"], np.int64)
-        return Matches(query, row, pair_similarities(queries, self._vectors, query, row))
+        return waiting[np.asarray(columns["query"], np.int64)], np.asarray(columns["row"], np.int64)
 
-    def _load_queries(self, queries: Vectors) -> None:
-        connection = self._database.connection
-        # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
-        connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
-        register_frame(connection, "query_rows", vector_frame(queries, "query"))
+
+def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
+    """Write the HNSW index of vectors.
+
+    Args:
+        path: A file that does not exist.
+        vectors: Unit rows, shape ``(rows, dimension)``.
+        settings: How to build the index.
+
+    Raises:
+        SearchIndexError: The extension of DuckDB is not installed.
+    """
+    engine = _start_engine()
+    # One thread, so that the same content always gives the same graph, and with it the same hits.
+    engine.execute("SET threads = 1")
+    engine.execute("SET hnsw_enable_experimental_persistence = true")
+    with closing(AttachedFile(path, read_only=False, engine=engine)) as file:
+        connection = file.connection
+        register_frame(connection, "vector_rows", _frame(np.asarray(vectors), "row"))
         connection.execute(
-            "CREATE OR REPLACE TEMP TABLE queries AS SELECT query, "  # noqa: S608 - a number only
-            f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"
+            "CREATE TABLE rows AS SELECT row::BIGINT AS row, "  # noqa: S608 - a number only
+            f"vector::FLOAT[{vectors.shape[1]:d}] AS vector FROM vector_rows"
         )
-        connection.unregister("query_rows")
+        connection.unregister("vector_rows")
+        connection.execute(
+            f"CREATE INDEX {VECTOR_INDEX} ON rows USING HNSW (vector) WITH (metric = 'cosine', "
+            f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
+        )
+        connection.execute("CHECKPOINT attached")
+
+
+def _start_engine() -> duckdb.DuckDBPyConnection:
+    """Start DuckDB with the extension of the installed wheel; nothing is ever downloaded."""
+    engine = start_engine()
+    version = f"v{duckdb.__version__}"
+    try:
+        with as_file(files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension") as path:
+            engine.load_extension(str(path))
+    except (ModuleNotFoundError, duckdb.IOException) as error:
+        engine.close()
+        raise SearchIndexError(
+            f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
+            "(`make install` does)",
+            code="no_vss_extension",
+            version=version,
+        ) from error
+    return engine
+
+
+def _frame(vectors: Vectors, name: str) -> pl.DataFrame:
+    """View vectors as a frame without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
+    return pl.DataFrame({name: np.arange(len(vectors)), "vector": vectors})
 
 
 def _nearest(fetch: int) -> str:
     """Write the only join for which DuckDB 1.5 uses the index; any addition to it disables the index."""
     return (
         "SELECT q.query, nearest.row FROM queries q, LATERAL ("  # noqa: S608 - a number only
-        "SELECT c.row, array_cosine_distance(c.vector, q.vector) AS distance "
-        f"FROM chunks c ORDER BY distance LIMIT {fetch:d}) nearest"
+        "SELECT r.row, array_cosine_distance(r.vector, q.vector) AS distance "
+        f"FROM rows r ORDER BY distance LIMIT {fetch:d}) nearest"
     )

@@ -3,57 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TypedDict
+from typing import Final
 
 import duckdb
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from backstory.base.errors import ContractError, InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.engines.matches import find_stray_vector
-from backstory.index.engines.scope import list_moments
 from backstory.index.snapshot.manifest import FORMAT
-from backstory.index.snapshot.shards import ROWS_AT_ONCE
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
-from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers
+from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers, find_main_stemmer
 
+ROWS_AT_ONCE: Final = 8192
 _KEY = ["document_id", "revision"]
-_FILTER_COLUMNS = ["document_id", "revision", "kind", "tags", "tenant", "published_at"]
 _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
-
-
-class RowTexts:
-    """The searched text of each row, which is made when it is read.
-
-    Args:
-        chunks: The chunks in the order of the rows, with the title of their document.
-    """
-
-    def __init__(self, chunks: pl.DataFrame) -> None:
-        self._chunks = chunks
-
-    def __len__(self) -> int:
-        return self._chunks.height
-
-    def __getitem__(self, rows: slice) -> list[str]:
-        """Make the texts of some rows."""
-        texts = pl.concat_str("title", "heading", "text", separator="\n")
-        return self._chunks[rows].select(texts).to_series().to_list()
-
-
-class SearchedTexts(TypedDict):
-    """The arguments of :func:`backstory.index.engines.keyword_files.write_keywords` for the rows of a snapshot."""
-
-    texts: RowTexts
-    stemmers: pl.Series
-    counted: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -68,6 +38,7 @@ class Content:
         embedder_id: Name of the vectors' embedding space.
         settings: Settings of the index.
         stemmers: Stemmer of each document.
+        main_stemmer: Stemmer of documents whose language is unclear.
     """
 
     documents: pl.DataFrame
@@ -77,6 +48,7 @@ class Content:
     embedder_id: str
     settings: IndexSettings
     stemmers: pl.Series
+    main_stemmer: str
 
     @property
     def by_people(self) -> pl.Series:
@@ -84,60 +56,49 @@ class Content:
         return _written_by_people(self.documents)
 
     @property
-    def rows(self) -> pl.DataFrame:
-        """The id of each chunk, and the position of its document."""
-        return self.chunks.select("chunk_id", pl.col("document").cast(pl.Int64))
+    def told(self) -> pl.DataFrame:
+        """What is told of the chunks, with the position of the document of each in place of its columns.
 
-    @property
-    def filtered(self) -> pl.DataFrame:
-        """The columns of the documents that filters need."""
-        return self.documents.select(_FILTER_COLUMNS)
+        The texts, which are stored apart, leave their place in the order of the columns empty.
+        """
+        empty = (pl.lit(None).alias(name) for name in (*_KEY, "text"))
+        return self.chunks.drop("title").with_columns(*empty, pl.col("document").cast(pl.Int64))
 
-    @property
-    def stored(self) -> pl.DataFrame:
-        """The chunks as the database holds them."""
-        return self.chunks.drop("document", "title")
+    def read_texts(self) -> Iterator[bytes]:
+        """Read the texts of the chunks one after another, many at a time."""
+        for texts in self.chunks.select("text").iter_slices(ROWS_AT_ONCE):
+            yield "".join(texts.to_series()).encode()
 
-    @property
-    def searched(self) -> SearchedTexts:
-        """What the keyword index is made of.
+    def list_rows(self, *, by_people: bool) -> Iterator[tuple[int, str, str]]:
+        """List the place, the stemmer and the searched text of the rows of people, or of written posts.
 
         Written posts must not change the scores of other documents: else the hits of a window would depend on posts
-        that are written later. So they do not count.
+        that are written later. So only the rows of people count.
         """
-        document = self.chunks["document"]
-        return {
-            "texts": RowTexts(self.chunks),
-            "stemmers": self.stemmers.gather(document),
-            "counted": self.by_people.gather(document).to_numpy(),
-        }
+        stemmers = self.stemmers.gather(self.chunks["document"])
+        counted = self.by_people.gather(self.chunks["document"])
+        places = counted.eq(by_people).arg_true()
+        for start in range(0, len(places), ROWS_AT_ONCE):
+            some = places[start : start + ROWS_AT_ONCE]
+            texts = self.chunks[some].select(pl.concat_str("title", "heading", "text", separator="\n"))
+            yield from zip(some, stemmers[some], texts.to_series(), strict=True)
 
     @property
-    def has_hnsw(self) -> bool:
-        """Whether the database gets an HNSW index, since there are enough rows."""
-        return self.settings.engine == "embedded" and 0 < self.chunks.height >= self.settings.ann_min_rows
+    def has_graph(self) -> bool:
+        """Whether the snapshot gets an HNSW index: of DuckDB where there are enough rows, or of a Milvus server."""
+        rows, settings = self.chunks.height, self.settings
+        return rows > 0 and (settings.engine == "milvus" or rows >= settings.ann_min_rows)
 
-    @property
-    def is_in_milvus(self) -> bool:
-        """Whether a Milvus server gets the vectors."""
-        return self.settings.engine == "milvus" and self.chunks.height > 0
-
-    @property
-    def tenants(self) -> pl.Series:
-        """The tenant of each row; empty if it has none."""
-        return self.documents["tenant"].fill_null("").gather(self.chunks["document"])
-
-    @property
-    def moments(self) -> NDArray[np.int64]:
-        """When the document of each row was published."""
-        moments: NDArray[np.int64] = list_moments(self.documents)[self.chunks["document"].to_numpy()]
-        return moments
+    def read_vectors(self) -> Iterator[Vectors]:
+        """Read the vectors in the order of the rows, some at a time."""
+        for start in range(0, len(self.source), ROWS_AT_ONCE):
+            yield self.vectors[self.source[start : start + ROWS_AT_ONCE].to_numpy()]
 
     def hash(self, calibration: str) -> str:
         """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
         state = hashlib.blake2b(digest_size=8)
         unread = {"engine", "uri"} if self.settings.engine == "embedded" else {"ann_min_rows"}
-        effective = self.settings.model_dump_json(exclude={"keep_snapshots", "allow_http", *unread})
+        effective = self.settings.model_dump_json(exclude={"allow_http", *unread})
         header = [
             str(FORMAT), duckdb.__version__, self.embedder_id, effective, calibration, str(self.vectors.shape[1]),
         ]  # fmt: skip
@@ -147,8 +108,8 @@ class Content:
                 buffer = BytesIO()
                 rows.write_ndjson(buffer)
                 state.update(buffer.getbuffer())
-        for start in range(0, len(self.source), ROWS_AT_ONCE):
-            state.update(self.vectors[self.source[start : start + ROWS_AT_ONCE].to_numpy()].tobytes())
+        for vectors in self.read_vectors():
+            state.update(vectors.tobytes())
         return state.hexdigest()
 
 
@@ -159,8 +120,11 @@ def arrange(
     embedder_id: str,
     settings: IndexSettings,
     languages: Mapping[str, str | None] | None,
+    main_stemmer: str | None = None,
 ) -> Content:
     """Check and order the content of a snapshot; see :func:`backstory.index.snapshot.build.build_index`.
+
+    For the posts over a snapshot, ``main_stemmer`` is that of the snapshot; else it follows from the documents.
 
     Raises:
         InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
@@ -194,6 +158,8 @@ def arrange(
         )
         .sort("published_at", "chunk_id", nulls_last=False)
     )
+    found = _find_languages(ok, languages, settings.language)
+    main = find_main_stemmer(found, _written_by_people(ok)) if main_stemmer is None else main_stemmer
     return Content(
         documents=searched,
         chunks=ordered.drop("source", "published_at"),
@@ -201,22 +167,20 @@ def arrange(
         source=ordered["source"],
         embedder_id=embedder_id,
         settings=settings,
-        stemmers=_choose_stemmers(ok, languages, settings.language),
+        stemmers=pl.Series("stemmer", choose_stemmers(found, settings.language, main), dtype=pl.String),
+        main_stemmer=main,
     )
 
 
-def _choose_stemmers(
+def _find_languages(
     documents: pl.DataFrame, languages: Mapping[str, str | None] | None, setting: str
-) -> pl.Series:
-    """Choose the stemmer of each document; languages that are not given are detected if the choice needs them."""
+) -> list[str | None]:
+    """Return the language of each document; those that are not given are detected if the setting needs them."""
     if languages is not None:
-        found = [languages[document_id] for document_id in documents["document_id"]]
-    elif setting == EACH_BY_ITS_OWN:
-        found = [detect_language(texts) for texts in documents.select("title", "text").iter_rows()]
-    else:
-        found = [None] * len(documents)
-    chosen = choose_stemmers(found, _written_by_people(documents), setting)
-    return pl.Series("stemmer", chosen, dtype=pl.String)
+        return [languages[document_id] for document_id in documents["document_id"]]
+    if setting == EACH_BY_ITS_OWN:
+        return [detect_language(texts) for texts in documents.select("title", "text").iter_rows()]
+    return [None] * len(documents)
 
 
 def _written_by_people(documents: pl.DataFrame) -> pl.Series:

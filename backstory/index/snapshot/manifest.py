@@ -1,40 +1,38 @@
-"""A snapshot of the search index: an immutable folder of files, and the manifest with their checksums.
+"""A snapshot of the search index: an immutable folder of files, and the manifest with their sizes and checksums.
 
-``index.duckdb`` holds documents and chunks, and the HNSW index with its vectors if there is one. ``vectors.npy`` holds
-the vectors that the exact search maps, or the last of their shards (:mod:`backstory.index.snapshot.shards`).
-``rows.arrow`` and ``documents.arrow`` hold the columns that filters and results need. ``keywords/`` holds the BM25
-index. Rows are ordered by the document's date of publication, undated rows first, then by chunk id.
+``vectors.npy``, ``texts.npy`` and the arrays of ``terms/`` are mapped: the vectors, the texts of the chunks one after
+another with their bounds, and the BM25 scores. ``chunks.arrow`` and ``documents.arrow`` hold everything else that is
+told of a hit. ``graph.duckdb`` holds the HNSW index, if DuckDB has one. Rows are ordered by the document's date of
+publication, undated rows first, then by chunk id.
 """
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.base.errors import SearchIndexError
-from backstory.base.files.atomic import lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.index.engines.language_terms import LanguageTerms
-from backstory.index.snapshot.row_keys import KEYS_FILE
-from backstory.index.snapshot.shards import ShardRecord, hash_file, open_vectors
+from backstory.index.engines.terms import LanguageTerms
 from backstory.settings.models import IndexSettings
+from backstory.text.stemmers import NO_LANGUAGE
 
-FORMAT = 3
-# Formats 1 and 2 have no calibration. Their keyword index holds one language, and words that were found by other rules.
-# Such a snapshot is described, and its documents are found, but it is not searched.
-DESCRIBED_FORMATS = (1, 2, FORMAT)
-MANIFEST_FILE = "manifest.json"
-DATABASE_FILE = "index.duckdb"
-ROWS_FILE = "rows.arrow"
-DOCUMENTS_FILE = "documents.arrow"
-KEYWORDS_FOLDER = "keywords"
-REBUILD_COMMAND = "backstory run"
+FORMAT: Final = 4
+MANIFEST_FILE: Final = "manifest.json"
+VECTORS_FILE: Final = "vectors.npy"
+TEXTS_FILE: Final = "texts.npy"
+TEXT_BOUNDS_FILE: Final = "text_bounds.npy"
+CHUNKS_FILE: Final = "chunks.arrow"
+DOCUMENTS_FILE: Final = "documents.arrow"
+TERMS_FOLDER: Final = "terms"
+GRAPH_FILE: Final = "graph.duckdb"
+REBUILD_COMMAND: Final = "backstory run"
 
 
 class _Record(BaseModel):
@@ -53,19 +51,22 @@ class HnswRecord(_Record):
 
     Attributes:
         recall_at_5: Share of the exact best five that the index finds.
-        sampled_rows: Number of queries, each made from a sampled row (:mod:`backstory.index.snapshot.recall`).
+        sampled_rows: Number of queries, each made from a sampled row (:mod:`backstory.index.engines.graph`).
     """
 
     recall_at_5: float
     sampled_rows: int
 
+    def describe(self) -> str:
+        """Describe the measured recall in words."""
+        return f"the HNSW index finds {self.recall_at_5:.1%} of the best five of {self.sampled_rows} queries"
+
 
 class Manifest(_Record):
     """Content and origin of a snapshot.
 
-    ``words`` and ``languages`` are those of the keyword index; ``shards`` are those of the vectors but the last.
-    ``collection`` is that of a Milvus server, if one holds the HNSW index
-    (:mod:`backstory.index.snapshot.served`).
+    ``languages`` and ``mean_words`` are those of the keyword index, and ``main_stemmer`` is that of documents whose
+    language is unclear. ``collection`` is that of a Milvus server, if one holds the HNSW index.
     """
 
     format: int
@@ -74,49 +75,64 @@ class Manifest(_Record):
     dimension: int
     documents: int
     rows: int
-    words: int
     languages: tuple[LanguageTerms, ...] = ()
+    mean_words: float = 0.0
+    main_stemmer: str = NO_LANGUAGE
     settings: IndexSettings
     hnsw: HnswRecord | None
     collection: str | None = None
     calibration: Calibration = DEFAULT_CALIBRATION
     made_with: dict[str, str]
-    shards: tuple[ShardRecord, ...] = ()
     files: dict[str, FileRecord]
-
-    @property
-    def hnsw_in_database(self) -> bool:
-        """Whether the snapshot's database holds the HNSW index."""
-        return self.hnsw is not None and self.settings.engine == "embedded"
-
-    @property
-    def keyless_collection(self) -> str | None:
-        """The collection that an earlier version of Backstory gave this snapshot alone, if it did.
-
-        Its rows have no keys, so it is not searched.
-        """
-        if self.hnsw is None or self.settings.engine != "milvus" or KEYS_FILE in self.files:
-            return None
-        # The first ones are not named in the manifest.
-        return self.collection or f"backstory_{self.version}"
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:
     """Record size and checksum of every file of a snapshot except its manifest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
     return {
-        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=hash_file(path))
+        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_hash_file(path))
         for path in paths
     }
 
 
-def hash_manifest(folder: Path) -> str:
-    """Return the SHA-256 of a snapshot's manifest.
+def read_manifest(folder: Path) -> Manifest:
+    """Read a snapshot's manifest.
 
     Raises:
-        OSError: The manifest is absent or cannot be read.
+        SearchIndexError: The manifest is absent, damaged or of another format.
     """
-    return hash_file(folder / MANIFEST_FILE)
+    try:
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise damaged(folder, MANIFEST_FILE, "is absent") from error
+    except ValidationError as error:
+        raise damaged(
+            folder, MANIFEST_FILE, "cannot be read, or is of another version of Backstory"
+        ) from error
+    if manifest.format != FORMAT:
+        raise damaged(folder, MANIFEST_FILE, f"has format {manifest.format}, and this version reads {FORMAT}")
+    return manifest
+
+
+def require_files(folder: Path, manifest: Manifest, *, checksums: bool = False) -> None:
+    """Compare the files of a snapshot with its manifest.
+
+    Args:
+        folder: The snapshot.
+        manifest: Its manifest.
+        checksums: Whether every file is read, and not only its size.
+
+    Raises:
+        SearchIndexError: A file is absent, or differs.
+    """
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise damaged(folder, name, "is absent")
+        if (size := path.stat().st_size) != expected.size:
+            raise damaged(folder, name, f"has {size} bytes and should have {expected.size}")
+        if checksums and _hash_file(path) != expected.sha256:
+            raise damaged(folder, name, "differs from its checksum")
 
 
 def find_damage(folder: Path, *, checksums: bool) -> str | None:
@@ -124,61 +140,33 @@ def find_damage(folder: Path, *, checksums: bool) -> str | None:
 
     Args:
         folder: The snapshot.
-        checksums: Whether to read every file and compare its checksum; otherwise only the sizes are compared.
+        checksums: Whether every file is read, and not only its size.
 
     Returns:
         The first damage found, as a message that says what to do; None if there is none.
     """
     try:
-        manifest = read_manifest(folder)
+        require_files(folder, read_manifest(folder), checksums=checksums)
     except SearchIndexError as error:
         return str(error)
-    damage = _find_damaged_file(folder, manifest.files, checksums=checksums)
-    return None if damage is None else str(damage)
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read a snapshot's manifest.
-
-    Raises:
-        SearchIndexError: The manifest is absent, damaged or of an unknown format.
-    """
-    try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
-    except FileNotFoundError as error:
-        raise _damaged(folder, MANIFEST_FILE, "is absent") from error
-    except ValidationError as error:
-        raise _damaged(folder, MANIFEST_FILE, "cannot be read") from error
-    if manifest.format not in DESCRIBED_FORMATS:
-        raise _of_another_format(folder, manifest)
-    return manifest
-
-
-def _of_another_format(folder: Path, manifest: Manifest) -> SearchIndexError:
-    return SearchIndexError(
-        f"search index {folder} has format {manifest.format}, and this version of Backstory searches format "
-        f"{FORMAT}; run `{REBUILD_COMMAND}`",
-        code="other_format",
-        folder=folder,
-        format=manifest.format,
-    )
-
-
-def _find_damaged_file(
-    folder: Path, files: Mapping[str, FileRecord], *, checksums: bool
-) -> SearchIndexError | None:
-    for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            return _damaged(folder, name, "is absent")
-        if (size := path.stat().st_size) != expected.size:
-            return _damaged(folder, name, f"has {size} bytes and should have {expected.size}")
-        if checksums and hash_file(path) != expected.sha256:
-            return _damaged(folder, name, "differs from its checksum")
     return None
 
 
-def _damaged(folder: Path, name: str, what: str) -> SearchIndexError:
+@contextmanager
+def naming_damage(folder: Path, name: str) -> Iterator[None]:
+    """Raise an error that a file of a snapshot causes as one that names the file.
+
+    Raises:
+        SearchIndexError: The file cannot be read.
+    """
+    try:
+        yield
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise damaged(folder, name, f"cannot be read ({error})") from error
+
+
+def damaged(folder: Path, name: str, what: str) -> SearchIndexError:
+    """Make the error of a damaged file, which names what builds it again."""
     return SearchIndexError(
         f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`",
         code="damaged_snapshot",
@@ -187,79 +175,6 @@ def _damaged(folder: Path, name: str, what: str) -> SearchIndexError:
     )
 
 
-class Snapshot:
-    """An open snapshot, every file of which had its checksum when it was opened.
-
-    While it is open, a shared lock on its manifest protects it from pruning. Garbage collection closes the snapshot if
-    nothing closed it before.
-
-    Args:
-        folder: The snapshot's folder.
-
-    Raises:
-        SearchIndexError: The snapshot is absent, damaged or of an earlier format.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.close = weakref.finalize(self, os.close, _lock_manifest(folder))
-        self.manifest = read_manifest(folder)
-        if self.manifest.format != FORMAT:
-            raise _of_another_format(folder, self.manifest)
-        # Before any file is parsed: a parser may crash on a damaged one, or read other rows from it.
-        if damage := _find_damaged_file(folder, self.manifest.files, checksums=True):
-            raise damage
-        manifest = self.manifest
-        self.vectors = open_vectors(folder, manifest.shards, manifest.rows, manifest.dimension)
-        self.rows = read_frame(folder / ROWS_FILE)
-        self.documents = read_frame(folder / DOCUMENTS_FILE)
-
-
-def _lock_manifest(folder: Path) -> int:
-    try:
-        descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
-    except FileNotFoundError as error:
-        raise _damaged(folder, MANIFEST_FILE, "is absent") from error
-    lock(descriptor, shared=True)
-    return descriptor
-
-
-@contextmanager
-def closed_to_readers(folder: Path) -> Iterator[bool]:
-    """Lock a snapshot against readers, so that it can be deleted.
-
-    Yields:
-        Whether the lock was taken; False if a process has the snapshot open.
-    """
-    try:
-        file = (folder / MANIFEST_FILE).open("rb")
-    except FileNotFoundError:
-        yield True
-        return
-    with file:
-        yield lock(file, wait=False)
-
-
-def read_documents(folder: Path) -> pl.DataFrame:
-    """Read the documents of a snapshot that is not open, after comparing them with their checksum.
-
-    Raises:
-        SearchIndexError: They, or the manifest, are absent or damaged.
-    """
-    record = read_manifest(folder).files.get(DOCUMENTS_FILE)
-    if record is None:
-        raise _damaged(folder, MANIFEST_FILE, f"does not name {DOCUMENTS_FILE}")
-    if damage := _find_damaged_file(folder, {DOCUMENTS_FILE: record}, checksums=True):
-        raise damage
-    return read_frame(folder / DOCUMENTS_FILE)
-
-
-def write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame as Arrow's file format, which :func:`read_frame` reads."""
-    frame.write_ipc(path, compression="uncompressed")
-
-
-def read_frame(path: Path) -> pl.DataFrame:
-    """Read a frame that :func:`write_frame` wrote."""
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
-        return pl.read_ipc(file)
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,61 +1,204 @@
 """Publication of snapshots: the ``CURRENT`` file names the current one and is replaced atomically.
 
-The file ``HISTORY`` lists all snapshots in order. A publishing process holds the folder's lock. Readers need no lock
-to find the current snapshot.
+A publishing process holds the folder's lock. Readers need no lock to find the current snapshot, and a shared lock of
+its manifest keeps one that they have open. All others are deleted.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from backstory.base.errors import NoIndexError, SearchIndexError
+from backstory.base.files.arrays import map_array, view_array
 from backstory.base.files.atomic import flush, lock
-from backstory.index.snapshot.history import (
-    HISTORY_FILE,
-    add_publication,
-    drop_publications,
-    find_bad_line,
-    read_history,
-)
+from backstory.index.engines.scope import list_moments
 from backstory.index.snapshot.manifest import (
+    CHUNKS_FILE,
+    DOCUMENTS_FILE,
+    GRAPH_FILE,
+    MANIFEST_FILE,
     REBUILD_COMMAND,
-    closed_to_readers,
-    hash_manifest,
-    read_documents,
+    TERMS_FOLDER,
+    TEXT_BOUNDS_FILE,
+    TEXTS_FILE,
+    VECTORS_FILE,
+    Manifest,
+    damaged,
+    naming_damage,
+    read_manifest,
+    require_files,
 )
-from backstory.index.snapshot.served import UNPUBLISHED, let_go, list_keyless
+from backstory.models.embeddings.protocol import Vectors
 
-CURRENT_FILE = "CURRENT"
-_LOCK_FILE = ".lock"
-_VERSION = re.compile(rb"([0-9a-f]{16})\n")
-_DISCARDED = ".discarded-"
+if TYPE_CHECKING:  # loaded when they are first needed
+    from backstory.index.engines.graph import Graph
+    from backstory.index.engines.keywords import KeywordIndex
+
+CURRENT_FILE: Final = "CURRENT"
+UNPUBLISHED: Final = ".building-"
+"""Start of the names of what is not published yet, which the next publication removes."""
+_DISCARDED: Final = ".discarded-"
+_LOCK_FILE: Final = ".lock"
+_VERSION: Final = re.compile(rb"([0-9a-f]{16})\n")
+_ROW_COLUMNS: Final = ["chunk_id", "document"]
 
 
-@contextmanager
-def publishing(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, and wait for it while another process publishes.
+class Snapshot:
+    """An open snapshot, whose files have the sizes that were written.
 
-    Leftovers of a killed publication are removed, and at the end those of one that failed.
+    While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before.
 
     Args:
-        folder: The folder of the index; made if absent.
+        folder: The snapshot's folder.
+
+    Attributes:
+        manifest: Content and origin.
+        vectors: Vectors of the rows, mapped.
+        documents: The documents by id: what filters need, and what is told of them.
+        rows: Id of each chunk, and position of its document.
+
+    Raises:
+        SearchIndexError: The snapshot is absent, damaged or of another format.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK_FILE).open("ab") as lock_file:
-        lock(lock_file)
-        _remove_leftovers(folder)
-        # Before a snapshot is removed or replaced, since its manifest alone names them.
-        list_keyless(folder)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.close = weakref.finalize(self, os.close, _lock_manifest(folder))
+        self.manifest = read_manifest(folder)
+        require_files(folder, self.manifest)
+        self.vectors = self._map(VECTORS_FILE)
+        self.documents = self._read(DOCUMENTS_FILE)
+        self.rows = self._read(CHUNKS_FILE, _ROW_COLUMNS)
+        self._texts = self._map(TEXTS_FILE)
+        with naming_damage(folder, TEXT_BOUNDS_FILE):
+            # Read, since each mapping keeps its file open.
+            self._bounds, _ = view_array((folder / TEXT_BOUNDS_FILE).read_bytes())
+
+    def read_chunks(self) -> pl.DataFrame:
+        """Read everything that is told of the chunks but their texts, in the order of the rows."""
+        return self._read(CHUNKS_FILE)
+
+    def read_keywords(self) -> KeywordIndex:
+        """Open the keyword index."""
+        # Imported late, since a search by vectors alone does not need it.
+        from backstory.index.engines.keyword_scores import read_keywords
+
+        with naming_damage(self.folder, TERMS_FOLDER):
+            return read_keywords(
+                self.folder / TERMS_FOLDER, self.manifest.languages, self.manifest.mean_words
+            )
+
+    def open_graph(self) -> Graph:
+        """Open the HNSW index, which the caller closes.
+
+        Raises:
+            SearchIndexError: It is damaged, or cannot be used.
+        """
+        settings = self.manifest.settings
+        if self.manifest.collection is None:
+            from backstory.index.engines.vss import VssGraph
+
+            with naming_damage(self.folder, GRAPH_FILE):
+                return VssGraph(self.folder / GRAPH_FILE, self.vectors, settings.ef_search)
+        from backstory.index.engines.milvus import Collection, MilvusGraph
+
+        collection = Collection(settings, self.manifest.collection)
+        moments = list_moments(self.documents)[self.rows["document"].to_numpy()]
+        chunk_ids, version = self.rows["chunk_id"], self.manifest.version
+        return MilvusGraph(collection, version, self.vectors, chunk_ids, moments, settings.ef_search)
+
+    def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """Read the texts of some rows."""
+        bounds = zip(self._bounds[rows].tolist(), self._bounds[rows + 1].tolist(), strict=True)
+        with naming_damage(self.folder, TEXTS_FILE):
+            return [self._texts[first:last].tobytes().decode() for first, last in bounds]
+
+    def _map(self, name: str) -> NDArray[Any]:
+        with naming_damage(self.folder, name):
+            return map_array(self.folder / name)
+
+    def _read(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+        with naming_damage(self.folder, name), (self.folder / name).open("rb") as file:
+            return pl.read_ipc(file, columns=columns)
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows in memory that are searched like those of a :class:`Snapshot`, whose attributes they have.
+
+    Attributes:
+        chunks: What is told of the chunks but their texts.
+        texts: The texts.
+        keywords: The keyword index.
+    """
+
+    manifest: Manifest
+    vectors: Vectors
+    documents: pl.DataFrame
+    chunks: pl.DataFrame
+    texts: pl.Series
+    keywords: KeywordIndex
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """Id of each chunk, and position of its document."""
+        return self.chunks.select(_ROW_COLUMNS)
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+    def read_chunks(self) -> pl.DataFrame:
+        """Read everything that is told of the chunks but their texts, in the order of the rows."""
+        return self.chunks
+
+    def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """Read the texts of some rows."""
+        return self.texts[rows].to_list()
+
+    def read_keywords(self) -> KeywordIndex:
+        """Return the keyword index."""
+        return self.keywords
+
+
+def _lock_manifest(folder: Path) -> int:
+    try:
+        descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise damaged(folder, MANIFEST_FILE, "is absent") from error
+    lock(descriptor, shared=True)
+    return descriptor
+
+
+def open_current(folder: Path) -> Snapshot:
+    """Open the current snapshot.
+
+    Raises:
+        NoIndexError: No snapshot is published.
+        SearchIndexError: The snapshot is damaged.
+    """
+    version = require_current(folder)
+    while True:
         try:
-            yield
-        finally:
-            _remove_leftovers(folder)
+            return Snapshot(folder / version)
+        except SearchIndexError:
+            # After the pointer was read, another process may have published a newer snapshot and deleted this one.
+            newer = require_current(folder)
+            if newer == version:
+                raise
+            version = newer
 
 
 def current_version(folder: Path) -> str:
@@ -72,8 +215,8 @@ def current_version(folder: Path) -> str:
 
 
 def has_pointer(folder: Path) -> bool:
-    """Return whether anything was ever published into a folder, whether or not it can be opened."""
-    return (folder / CURRENT_FILE).exists() or bool(read_history(folder))
+    """Return whether anything was published into a folder, whether or not it can be opened."""
+    return (folder / CURRENT_FILE).exists()
 
 
 def require_current(folder: Path) -> str:
@@ -86,7 +229,7 @@ def require_current(folder: Path) -> str:
     version = current_version(folder)
     if not version and has_pointer(folder):
         raise SearchIndexError(
-            f"{folder / CURRENT_FILE} is damaged or gone; run `{REBUILD_COMMAND}`",
+            f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`",
             code="damaged_publication",
             path=folder / CURRENT_FILE,
         )
@@ -98,31 +241,31 @@ def require_current(folder: Path) -> str:
     return version
 
 
-def require_listed_manifest(folder: Path, version: str) -> None:
-    """Compare the manifest of a snapshot with the history, since the checksums in it cannot vouch for itself.
+def find_moment(folder: Path) -> datetime | None:
+    """Find when the current snapshot was published, by the clock of that machine; None if nothing is published."""
+    try:
+        return datetime.fromtimestamp(int((folder / CURRENT_FILE).stat().st_mtime), UTC)
+    except FileNotFoundError:
+        return None
 
-    Raises:
-        SearchIndexError: The manifest is not the one that was published.
+
+@contextmanager
+def publishing(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, and wait for it while another process publishes.
+
+    Leftovers of a killed publication are removed, and at the end those of one that failed.
+
+    Args:
+        folder: The folder of the index; made if absent.
     """
-    listed = {published.version: published.manifest for published in read_history(folder)}
-    if version in listed and hash_manifest(folder / version) != listed[version]:
-        raise SearchIndexError(
-            f"the manifest of {folder / version} is not the one that was published; run `{REBUILD_COMMAND}`",
-            code="unpublished_manifest",
-            folder=folder / version,
-        )
-
-
-def find_history_damage(folder: Path) -> str | None:
-    """Return what is wrong with the list of publications, and what to do; None if it lists the current snapshot."""
-    version, path = current_version(folder), folder / HISTORY_FILE
-    if (number := find_bad_line(folder)) is not None:
-        return (
-            f"line {number} of {path} names no snapshot; run `{REBUILD_COMMAND}`, which writes the list again"
-        )
-    if version and version not in {published.version for published in read_history(folder)}:
-        return f"{path} does not list the snapshot {version}; run `{REBUILD_COMMAND}`, which adds it"
-    return None
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK_FILE).open("ab") as lock_file:
+        lock(lock_file)
+        _remove_leftovers(folder)
+        try:
+            yield
+        finally:
+            _remove_leftovers(folder)
 
 
 def start_snapshot(folder: Path, version: str) -> Path:
@@ -142,9 +285,6 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
             version; None if the snapshot is in its final folder.
     """
     target = folder / version
-    # First, so that a snapshot that was ever current is listed, even after a kill between two of these steps.
-    manifest = hash_manifest(built or target)
-    add_publication(folder, version, manifest, folder / f"{UNPUBLISHED}{HISTORY_FILE}")
     if built is not None:
         for path in [*built.rglob("*"), built]:
             flush(path)
@@ -159,79 +299,33 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
     flush(folder)
 
 
-def prune(folder: Path, keep: int, *, on_server: bool = True, must_succeed: bool = False) -> list[str]:
-    """Delete all but the most recently published snapshots; skip the current one and open ones.
-
-    Args:
-        folder: The folder of the index.
-        keep: Number of snapshots to keep, the current one included.
-        on_server: Whether what no snapshot needs on a server is deleted, too. A copy of the folder leaves it to the
-            worker that publishes: others may still search it.
-        must_succeed: Whether it is an error, and not a warning, if a server does not delete it.
+def prune(folder: Path) -> list[str]:
+    """Delete all snapshots but the current one and those that a process has open.
 
     Returns:
         Versions of the deleted snapshots.
-
-    Raises:
-        SearchIndexError: A server did not delete everything, and that is an error.
-        MissingExtraError: The client of the server is not installed any more, and that is an error.
     """
     current = current_version(folder)
-    place = {published.version: number for number, published in enumerate(read_history(folder))}
-    snapshots = _list_snapshots(folder)
-    snapshots.sort(key=lambda path: (path.name == current, place.get(path.name, -1), path.name), reverse=True)
-    return _drop_unused(folder, snapshots[keep:], on_server=on_server, must_succeed=must_succeed)
+    deleted = []
+    for path in sorted(folder.glob("[!.]*/")):
+        if path.name != current:
+            with _closed_to_readers(path) as is_closed:
+                if is_closed:
+                    _discard(folder, path)
+                    deleted.append(path.name)
+    return deleted
 
 
-def prune_documents(folder: Path, revisions: pl.DataFrame, *, on_server: bool = True) -> list[str]:
-    """Delete the snapshots that hold what was deleted since; never the current one, nor one that is open.
-
-    One that is open is no longer listed, so that it is not served again.
-
-    Args:
-        folder: The folder of the index.
-        revisions: ``document_id`` and ``revision`` of all that a snapshot may hold.
-        on_server: Whether what no snapshot needs on a server is deleted, too.
-
-    Returns:
-        Versions of the deleted snapshots.
-    """
-    old = [path for path in _list_snapshots(folder) if path.name != current_version(folder)]
-    if not old:
-        return []
-    with publishing(folder):
-        holding = [path for path in old if path.is_dir() and _may_hold_others(path, revisions)]
-        return _drop_unused(folder, holding, on_server=on_server) if holding else []
-
-
-def _list_snapshots(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-
-
-def _may_hold_others(snapshot: Path, revisions: pl.DataFrame) -> bool:
-    """Return whether a snapshot holds any other revision; true if its list of documents is lost, damaged or older."""
+@contextmanager
+def _closed_to_readers(folder: Path) -> Iterator[bool]:
+    """Lock a snapshot against readers; yield False if a process has it open."""
     try:
-        listed = read_documents(snapshot).select(revisions.columns)
-        return not listed.join(revisions, on=revisions.columns, how="anti").is_empty()
-    except (OSError, pl.exceptions.ColumnNotFoundError, SearchIndexError):
-        return True
-
-
-def _drop_unused(
-    folder: Path, snapshots: Sequence[Path], *, on_server: bool = True, must_succeed: bool = False
-) -> list[str]:
-    """Take snapshots out of the history, and delete those that no process has open. Return the deleted ones."""
-    drop_publications(folder, {path.name for path in snapshots}, folder / f"{UNPUBLISHED}{HISTORY_FILE}")
-    with ExitStack() as closed:
-        unused = [path for path in snapshots if closed.enter_context(closed_to_readers(path))]
-        if on_server:
-            # First, so that a process that is killed meanwhile leaves the snapshots to the next one.
-            let_go(folder, unused, must_succeed=must_succeed)
-        for path in unused:
-            _discard(folder, path)
-    return [path.name for path in unused]
+        file = (folder / MANIFEST_FILE).open("rb")
+    except FileNotFoundError:
+        yield True
+        return
+    with file:
+        yield lock(file, wait=False)
 
 
 def _remove_leftovers(folder: Path) -> None:

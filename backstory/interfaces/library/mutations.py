@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.base.errors import InputError, NoIndexError, SearchIndexError
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.sources.added import add_source, readmit, remove_source
 from backstory.ingest.sources.roots import Source, find_covering, list_sources, require_apart

@@ -86,7 +86,9 @@ class OpenSnapshot:
                 unknown = list(dict.fromkeys(chunk_ids))
             if unknown:
                 zone = self.workspace.settings.conversations.timezone
-                for chunk_id, row in zip(unknown, self.index.describe_few(unknown), strict=True):
+                for chunk_id, row in zip(
+                    unknown, self.index.describe(unknown).iter_rows(named=True), strict=True
+                ):
                     date = row["published_at"] and localize(row["published_at"], zone)
                     self.described[chunk_id] = {**row, "published_at": date}
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
@@ -200,9 +202,8 @@ class Snapshots:
             published = current_version(self._workspace.index)
             if not published and not has_pointer(self._workspace.index):
                 raise explain_absence(self._workspace)
-            # A damaged snapshot is rebuilt under the same version.
             current = self._current
-            if current is None or current.published != published or current.served.degraded is not None:
+            if current is None or current.published != published:
                 opened = OpenSnapshot.open(self._workspace, published)
                 self._retire()
                 self._current = current = opened

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from backstory.base.errors import BackstoryError
-from backstory.index.snapshot.history import read_history
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot.publication import current_version, find_moment
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions, is_made
 from backstory.interfaces.library.results import LibraryStatus
@@ -58,7 +56,7 @@ def read_status(
         unread=0 if mine is None else len(mine.list_unread()),
         index_version=version,
         embedder=workspace.embedder.id,
-        last_sync=(watcher.last_sync if watcher else None) or _last_publication(workspace, version),
+        last_sync=(watcher.last_sync if watcher else None) or find_moment(workspace.index),
         watching=watcher is not None and watcher.is_alive,
     )
 
@@ -69,8 +67,3 @@ def _tell_hidden(corpus: Corpus | None, mine: Corpus | None) -> str | None:
         return None
     tenant = corpus.workspace.settings.rag.tenant
     return f"no document states the tenant {tenant!r} of the setting rag.tenant, so none is searched"
-
-
-def _last_publication(workspace: Workspace, version: str | None) -> datetime | None:
-    moments = [one.moment for one in read_history(workspace.index) if one.version == version]
-    return moments[-1] if moments else None

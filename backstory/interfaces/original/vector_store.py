@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from backstory.base.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
-from backstory.index.engines.exact import ExactEngine
+from backstory.index.engines.matches import pair_similarities
 from backstory.index.engines.scope import Scope
+from backstory.index.engines.scoring import find_best
 from backstory.index.request import Mode, SearchRequest
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.protocol import Vectors
 
 logger = logging.getLogger(__name__)
@@ -160,19 +159,17 @@ class VectorStore:
 
     def _search_chunks(self, queries: Vectors, request: SearchRequest) -> pl.DataFrame:
         count = np.full(len(queries), len(self._chunks), dtype=np.int64)
-        matches = self._engine.search(queries, request, Scope(len(self._chunks), count, None, count))
+        scope = Scope(len(self._chunks), count, None, count)
+        matches = find_best(queries, self._vectors, request, scope)
+        similarity = pair_similarities(queries, self._vectors, matches.query, matches.row)
         logger.debug(
             "searched store=%s queries=%d engine=exact results=%d", self.path, len(queries), len(matches)
         )
         return (
             self._chunks[matches.row]
-            .with_columns(query_chunk=pl.Series(matches.query), similarity=pl.Series(matches.score))
+            .with_columns(query_chunk=pl.Series(matches.query), similarity=pl.Series(similarity))
             .select(_RESULT_COLUMNS)
         )
-
-    @cached_property
-    def _engine(self) -> ExactEngine:
-        return ExactEngine(self._vectors)
 
 
 def _search_snapshot(index: SearchIndex, queries: Vectors, request: SearchRequest) -> pl.DataFrame:

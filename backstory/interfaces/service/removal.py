@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from backstory.index.snapshot.served import SERVED_FILE
+from backstory.index.snapshot.collection import COLLECTION_FILE
 from backstory.interfaces.service.account_rows import count_rows, forget_tenant, read_sealed
 from backstory.interfaces.service.place_marks import Emptied
 from backstory.interfaces.service.tenant_places import RECORD
@@ -77,7 +77,7 @@ def remove_folder(folder: Path, is_gone: Callable[[], None]) -> None:
     Raises:
         OSError: A file cannot be removed; the removal can be repeated.
     """
-    _remove_all_but(folder, (RECORD, Path(INDEX_FOLDER, SERVED_FILE)))
+    _remove_all_but(folder, (RECORD, Path(INDEX_FOLDER, COLLECTION_FILE)))
     is_gone()
     shutil.rmtree(folder)
 

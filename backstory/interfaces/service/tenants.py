@@ -25,8 +25,8 @@ from backstory.base.errors import (
     SettingsError,
 )
 from backstory.base.files.atomic import lock
+from backstory.index.snapshot.collection import read_collection, release_collection
 from backstory.index.snapshot.publication import current_version
-from backstory.index.snapshot.served import let_go, list_servers
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
@@ -278,7 +278,8 @@ class Tenants:
         aside = self._folder / f"{_REMOVED}{name}"
         if without:
             folder = self._folder / require_tenant_name(name)
-            servers = {uri for path in (folder, aside) for uri in list_servers(path / INDEX_FOLDER)}
+            owned = [read_collection(path / INDEX_FOLDER) for path in (folder, aside)]
+            servers = {each[0] for each in owned if each is not None}
             self.places.require_places(name, folder, without, servers)
         if self._is_tenant(name):
             self._settle_last(name, without)
@@ -478,8 +479,7 @@ def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
     """
     index = folder / INDEX_FOLDER
     try:
-        snapshots = [path for path in index.glob("*") if path.is_dir()]
-        let_go(index, snapshots, must_succeed=True, without=without)
+        release_collection(index, must_succeed=True, without=without)
     except (SearchIndexError, MissingExtraError) as error:
         address = error.values.get("address")
         gone = f", or with `--without '{address}'` if that server is gone for good" if address else ""

@@ -8,9 +8,7 @@ from tempfile import TemporaryDirectory
 
 from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database, is_database
 from backstory.base.errors import DamagedTableError, SearchIndexError
-from backstory.index.snapshot.history import HISTORY_FILE, read_history
-from backstory.index.snapshot.manifest import Snapshot
-from backstory.index.snapshot.publication import CURRENT_FILE, require_current
+from backstory.index.snapshot.publication import CURRENT_FILE, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
 from backstory.pipeline.workspace import Workspace
@@ -62,8 +60,7 @@ def add_index(members: Members, workspace: Workspace) -> None:
     """Add the current snapshot; one that is damaged is left out, since the next run builds it again."""
     folder = workspace.index
     try:
-        version = require_current(folder)
-        snapshot = Snapshot(folder / version)  # as long as it is open, no run deletes it
+        snapshot = open_current(folder)  # as long as it is open, no run deletes it
     except SearchIndexError as error:
         members.leave_out(f"the search index, which the next run builds: {error}")
         return
@@ -71,9 +68,7 @@ def add_index(members: Members, workspace: Workspace) -> None:
         for path in sorted(snapshot.folder.rglob("*")):
             if path.is_file():
                 members.add_file(path)
-        members.add_bytes(f"index/{CURRENT_FILE}", f"{version}\n".encode())
-        lines = [line for line in read_history(folder) if line.version == version]
-        members.add_bytes(f"index/{HISTORY_FILE}", "".join(line.as_line() for line in lines).encode())
+        members.add_bytes(f"index/{CURRENT_FILE}", f"{snapshot.folder.name}\n".encode())
 
 
 def _add_tables(members: Members, workspace: Workspace, scratch: Path) -> None:

@@ -10,9 +10,8 @@ import polars as pl
 from backstory.base.progress import show_progress
 from backstory.index.calibration import calibrate
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.index.search import SearchIndex
+from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot.build import build_index
-from backstory.index.snapshot.opening import open_index
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors

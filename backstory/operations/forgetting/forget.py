@@ -143,7 +143,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     workspace.tables.collect(timedelta(0))
     workspace.catalog.compact()
     with publishing(workspace.index):
-        prune(workspace.index, keep=1, must_succeed=True)
+        prune(workspace.index)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
 

@@ -21,19 +21,14 @@ from backstory.base.database_files import (
 )
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.snapshot.database import Database
-from backstory.index.snapshot.manifest import MANIFEST_FILE, read_manifest
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.duckdb_frames import fetch_frame
 from backstory.writing.post_files import inspect_file
 
 _BYTES_AT_ONCE: Final = 1 << 23
 _SQLITE: Final = b"SQLite format 3\0"
-_DUCKDB: Final = b"DUCK"
-_DUCKDB_PLACE: Final = 8
 _PARQUET: Final = b"PAR1"
 
 
@@ -68,8 +63,8 @@ class Search:
 def search_workspace(workspace: Workspace, wanted: Wanted, apart: Collection[Path] = ()) -> Search:
     """Search every file of a workspace except the user's exports, documents and settings.
 
-    The bytes of every file are searched for each text, plain and JSON-escaped. In Parquet files and in SQLite and
-    DuckDB databases, every decoded cell is searched too.
+    The bytes of every file are searched for each text, plain and JSON-escaped. In Parquet files and in SQLite
+    databases, every decoded cell is searched too.
 
     Args:
         workspace: An open workspace.
@@ -179,15 +174,6 @@ def _read_cells(path: Path, head: bytes) -> Iterator[pl.Series]:
     elif head == _SQLITE:
         for texts in read_texts(path):
             yield pl.Series(texts, dtype=pl.String)
-    elif head[_DUCKDB_PLACE:].startswith(_DUCKDB):
-        manifest = path.parent / MANIFEST_FILE
-        has_hnsw = manifest.is_file() and read_manifest(path.parent).hnsw_in_database
-        with Database(path, has_hnsw=has_hnsw) as database:
-            tables = database.connection.execute(
-                "SELECT table_name FROM duckdb_tables() WHERE database_name = 'snapshot'"
-            ).fetchall()
-            for (name,) in tables:
-                yield from _texts_of(fetch_frame(database.connection, f'FROM "{name}"'))
 
 
 def _texts_of(frame: pl.DataFrame) -> Iterator[pl.Series]:

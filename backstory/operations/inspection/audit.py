@@ -12,21 +12,14 @@ from backstory.base.errors import (
     SearchIndexError,
 )
 from backstory.base.wording import count, name_some
-from backstory.index.snapshot.history import read_history
-from backstory.index.snapshot.manifest import find_damage, hash_manifest
-from backstory.index.snapshot.publication import (
-    current_version,
-    find_history_damage,
-    has_pointer,
-    require_current,
-)
+from backstory.index.snapshot.manifest import find_damage
+from backstory.index.snapshot.publication import has_pointer, require_current
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.operations.inspection.files import Examination
 from backstory.operations.inspection.probes import SHARED, Probe, examine_database, leave_out_explained
 from backstory.pipeline.stages.post_folder import FILES
-from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.tables.schemas import TABLES
@@ -76,26 +69,16 @@ def _describe_documents(workspace: Workspace) -> str:
 
 
 def _describe_snapshots(workspace: Workspace) -> str:
-    """Compare every file of every published snapshot with its checksum."""
+    """Compare every file of the published snapshot with its checksum."""
     folder = workspace.index
     if not has_pointer(folder):
         if workspace.catalog.read("search_index"):
             raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     current = require_current(folder)
-    damage = find_manifest_damage(workspace) or find_damage(folder / current, checksums=True)
-    damage = damage or find_history_damage(folder)
-    if damage is not None:
+    if damage := find_damage(folder / current, checksums=True):
         raise SearchIndexError(damage)
-    earlier = [published for published in read_history(folder) if published.version != current]
-    for published in earlier:
-        path = folder / published.version
-        damage = find_damage(path, checksums=True)
-        if damage is None and hash_manifest(path) != published.manifest:
-            damage = f"search index {path} has another manifest than the one that was published"
-        if damage is not None and current_version(folder) == current:
-            raise SearchIndexError(f"{damage.partition('; ')[0]}; it is not in use: delete that folder")
-    return f"snapshot {current} and {len(earlier)} earlier: every file has its checksum"
+    return f"snapshot {current}: every file has its checksum"
 
 
 def _describe_posts(workspace: Workspace) -> str:

@@ -9,8 +9,7 @@ import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.request import Filters, Ranking, SearchRequest
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.workspace import Workspace

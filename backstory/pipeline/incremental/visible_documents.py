@@ -70,12 +70,7 @@ def name_earlier_documents(workspace: Workspace, partitions: Sequence[str]) -> d
     Returns:
         The hashes for each partition.
     """
-    by_people, posts = _name_documents(
-        workspace.tables,
-        _digest_contents(workspace, "documents"),
-        tuple(hash_dependencies(workspace, stage) for stage in _STAGES),
-        _keeps_apart(workspace),
-    )
+    by_people, posts = _read_documents(workspace)
     began = _find_beginnings(workspace.tables, _digest_contents(workspace, "windows"))
     return {
         key: Earlier(
@@ -88,6 +83,20 @@ def name_earlier_documents(workspace: Workspace, partitions: Sequence[str]) -> d
         )
         for key in partitions
     }
+
+
+def name_documents_of_people(workspace: Workspace) -> str:
+    """Hash the documents that people wrote, and how their chunks and the index are made."""
+    return _read_documents(workspace)[0]
+
+
+def _read_documents(workspace: Workspace) -> tuple[str, _PostsByConversation]:
+    return _name_documents(
+        workspace.tables,
+        _digest_contents(workspace, "documents"),
+        tuple(hash_dependencies(workspace, stage) for stage in _STAGES),
+        _keeps_apart(workspace),
+    )
 
 
 def find_posts_of(workspace: Workspace) -> PostsOf | None:

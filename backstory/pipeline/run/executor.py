@@ -13,7 +13,7 @@ from backstory.base.errors import (
     RemovalError,
     SettingsError,
 )
-from backstory.index.engines.milvus_rows import require_milvus
+from backstory.index.engines.milvus import require_milvus
 from backstory.ingest.sources.fetching import require_packages
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.checks.checks import Check, CheckResult, checks_after, make_check

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 import polars as pl
 from pydantic import ValidationError
 
 from backstory.base.errors import EmbeddingInputError
-from backstory.base.ids import digest
+from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import embedding_texts
+from backstory.index.posts import with_posts
+from backstory.index.search import open_index
 from backstory.index.snapshot.build import publish_content
-from backstory.index.snapshot.content import Content, arrange
-from backstory.index.snapshot.interim import InterimSnapshots
-from backstory.index.snapshot.manifest import (
-    MANIFEST_FILE,
-    Manifest,
-    find_damage,
-    hash_manifest,
-    read_manifest,
-)
-from backstory.index.snapshot.publication import (
-    current_version,
-    find_history_damage,
-    prune_documents,
-)
-from backstory.index.snapshot.served import is_served
-from backstory.index.snapshot.shards import count_rows_of_shard
+from backstory.index.snapshot.collection import is_served
+from backstory.index.snapshot.content import arrange
+from backstory.index.snapshot.manifest import Manifest, find_damage, read_manifest
+from backstory.index.snapshot.publication import current_version, prune, publishing
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import EmbeddingStats, embed_in_parts, embed_texts
 from backstory.models.embeddings.protocol import Vectors
@@ -39,6 +29,7 @@ from backstory.models.services.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.incremental.report import StageResult, log_report
+from backstory.pipeline.incremental.visible_documents import name_documents_of_people
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.document_chunks import DocumentChunksStage
 from backstory.pipeline.stages.document_languages import REVISION_OF_LANGUAGES, list_languages
@@ -53,15 +44,16 @@ from backstory.storage.tables.tables import WHOLE
 
 logger = logging.getLogger(__name__)
 
-_MANIFEST = "manifest of the index"
 _EMBEDDING = "embedding of the index"
+_PEOPLE = "documents of people in the index"
+_MOST_BYTES: Final = 512 << 20
+"""Most bytes of vectors that are in memory at once while documents are embedded."""
 
 
 class SearchIndexStage(Stage):
     """Embeds the chunks that are not in the cache, and publishes a snapshot if anything changed.
 
     A document with a text that the service refuses becomes a failed file (:mod:`backstory.pipeline.stages.refusals`).
-    Earlier snapshots that hold a deleted document, or a written post as it was before, are dropped.
 
     Attributes:
         interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
@@ -74,7 +66,7 @@ class SearchIndexStage(Stage):
     interim: ClassVar[bool] = False
 
     def stale_partitions(self) -> list[str]:
-        """Return ``["all"]`` if the stage would publish a snapshot. Hashes every file of the current one."""
+        """Return ``["all"]`` if the stage would publish a snapshot."""
         workspace = self.workspace
         known = workspace.catalog.read("search_index").get(WHOLE)
         # A whole snapshot serves as an interim one, too.
@@ -83,111 +75,83 @@ class SearchIndexStage(Stage):
             return [WHOLE]
         if workspace.settings.storage.files is not None:
             fetch_snapshot(workspace, workspace.tables)
-        if current_version(workspace.index) != known.content or find_history_damage(workspace.index):
+        if current_version(workspace.index) != known.content:
             return [WHOLE]
-        damage = find_manifest_damage(workspace) or find_damage(
-            workspace.index / known.content, checksums=True
-        )
-        return [] if damage is None and is_served(workspace.index / known.content) else [WHOLE]
+        snapshot = workspace.index / known.content
+        is_usable = find_damage(snapshot, checksums=False) is None and is_served(snapshot)
+        return [] if is_usable else [WHOLE]
 
     def build(self) -> StageResult:
         """Publish a snapshot of the documents, without those that the service refuses."""
         self.resources.replace_unpublished(None)
-        while (report := self._publish()) is None:
+        while (report := self._make()) is None:
             DocumentsStage(self.resources, []).build()
             DocumentChunksStage(self.resources, []).build()
         return report
 
-    def _publish(self) -> StageResult | None:
+    def _make(self) -> StageResult | None:
         """Publish a snapshot; None if the service refuses a document, which is recorded."""
         started = time.perf_counter()
-        workspace, interim = self.workspace, self.interim
-        embedder = workspace.embedder
-        inputs = _inputs_of_index(workspace, interim=interim)
+        workspace = self.workspace
+        inputs = _inputs_of_index(workspace, interim=self.interim)
         documents = read_table_rows(workspace, "documents", [WHOLE])
-        revisions = _list_revisions(documents)
         known = workspace.catalog.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
-            counts = _describe_snapshot(read_manifest(workspace.index / known.content))
-            prune_documents(workspace.index, revisions)
-            report = StageResult("search_index", known.rows, 1, 0, time.perf_counter() - started, counts)
-            log_report(report)
-            return report
-        if known is not None and find_manifest_damage(workspace):
-            # A snapshot without a manifest is rebuilt. One with a wrong manifest would pass its own checks.
-            (workspace.index / known.content / MANIFEST_FILE).unlink(missing_ok=True)
+            with publishing(workspace.index):
+                prune(workspace.index)  # of what was open when another one was published
+            manifest = read_manifest(workspace.index / known.content)
+            return self._report(manifest, started, is_built=False, stats={})
         chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
-        figures = self.counts
-        with workspace.runs.pricing(figures):
-            embedded = self._embed(documents, chunks)
+        embedded = self._embed(documents, chunks)
         if embedded is None:
             return None
         vectors, stats = embedded
-        languages = list_languages(
-            workspace,
-            documents,
-            name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone),
+        settings = _settings_of_index(workspace, len(chunks), interim=self.interim)
+        languages = _list_languages(workspace, documents)
+        content = arrange(documents, chunks, vectors, workspace.embedder.id, settings, languages)
+        calibration = calibrate(
+            workspace.embedder, documents, chunks, vectors, lambda probes: _ask(workspace, probes)
         )
-        ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
-        content = arrange(
-            documents,
-            chunks,
-            vectors,
-            embedder.id,
-            _settings_of_index(workspace, len(chunks), interim=interim),
-            {ids[uri]: language for uri, language in languages.items()},
+        build = publish_content(workspace.index, content, calibration)
+        embedding = workspace.settings.embedding.model_dump_json()
+        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
+        workspace.catalog.record(_PEOPLE, {WHOLE: Entry(_name_people(workspace), build.version, 0)})
+        workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+        if workspace.settings.storage.files is not None and not self.interim:
+            send_snapshot(workspace, workspace.tables, build.version)
+        return self._report(
+            read_manifest(build.folder), started, is_built=build.built, stats=stats.as_counts()
         )
-        manifest = self._extend(content, inputs)
-        is_built = manifest is not None
-        if manifest is None:
-            calibration = calibrate(
-                embedder, documents, chunks, vectors, lambda probes: _ask(workspace, probes)
-            )
-            snapshots = self.resources.interim
-            if snapshots is None or not snapshots.fits(content):
-                snapshots = InterimSnapshots(content, calibration) if interim else None
-            build = publish_content(
-                workspace.index,
-                content,
-                calibration,
-                None if snapshots is None else snapshots.rows,
-                interim=interim,
-            )
-            workspace.catalog.record(_MANIFEST, {WHOLE: Entry(build.version, hash_manifest(build.folder), 1)})
-            embedding = workspace.settings.embedding.model_dump_json()
-            workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
-            workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
-            if workspace.settings.storage.files is not None and not interim:
-                send_snapshot(workspace, workspace.tables, build.version)
-            prune_documents(workspace.index, revisions, on_server=not interim)
-            self.resources.interim = snapshots if interim else None
-            manifest, is_built = read_manifest(build.folder), build.built
+
+    def _report(
+        self, manifest: Manifest, started: float, *, is_built: bool, stats: Mapping[str, int | float | str]
+    ) -> StageResult:
+        """Report and log what was made."""
         report = StageResult(
             table="search_index",
-            rows=len(chunks),
+            rows=manifest.rows,
             partitions=1,
             computed=int(is_built),
             seconds=time.perf_counter() - started,
-            counts={**_describe_snapshot(manifest), **stats.as_counts(), **figures},
-            preview=chunks.select("chunk_id", "heading", "token_count").head(5),
+            counts={**_describe_snapshot(manifest), **stats, **self.counts},
         )
         log_report(report)
         return report
 
     def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Vectors, EmbeddingStats] | None:
-        """Embed chunks, at most a shard at once; None if the service refuses a document, which is recorded."""
+        """Embed chunks; None if the service refuses a document, which is recorded."""
         workspace = self.workspace
         embedder = workspace.embedder
         texts = embedding_texts(chunks, documents)
         workspace.runs.advance("search_index", WHOLE, 0, 1)
-        with show_progress("embedding documents") as progress:
+        with show_progress("embedding documents") as progress, workspace.runs.pricing(self.counts):
             try:
                 vectors, stats = embed_in_parts(
                     embedder,
                     texts,
                     task="document",
                     cache=workspace.embeddings,
-                    most=count_rows_of_shard(embedder.dimension),
+                    most=max(1, _MOST_BYTES // (4 * embedder.dimension)),
                     folder=workspace.index,
                     progress=workspace.runs.follow("chunks embedded", progress),
                 )
@@ -207,44 +171,67 @@ class SearchIndexStage(Stage):
         )
         return vectors, stats
 
-    def _extend(self, content: Content, inputs: str) -> Manifest | None:  # noqa: ARG002 - for the subclass
-        """Search content without publishing it, and return its manifest; None if it must be published."""
-        return None
-
 
 class InterimSearchIndexStage(SearchIndexStage):
     """The same, while the run will add further posts to the index.
 
-    The first snapshot of a run is published. While only posts change, the next ones stay in memory: they are searched
-    by this run alone, and its last step publishes all. A killed run leaves the first one, which the next run replaces.
+    Where documents of people have changed, a snapshot is published. Else the posts lie over the published one in
+    memory: they are searched by this run alone, and its last step publishes all. A killed run leaves what was
+    published.
     """
 
     interim = True
 
     def build(self) -> StageResult:
-        """Make a snapshot of the documents, without those that the service refuses, unless it is searched already."""
-        unpublished = self.resources.unpublished
-        if unpublished is None or unpublished.inputs != _inputs_of_index(self.workspace, interim=True):
+        """Bring what the run searches up to date."""
+        started, workspace = time.perf_counter(), self.workspace
+        unpublished, inputs = self.resources.unpublished, _inputs_of_index(workspace, interim=True)
+        if unpublished is not None and unpublished.inputs == inputs:
+            return self._report(unpublished.index.manifest, started, is_built=False, stats={})
+        recorded = workspace.catalog.read(_PEOPLE).get(WHOLE)
+        version = current_version(workspace.index)
+        is_base = recorded == Entry(_name_people(workspace), version, 0)
+        if (
+            not is_base
+            or find_damage(workspace.index / version, checksums=False)
+            or not self.stale_partitions()
+        ):
             return super().build()
-        manifest = unpublished.index.manifest
-        report = StageResult("search_index", manifest.rows, 1, 0, 0.0, _describe_snapshot(manifest))
-        log_report(report)
-        return report
+        documents = read_table_rows(workspace, "documents", [WHOLE])
+        posts = documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+        chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
+        chunks = chunks.join(posts, on=["document_id", "revision"], how="semi", maintain_order="left")
+        embedded = self._embed(posts, chunks)
+        if embedded is None:
+            DocumentsStage(self.resources, []).build()
+            DocumentChunksStage(self.resources, []).build()
+            return self.build()
+        vectors, stats = embedded
+        if unpublished is None:
+            base = open_index(workspace.index, embedder_id=workspace.embedder.id)
+        else:
+            base = unpublished.base
+        languages, main = _list_languages(workspace, documents), base.manifest.main_stemmer
+        content = arrange(
+            posts, chunks, vectors, workspace.embedder.id, base.manifest.settings, languages, main
+        )
+        index = with_posts(base, content)
+        self.resources.replace_unpublished(UnpublishedIndex(index, base, inputs))
+        # Nothing is built, so that no check compares the published snapshot before the last step publishes all.
+        return self._report(index.manifest, started, is_built=False, stats=stats.as_counts())
 
-    def _extend(self, content: Content, inputs: str) -> Manifest | None:
-        interim = self.resources.interim
-        if interim is None or not interim.fits(content):
-            return None
-        index = interim.open(content)
-        self.resources.replace_unpublished(UnpublishedIndex(index, inputs))
-        return index.manifest
+
+def _name_people(workspace: Workspace) -> str:
+    """Name by a hash what the documents of people, and the settings, say of an index."""
+    return digest([REVISION_OF_LANGUAGES, name_documents_of_people(workspace)])
 
 
-def _list_revisions(documents: pl.DataFrame) -> pl.DataFrame:
-    """List the revisions that a snapshot may hold: all but those of deleted documents, and former written posts."""
-    deleted = documents.filter(pl.col("status") == "deleted")["document_id"]
-    revisions = documents.filter(~pl.col("document_id").is_in(deleted.implode()))
-    return revisions.select("document_id", "revision")
+def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
+    """List the language of each document that is searched, by its id."""
+    settings = workspace.settings
+    reading = name_reading(settings.documents, timezone=settings.conversations.timezone)
+    ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
+    return {ids[uri]: language for uri, language in list_languages(workspace, documents, reading).items()}
 
 
 def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
@@ -255,21 +242,6 @@ def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
         workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
     )
     return embedded.vectors
-
-
-def find_manifest_damage(workspace: Workspace) -> str | None:
-    """Check the manifest of the published snapshot, which holds the checksums of all its other files.
-
-    Returns:
-        What is wrong and what to do, or None if the manifest is intact or nothing is published.
-    """
-    recorded = workspace.catalog.read(_MANIFEST).get(WHOLE)
-    if recorded is None or recorded.inputs != current_version(workspace.index):
-        return None
-    path = workspace.index / recorded.inputs / MANIFEST_FILE
-    if path.is_file() and hash_manifest(path.parent) == recorded.content:
-        return None
-    return f"{path} is not the file that was written; `backstory run` builds the snapshot again"
 
 
 def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 
@@ -17,8 +17,7 @@ from backstory.base.errors import ConflictError
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.incremental.partitions import (
     count_rows,
@@ -32,9 +31,6 @@ from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
-if TYPE_CHECKING:
-    from backstory.index.snapshot.interim import InterimSnapshots
-
 _PREVIEW_ROWS = 5
 _CHANGED = "changed while it was read"
 
@@ -43,14 +39,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UnpublishedIndex:
-    """An open snapshot in memory.
+    """Posts over the published snapshot.
 
     Attributes:
-        index: The open snapshot.
-        inputs: Hash of what it was made from.
+        index: The index with the posts.
+        base: The open snapshot.
+        inputs: Hash of what both were made from.
     """
 
     index: SearchIndex
+    base: SearchIndex
     inputs: str
 
 
@@ -59,14 +57,12 @@ class RunResources:
 
     Attributes:
         workspace: The open workspace.
-        interim: Makes the snapshots of this run that are not published; None until one is published that they extend.
-        unpublished: The last of them that is newer than the published one; None if there is none.
+        unpublished: What this run searches while its posts are not published; None if that is the published snapshot.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         """Share nothing yet; the search index is opened when a stage first needs it."""
         self.workspace = workspace
-        self.interim: InterimSnapshots | None = None
         self.unpublished: UnpublishedIndex | None = None
         self._index: Callable[[], SearchIndex] | None = None
 
@@ -78,9 +74,10 @@ class RunResources:
         return current_version(self.workspace.index)
 
     def replace_unpublished(self, unpublished: UnpublishedIndex | None) -> None:
-        """Close the snapshot that is not published, and search another one from now on."""
-        if self.unpublished is not None:
-            self.unpublished.index.close()
+        """Search other posts from now on; None for the published snapshot."""
+        former = self.unpublished
+        if former is not None and (unpublished is None or unpublished.base is not former.base):
+            former.base.close()
         self.unpublished = unpublished
 
     @contextmanager

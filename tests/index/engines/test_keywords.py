@@ -1,25 +1,24 @@
 """BM25 against an independent computation of the published formula."""
 
-import io
-import json
 import math
-import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.index.engines.found_terms import name_term
-from backstory.index.engines.keyword_files import write_keywords
-from backstory.index.engines.keywords import read_keywords
+from backstory.index.engines.keyword_scores import (
+    count_rows,
+    order_entries,
+    read_keywords,
+    score_rows,
+    write_keywords,
+)
 from backstory.index.engines.scope import Scope
 from backstory.index.request import SearchRequest
-from backstory.text.words import Words
 from tests.long_tests import some
 
 K1, B = 1.5, 0.75
@@ -41,8 +40,18 @@ def okapi(texts: Any, query: Any) -> Any:
     return scores
 
 
+def build(folder: Path, texts: list[str], stemmers: list[str], counted: Any = None) -> Any:
+    """Write a keyword index into a folder that is not there yet, and open it."""
+    rows = list(zip(range(len(texts)), stemmers, texts, strict=True))
+    counts = [True] * len(texts) if counted is None else counted
+    statistics, people = count_rows(row for row, counts in zip(rows, counts, strict=True) if counts)
+    others = score_rows((row for row, counts in zip(rows, counts, strict=True) if not counts), statistics)
+    write_keywords(folder, order_entries([people, others], statistics), statistics)
+    return read_keywords(folder, statistics.languages, statistics.mean_words)
+
+
 def index(folder: Path, texts: list[str], stemmer: str) -> Any:
-    return read_keywords(folder, write_keywords(folder, texts, [stemmer] * len(texts)))
+    return build(folder / "terms", texts, [stemmer] * len(texts))
 
 
 def search(keywords: Any, texts: Any, limit: Any, scope: Any) -> Any:
@@ -61,10 +70,9 @@ sentences = st.lists(st.sampled_from(["ant", "bee", "cat", "dog", "elk", "fox"])
 def test_scores_are_those_of_the_formula(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str, limit: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("keywords")
-    languages = write_keywords(folder, texts, ["none"] * len(texts))
-    assert sum(language.terms for language in languages) == len(set(" ".join(texts).split()))
-    found = search(read_keywords(folder, languages), [query], limit, everything(len(texts)))
+    keywords = index(tmp_path_factory.mktemp("keywords"), texts, "none")
+    assert keywords.statistics.numbers.keys() == {f"none {word}" for word in " ".join(texts).split()}
+    found = search(keywords, [query], limit, everything(len(texts)))
     expected = okapi(texts, query)
     assert found.score == pytest.approx([expected[row] for row in found.row], rel=1e-5)
     best = sorted((score for score in expected if score > 0), reverse=True)[:limit]
@@ -94,9 +102,9 @@ def test_rows_outside_the_scope_are_not_found(keywords: Any) -> None:
 
 
 def test_rows_without_any_word_make_an_index_that_finds_nothing(tmp_path: Path) -> None:
-    languages = write_keywords(tmp_path, ["", "the of", "..."], ["english"] * 3)
-    assert languages == ()
-    assert len(search(read_keywords(tmp_path, languages), ["the word"], 5, everything(3))) == 0
+    keywords = index(tmp_path, ["", "the of", "..."], "english")
+    assert keywords.statistics.languages == ()
+    assert len(search(keywords, ["the word"], 5, everything(3))) == 0
 
 
 def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path) -> None:
@@ -150,7 +158,7 @@ ROWS = [(row, stemmer) for stemmer, rows in MIXED.items() for row in rows]
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Any:
-    return read_keywords(tmp_path, write_keywords(tmp_path, *map(list, zip(*ROWS, strict=True))))
+    return build(tmp_path / "terms", *map(list, zip(*ROWS, strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -168,9 +176,8 @@ def test_words_are_found_in_the_form_of_each_language(mixed: Any, query: str, ro
     assert set(search(mixed, [query], 9, everything(len(ROWS))).row.tolist()) == rows
 
 
-def test_a_word_weighs_the_same_beside_other_languages(mixed: Any, tmp_path: Path) -> None:
-    (tmp_path / "german").mkdir()
-    alone = index(tmp_path / "german", MIXED["german"], "german")
+def test_a_word_weighs_the_same_beside_other_languages(mixed: Any, tmp_path_factory: Any) -> None:
+    alone = index(tmp_path_factory.mktemp("german"), MIXED["german"], "german")
     queries = ["Haus am Hafen", "Garten Häuser Haus", "Málaga"]
     scores = [each.score(each.find_terms(queries, 32), 0, 3, 0, 4) for each in (alone, mixed)]
     by_itself, beside = scores
@@ -186,7 +193,7 @@ def test_a_word_of_several_languages_takes_one_of_the_places(mixed: Any) -> None
 def test_few_rows_of_a_wrong_language_do_not_say_which_words_are_rare(tmp_path: Path) -> None:
     texts = [f"the fox and server {number}" if number < 2 else f"a server {number}" for number in range(20)]
     texts.append("the server of the house")
-    keywords = read_keywords(tmp_path, write_keywords(tmp_path, texts, ["english"] * 20 + ["french"]))
+    keywords = build(tmp_path / "terms", texts, ["english"] * 20 + ["french"])
     terms = keywords.find_terms(["is the fox of the server"], most=1)
     scores = keywords.score(terms, 0, 1, 0, len(texts))[0]
     assert np.flatnonzero(scores).tolist() == [0, 1]
@@ -194,9 +201,7 @@ def test_few_rows_of_a_wrong_language_do_not_say_which_words_are_rare(tmp_path: 
 
 def test_a_stop_word_of_one_language_is_a_word_of_another_that_has_enough_rows(tmp_path: Path) -> None:
     german, english = ["der Hund und die Katze"] * 12, ["the war of the roses", *["a garden"] * 10]
-    keywords = read_keywords(
-        tmp_path, write_keywords(tmp_path, german + english, ["german"] * 12 + ["english"] * 11)
-    )
+    keywords = build(tmp_path / "terms", german + english, ["german"] * 12 + ["english"] * 11)
     scores = keywords.score(keywords.find_terms(["war"], most=32), 0, 1, 0, 23)[0]
     assert np.flatnonzero(scores).tolist() == [12]
 
@@ -205,9 +210,7 @@ def test_a_word_weighs_the_same_in_a_language_of_few_rows(tmp_path: Path) -> Non
     texts = [f"server {number}" for number in range(20)] + ["server house"]
     scores = []
     for last in ("english", "french"):
-        folder = tmp_path / last
-        folder.mkdir()
-        keywords = read_keywords(folder, write_keywords(folder, texts, ["english"] * 20 + [last]))
+        keywords = build(tmp_path / last, texts, ["english"] * 20 + [last])
         terms = keywords.find_terms(["server"], most=32)
         scores.append(keywords.score(terms, 0, 1, 0, len(texts))[0])
     assert scores[1] == pytest.approx(scores[0], rel=0.1)
@@ -217,106 +220,10 @@ def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
     texts, stemmers = map(list, zip(*ROWS, strict=True))
     written = [*texts, "Das Haus am Hafen", "La casa de Málaga"]
     counted = np.array([True] * len(texts) + [False] * 2)
-    folders = [tmp_path / name for name in "ab"]
-    for folder in folders:
-        folder.mkdir()
-    without = read_keywords(folders[0], write_keywords(folders[0], texts, stemmers))
-    beside = read_keywords(
-        folders[1], write_keywords(folders[1], written, [*stemmers, "german", "spanish"], counted=counted)
-    )
+    without = build(tmp_path / "a", texts, stemmers)
+    beside = build(tmp_path / "b", written, [*stemmers, "german", "spanish"], counted)
     queries = ["Haus am Hafen", "casas Malaga", "猫"]
     expected = without.score(without.find_terms(queries, 32), 0, 3, 0, len(texts))
     found = beside.score(beside.find_terms(queries, 32), 0, 3, 0, len(written))
     assert np.array_equal(found[:, : len(texts)], expected)
     assert (found[:, len(texts) :] > 0).tolist() == [[True, False], [False, False], [False, False]]
-
-
-@pytest.mark.parametrize("stemmers", [["english"] * 40, ["english", "german", "none", "german"] * 10])
-def test_the_scores_are_those_of_bm25s_whatever_is_read_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stemmers: list[str]
-) -> None:
-    random = np.random.default_rng(5)
-    names = [f"word{number}" for number in range(30)]
-    texts = [" ".join(random.choice(names, random.integers(0, 12))) for _ in stemmers]
-    words = {each: Words(each) for each in set(stemmers)}
-    rows = [
-        [name_term(each, term) for term in words[each].split(text)]
-        for each, text in zip(stemmers, texts, strict=True)
-    ]
-    numbers = {name: number for number, name in enumerate(sorted({name for row in rows for name in row}))}
-    ranker = bm25s.BM25(method="lucene", k1=K1, b=B)
-    ranker.index(([[numbers[name] for name in row] for row in rows], numbers), False, show_progress=False)
-    written = []
-    for rows_at_once, entries_at_once in ((8192, 1 << 21), (7, 11), (1, 1)):
-        monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", rows_at_once)
-        monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", entries_at_once)
-        folder = tmp_path / str(rows_at_once)
-        folder.mkdir()
-        write_keywords(folder, texts, stemmers)
-        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert written[1] == written[2] == written[0]
-    assert json.loads(written[0]["vocab.index.json"]) == numbers
-    assert np.array_equal(np.load(folder / "indptr.csc.index.npy"), ranker.scores["indptr"])
-    assert np.array_equal(np.load(folder / "indices.csc.index.npy"), ranker.scores["indices"])
-    if len(words) == 1:
-        assert (folder / "data.csc.index.npy").read_bytes() == npy(ranker.scores["data"])
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_rows_that_do_not_count_are_put_among_the_others_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    texts, stemmers = map(list, zip(*ROWS, strict=True))
-    counted = np.arange(len(texts)) % 3 != 1
-    written = []
-    for name in ("whole", "in pieces"):
-        (tmp_path / name).mkdir()
-        write_keywords(tmp_path / name, texts, stemmers, counted=counted)
-        written.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
-        monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", at_once)
-        monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", at_once)
-    assert written[0] == written[1]
-    assert "frequency.npy" in written[0]
-
-
-def test_a_large_index_waits_in_a_file_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backstory.index.engines.score_blocks._HELD_BYTES", 1)
-    texts = ["ant bee", "cat", "bee"]
-    assert search(index(tmp_path, texts, "none"), ["bee"], 3, everything(3)).row.tolist() == [2, 0]
-
-
-def npy(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-class MadeTexts:
-    """Texts that take no memory until they are read."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def __getitem__(self, rows: slice) -> list[str]:
-        return [" ".join(f"w{row * word % 97}" for word in range(40)) for row in range(self.rows)[rows]]
-
-
-def test_the_memory_of_a_build_does_not_grow_with_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("backstory.index.engines.keyword_files.ROWS_AT_ONCE", 256)
-    monkeypatch.setattr("backstory.index.engines.score_blocks.ENTRIES_AT_ONCE", 1 << 10)
-    monkeypatch.setattr("backstory.index.engines.score_blocks._HELD_BYTES", 1)
-    peaks: list[int] = []
-    for rows in (256, 256, 1024):  # the first one also takes what later ones share
-        folder = tmp_path / str(len(peaks))
-        folder.mkdir()
-        tracemalloc.start()
-        write_keywords(folder, MadeTexts(rows), ["none"] * rows)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    scores = (folder / "data.csc.index.npy").stat().st_size
-    assert peaks[2] - peaks[1] < scores / 2

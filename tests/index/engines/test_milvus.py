@@ -1,5 +1,8 @@
-"""The engine behind a server: what the server filters, how wide it searches, and what is said if it cannot answer."""
+"""The engine behind a server: what it is sent and filters, how wide it searches, and when it cannot answer."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,65 +14,116 @@ import pytest
 from pymilvus import MilvusClient
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.engines.milvus import MilvusEngine
+from backstory.index.engines.milvus import Collection, MilvusGraph
 from backstory.index.request import Filters, SearchRequest
+from backstory.index.search import open_index
+from backstory.index.snapshot.build import IndexBuild
+from backstory.index.snapshot.collection import (
+    COLLECTION_FILE,
+    is_served,
+    read_collection,
+    release_collection,
+)
 from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.opening import open_index
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
-from tests.index.conftest import EPOCH, Corpus
-from tests.index.milvus_builds import asking, build_at, collection_of, keys_of, list_keys, take
+from tests.index.conftest import EPOCH, Corpus, unit
+from tests.long_tests import some
 from tests.milvus import serve_milvus
 
 pytestmark = pytest.mark.usefixtures("few_sampled_queries")
 
 
+def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> IndexBuild:
+    return corpus.build(folder, engine="milvus", uri=uri, **settings)
+
+
+def collection_of(build: IndexBuild) -> str:
+    collection = read_manifest(build.folder).collection
+    assert collection is not None
+    return collection
+
+
+@contextmanager
+def asking(uri: str) -> Iterator[MilvusClient]:
+    client = MilvusClient(uri=uri)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def list_rows(uri: str, collection: str) -> set[tuple[int, int]]:
+    """List the key and the state of every row on the server."""
+    with asking(uri) as client:
+        rows = client.query(collection, filter="", output_fields=["key", "state"], limit=16_384)
+        return {(row["key"], row["state"]) for row in rows}
+
+
+def list_aliases(uri: str, collection: str) -> set[str]:
+    with asking(uri) as client:
+        return set(client.list_aliases(collection)["aliases"])
+
+
+def list_collections(uri: str) -> set[str]:
+    with asking(uri) as client:
+        return set(client.list_collections())
+
+
+def take(corpus: Corpus, wanted: pl.Expr | pl.Series) -> Corpus:
+    """Keep some documents."""
+    documents = corpus.documents.filter(wanted)
+    is_kept = corpus.chunks["document_id"].is_in(documents["document_id"].implode())
+    return Corpus(documents, corpus.chunks.filter(is_kept), corpus.vectors[is_kept.to_numpy()])
+
+
+def search_in(folder: Path, corpus: Corpus, **request: Any) -> Any:
+    with open_index(folder) as index:
+        return index.search(corpus.queries(4), SearchRequest(**{"top_k": 5} | request))
+
+
+FILTERS = {
+    "kind": Filters(kinds=["post"]),
+    "documents": Filters(document_ids=["doc00001", "doc00002"]),
+    "tenant": Filters(tenant="north"),
+    "no such tenant": Filters(tenant='no"such\\tenant'),
+    "dated": Filters(undated=False, tags=["mining", "privacy"]),
+    "before all": Filters(as_of=[EPOCH - timedelta(days=1)] * 4, undated=False),
+    "times": Filters(as_of=[EPOCH + timedelta(days=day) for day in (0, 9, 9, 40)], tenant="south"),
+    "people": Filters(by_people=True),
+    "posts": Filters(by_people=False),
+    "pages": Filters(pages=(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("ranking", ["dense", "hybrid"])
-def test_the_server_applies_the_time_and_the_tenant(
-    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Any, ranking: Any
+def test_the_server_applies_every_filter(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, ranking: Any
 ) -> None:
-    build_at(milvus_uri, small, tmp_path)
-    fetched: list[Any] = []
-    fetch = MilvusEngine._fetch
+    paged = small.chunks.with_columns(
+        page_start=pl.int_range(pl.len()) % 5 + 1, page_end=pl.int_range(pl.len()) % 5 + 2
+    ).cast({"page_start": small.chunks.schema["page_start"], "page_end": small.chunks.schema["page_end"]})
+    corpus = replace(small, chunks=paged)
+    build_at(milvus_uri, corpus, tmp_path)
+    fetched: list[bool] = []
+    fetch = MilvusGraph._fetch
 
-    def note(self: MilvusEngine, *arguments: Any) -> Any:
-        fetched.append((fetch(self, *arguments), arguments[-1]))
-        return fetched[-1][0]
+    def note(self: MilvusGraph, *arguments: Any) -> Any:
+        query, row = fetch(self, *arguments)
+        fetched.append(bool(arguments[-1].admits(query, row).all()))
+        return query, row
 
-    monkeypatch.setattr(MilvusEngine, "_fetch", note)
-    queries = small.queries(6)
-    times = [EPOCH + timedelta(days=day) for day in (0, 0, 9, 20, 40, 90)]
-    filters = Filters(as_of=times, tenant="north")
+    monkeypatch.setattr(MilvusGraph, "_fetch", note)
+    texts = ["topic3", "item5", "topic1", "part0"]
     with open_index(tmp_path) as index:
-        result = index.search(
-            queries, SearchRequest(top_k=4, ranking=ranking, filters=filters), texts=["topic3"] * 6
+        request = SearchRequest(top_k=5, ranking=ranking, filters=FILTERS[name])
+        found, exact = (
+            index.search(corpus.queries(4), replace(request, mode=mode), texts=texts)
+            for mode in ("ann", "exact")
         )
-    assert result.engine == "milvus"
-    [(found, scope)] = fetched
-    assert len(found)
-    assert scope.admits(found.query, found.row).all()
-    if ranking == "dense":
-        assert listed(result.hits, 6) == small.nearest(queries, 4, filters=filters)
-
-
-@pytest.mark.parametrize(
-    "filters",
-    [
-        Filters(kinds=["post"]),
-        Filters(document_ids=["doc00001", "doc00002"]),
-        Filters(tenant='no"such\\tenant'),
-        Filters(undated=False, tags=["mining"]),
-        Filters(as_of=[EPOCH - timedelta(days=1)] * 4, undated=False),
-    ],
-)
-def test_what_the_server_does_not_filter_is_filtered_here(
-    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, filters: Filters
-) -> None:
-    build_at(milvus_uri, small, tmp_path)
-    queries = small.queries(4)
-    with open_index(tmp_path) as index:
-        result = index.search(queries, SearchRequest(top_k=5, filters=filters))
-    assert listed(result.hits, 4) == small.nearest(queries, 5, filters=filters)
+    assert (found.engine, fetched) == ("milvus", [True])
+    assert found.hits.equals(exact.hits)
 
 
 def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
@@ -77,19 +131,140 @@ def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_pat
     hnsw = read_manifest(build.folder).hnsw
     assert hnsw is not None
     assert build.recall == hnsw.recall_at_5 >= 0.95
-    assert not read_manifest(build.folder).hnsw_in_database
 
 
-def test_the_server_gets_no_text_and_no_id(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
+def test_the_server_gets_numbers_alone(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
     build = build_at(milvus_uri, small, tmp_path)
     with asking(milvus_uri) as client:
         described = client.describe_collection(collection_of(build))
-    assert {field["name"] for field in described["fields"]} == {"key", "published", "tenant", "vector"}
+    kinds = {field["name"]: field["type"].name for field in described["fields"]}
+    assert set(kinds.values()) == {"INT64", "BOOL", "ARRAY", "FLOAT_VECTOR"}
     assert not described["enable_dynamic_field"]
-    renamed = replace(
-        small, chunks=small.chunks.with_columns(chunk_id="x" + pl.col("chunk_id"), text=pl.lit("other"))
+
+
+def test_a_build_sends_the_rows_that_changed(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
+    last = pl.col("document_id") == "doc00059"
+    moved = pl.when(pl.col("document_id") == "doc00003").then(EPOCH).otherwise("published_at")
+    vectors = small.vectors.copy()
+    vectors[7] = -vectors[7]
+    steps = [
+        (take(small, ~last), 118),
+        (small, 2),
+        (replace(small, documents=small.documents.with_columns(published_at=moved)), 2),
+        (replace(small, vectors=vectors), 2),
+        (replace(small, vectors=vectors, chunks=small.chunks.with_columns(text=pl.lit("other"))), 0),
+        (take(small, ~last), 1),
+    ]
+    builds = [build_at(milvus_uri, corpus, tmp_path) for corpus, _ in steps]
+    assert [build.uploaded for build in builds] == [expected for _, expected in steps]
+    assert len({collection_of(build) for build in builds[-1:]}) == 1
+
+
+def change(corpus: Corpus, random: np.random.Generator) -> Corpus:
+    """Remove, add, date, hand over and rewrite some documents."""
+    ids = corpus.documents["document_id"]
+    numbers = pl.Series(random.integers(0, 8, len(ids)))
+    documents = corpus.documents.with_columns(
+        published_at=pl.when(numbers == 1).then(pl.lit(EPOCH)).otherwise("published_at"),
+        tenant=pl.when(numbers == 2).then(pl.lit("east")).otherwise("tenant"),
     )
-    assert keys_of(build_at(milvus_uri, renamed, tmp_path)) == keys_of(build)
+    vectors = corpus.vectors.copy()
+    rewritten = random.integers(0, len(vectors), 3)
+    vectors[rewritten] = unit(random.normal(size=(3, vectors.shape[1])))
+    return take(Corpus(documents, corpus.chunks, vectors), pl.Series(random.random(len(ids)) < 0.9))
+
+
+def test_random_edits_leave_what_a_fresh_collection_holds(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
+) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(some(12)):
+        corpus = change(small, random)
+        build = build_at(milvus_uri, corpus, tmp_path / "edited")
+        assert list_aliases(milvus_uri, collection_of(build)) == {f"{collection_of(build)}_{build.version}"}
+        result = search_in(tmp_path / "edited", corpus, top_k=7)
+        assert result.engine == "milvus"
+        assert listed(result.hits, 4) == corpus.nearest(corpus.queries(4), 7)
+    fresh = build_at(milvus_uri, corpus, tmp_path / "fresh")
+    assert collection_of(fresh) != collection_of(build)
+    assert list_rows(milvus_uri, collection_of(fresh)) == list_rows(milvus_uri, collection_of(build))
+
+
+def test_an_open_snapshot_is_searched_exactly_while_the_server_has_another(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
+) -> None:
+    before = take(small, pl.col("document_id") < "doc00050")
+    build_at(milvus_uri, before, tmp_path)
+    with open_index(tmp_path) as index:
+        build_at(milvus_uri, small, tmp_path)
+        result = index.search(small.queries(5), SearchRequest(top_k=9))
+    assert (result.engine, "another snapshot" in result.reason) == ("exact", True)
+    assert listed(result.hits, 5) == before.nearest(small.queries(5), 9)
+
+
+def test_a_copy_and_its_original_never_search_the_rows_of_each_other(
+    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
+) -> None:
+    first = build_at(milvus_uri, small, tmp_path / "original")
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    fewer = take(small, pl.col("document_id") < "doc00030")
+    taken = build_at(milvus_uri, fewer, tmp_path / "copy")
+    assert collection_of(taken) == collection_of(first)
+    assert not is_served(first.folder)
+    result = search_in(tmp_path / "original", small)
+    assert result.engine == "exact"
+    assert listed(result.hits, 4) == small.nearest(small.queries(4), 5)
+    again = build_at(milvus_uri, small, tmp_path / "original")
+    assert (again.built, again.uploaded) == (True, 120)
+    assert collection_of(again) != collection_of(taken)
+    for name, corpus in (("original", small), ("copy", fewer)):
+        result = search_in(tmp_path / name, corpus)
+        assert result.engine == "milvus"
+        assert listed(result.hits, 4) == corpus.nearest(corpus.queries(4), 5)
+
+
+def test_a_build_that_was_killed_is_made_good_by_the_next(
+    small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = build_at(milvus_uri, take(small, pl.col("document_id") < "doc00050"), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Collection, "_wait_for_index", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build_at(milvus_uri, small, tmp_path)
+    assert search_in(tmp_path, small).engine == "exact"
+    build = build_at(milvus_uri, small, tmp_path)
+    assert (collection_of(build), build.uploaded) == (
+        collection_of(before) if before.folder.exists() else collection_of(build),
+        0,
+    )
+    assert search_in(tmp_path, small).engine == "milvus"
+
+
+def test_another_engine_server_or_graph_deletes_the_collection(
+    small: Corpus, milvus_uri: str, tmp_path: Path
+) -> None:
+    first = collection_of(build_at(milvus_uri, small, tmp_path))
+    second = collection_of(build_at(milvus_uri, small, tmp_path, hnsw_m=20))
+    assert {first, second} & list_collections(milvus_uri) == {second}
+    small.build(tmp_path)
+    assert second not in list_collections(milvus_uri)
+    assert read_collection(tmp_path) is None
+
+
+def test_a_collection_is_released_once_or_left_to_a_server_that_is_gone(
+    small: Corpus, tmp_path: Path
+) -> None:
+    with serve_milvus(tmp_path / "data") as uri:
+        name = collection_of(build_at(uri, small, tmp_path / "index"))
+        release_collection(tmp_path / "index", must_succeed=True)
+        assert name not in list_collections(uri)
+        build_at(uri, small, tmp_path / "index")
+    with raises(SearchIndexError, "unusable_server", address=uri):
+        release_collection(tmp_path / "index", must_succeed=True)
+    release_collection(tmp_path / "index", must_succeed=True, without=[uri])
+    assert (tmp_path / "index" / COLLECTION_FILE).is_file()
+    release_collection(tmp_path / "index")
+    assert not (tmp_path / "index" / COLLECTION_FILE).exists()
 
 
 @pytest.mark.filterwarnings("ignore:nprobe")
@@ -120,13 +295,13 @@ def test_the_search_is_wider_among_more_rows_and_for_more_hits(
 
 
 def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: Any) -> None:
-    fetch = MilvusEngine._fetch
+    fetch = MilvusGraph._fetch
 
-    def lose(self: MilvusEngine, *arguments: Any) -> Any:
-        found = fetch(self, *arguments)
-        return found.where(found.row % 2 == 0)
+    def lose(self: MilvusGraph, *arguments: Any) -> Any:
+        query, row = fetch(self, *arguments)
+        return query[row % 2 == 0], row[row % 2 == 0]
 
-    monkeypatch.setattr(MilvusEngine, "_fetch", lose)
+    monkeypatch.setattr(MilvusGraph, "_fetch", lose)
     build = build_at(milvus_uri, small, tmp_path)
     assert build.recall is not None
     assert build.recall < 0.9
@@ -176,13 +351,13 @@ def test_the_address_makes_another_snapshot_and_what_is_unread_does_not(
 def test_vectors_of_several_calls_are_all_there(
     small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstory.index.engines.milvus_rows.ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("backstory.index.engines.milvus_rows.KEYS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.engines.milvus.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.engines.milvus._KEYS_AT_ONCE", 7)
     monkeypatch.setattr("backstory.index.engines.milvus.QUERIES_AT_ONCE", 3)
-    first = build_at(milvus_uri, take(small, pl.col("document_id") > "doc00030"), tmp_path, keep_snapshots=1)
-    second = build_at(milvus_uri, small, tmp_path, keep_snapshots=1)
+    first = build_at(milvus_uri, take(small, pl.col("document_id") > "doc00030"), tmp_path)
+    second = build_at(milvus_uri, small, tmp_path)
     assert not first.folder.exists()
-    assert list_keys(milvus_uri, collection_of(second)) == keys_of(second)
+    assert len(list_rows(milvus_uri, collection_of(second))) == 120
     queries = np.concatenate([small.queries(10), small.vectors[:1]])
     with open_index(tmp_path) as index:
         result = index.search(queries, SearchRequest(top_k=120))

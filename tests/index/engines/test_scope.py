@@ -1,6 +1,4 @@
-"""Hiding and admitting are one rule, for queries in any order and rows numbered anew."""
-
-from random import Random
+"""Hiding and admitting are one rule."""
 
 import numpy as np
 from hypothesis import given
@@ -36,14 +34,3 @@ def test_a_row_is_hidden_unless_it_is_admitted(scope: Scope, first: int, start: 
     ]
     assert shown(scope, first, start) == expected
     assert [sum(row) for row in shown(scope)] == scope.allowed.tolist()
-
-
-@given(scopes(), st.randoms())
-def test_another_order_and_fewer_rows_hide_the_same(scope: Scope, random: Random) -> None:
-    order = list(range(len(scope.stop)))
-    random.shuffle(order)
-    everything = shown(scope)
-    assert shown(scope.reordered(np.array(order))) == [everything[query] for query in order]
-    admitted = np.arange(ROWS) if scope.mask is None else np.flatnonzero(scope.mask)
-    narrowed = shown(scope.narrowed(admitted), rows=len(admitted))
-    assert narrowed == [[row[place] for place in admitted] for row in everything]

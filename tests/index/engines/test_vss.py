@@ -9,69 +9,56 @@ import duckdb
 import numpy as np
 import pytest
 
-from backstory.index.engines.graph import MOST_FETCHED
-from backstory.index.engines.vss import VssEngine, _nearest
+from backstory.index.engines.graph import MOST_FETCHED, SAMPLED_QUERIES
+from backstory.index.engines.scope import Scope
+from backstory.index.engines.vss import VssGraph, _nearest
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.snapshot.database import Database
-from backstory.index.snapshot.manifest import DATABASE_FILE, read_manifest
-from backstory.index.snapshot.opening import open_index
-from backstory.index.snapshot.recall import SAMPLED_QUERIES
+from backstory.index.search import open_index
+from backstory.index.snapshot.manifest import GRAPH_FILE, read_manifest
 
 ABSENT = np.empty((0, 24), np.float32)
 
 
 @pytest.fixture
-def database(folders: dict[str, Path]) -> Any:
+def connection(folders: dict[str, Path]) -> Any:
+    """The connection of a graph that has searched once."""
     folder = folders["vss"]
     version = (folder / "CURRENT").read_text().strip()
-    with Database(folder / version / DATABASE_FILE, has_hnsw=True) as database:
-        yield database
+    graph = VssGraph(folder / version / GRAPH_FILE, ABSENT, 64)
+    stop = np.ones(1, np.int64)
+    graph._fetch(
+        np.eye(1, 24, dtype=np.float32), np.arange(1), 5, SearchRequest(top_k=5), Scope(1, stop, None, stop)
+    )
+    yield graph._file.connection
+    graph.close()
 
 
-def explain(database: Database) -> str:
-    """Give DuckDB's plan of the search that the engine makes."""
-    VssEngine(database, ABSENT, 64)._load_queries(np.zeros((1, 24), np.float32))
-    plan = database.connection.execute(f"EXPLAIN {_nearest(5)}").fetchall()
-    return "\n".join(str(text) for _, text in plan)
-
-
-def test_the_plan_uses_the_index(database: Database) -> None:
-    plan = explain(database)
+def test_the_plan_uses_the_index(connection: Any) -> None:
+    plan = "\n".join(str(text) for _, text in connection.execute(f"EXPLAIN {_nearest(5)}").fetchall())
     assert "HNSW_INDEX_JOIN" in plan
     assert "SEQ_SCAN" in plan  # of the queries
-    assert 'Table: "temp".main.queries' in plan or "queries" in plan
 
 
-def test_without_the_setting_the_plan_would_be_a_scan(database: Database) -> None:
-    explain(database)
-    database.connection.execute("SET disabled_optimizers = ''")
-    plan = database.connection.execute(
-        "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT c.row, "
-        "array_cosine_distance(c.vector, q.vector) AS distance FROM chunks c ORDER BY distance LIMIT 5) n"
+def test_without_the_setting_the_plan_would_be_a_scan(connection: Any) -> None:
+    connection.execute("SET disabled_optimizers = ''")
+    plan = connection.execute(
+        "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT r.row, "
+        "array_cosine_distance(r.vector, q.vector) AS distance FROM rows r ORDER BY distance LIMIT 5) n"
     ).fetchall()
     assert "HNSW_INDEX_JOIN" not in str(plan)
 
 
-def test_a_published_database_cannot_be_written(database: Database) -> None:
+def test_a_published_graph_cannot_be_written(connection: Any) -> None:
     with pytest.raises(duckdb.InvalidInputException, match="read-only"):
-        database.connection.execute("DELETE FROM chunks")
+        connection.execute("DELETE FROM rows")
 
 
-def test_nothing_is_downloaded(database: Database) -> None:
-    settings = database.connection.execute(
+def test_nothing_is_downloaded(connection: Any) -> None:
+    settings = connection.execute(
         "SELECT value FROM duckdb_settings() WHERE name IN ('autoinstall_known_extensions', "
         "'autoload_known_extensions')"
     ).fetchall()
     assert settings == [("false",), ("false",)]
-
-
-def test_the_database_is_all_that_sql_needs(database: Database, corpus: Any) -> None:
-    rows = database.connection.execute(
-        "SELECT c.chunk_id, d.title, c.vector FROM chunks c JOIN documents d USING (document_id) "
-        "WHERE c.chunk_id = 'doc00007#rev:r1#p:0#m:t#c:1'"
-    ).fetchall()
-    assert [(chunk, title) for chunk, title, _ in rows] == [("doc00007#rev:r1#p:0#m:t#c:1", "Post 7")]
-    assert np.array_equal(np.array(rows[0][2], np.float32), corpus.vectors[15])
 
 
 def test_recall_is_measured_when_it_is_built(folders: dict[str, Path]) -> None:

@@ -1,11 +1,9 @@
 """What a build makes, when it makes nothing, and what it refuses."""
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -19,13 +17,11 @@ from backstory.base.errors import (
     SettingsError,
 )
 from backstory.index.request import SearchRequest
-from backstory.index.snapshot import database
+from backstory.index.search import open_index
 from backstory.index.snapshot.build import build_index
-from backstory.index.snapshot.manifest import find_damage, read_documents, read_manifest
-from backstory.index.snapshot.opening import open_index
-from backstory.index.snapshot.publication import current_version, prune_documents
+from backstory.index.snapshot.manifest import find_damage, read_manifest
+from backstory.index.snapshot.publication import current_version
 from backstory.settings.models import IndexSettings
-from backstory.storage.tables.duckdb_engines import AttachedFile
 from tests.errors import raises
 
 
@@ -60,12 +56,12 @@ def test_the_version_is_the_same_in_every_folder_and_order(small: Any, tmp_path:
         {
             path.relative_to(build.folder): path.read_bytes()
             for path in build.folder.rglob("*")
-            if path.is_file() and path.name not in ("index.duckdb", "manifest.json")
+            if path.is_file() and path.name != "manifest.json"
         }
         for build in builds
     ]
-    assert files[0] == files[1]  # the database holds an identifier of its own
-    assert len(files[0]) == 7
+    assert files[0] == files[1]
+    assert len(files[0]) == 10
 
 
 def changed_text(corpus: Any) -> Any:
@@ -103,7 +99,7 @@ def test_every_change_of_content_is_another_version(small: Any, tmp_path: Path, 
         ({"language": "german"}, False),
         ({"ann_min_rows": 3}, False),
         ({"embedder_id": "other"}, False),
-        ({"keep_snapshots": 9}, True),
+        ({"allow_http": True}, True),
     ],
 )
 def test_every_setting_that_acts_on_the_index_is_part_of_the_version(
@@ -111,14 +107,6 @@ def test_every_setting_that_acts_on_the_index_is_part_of_the_version(
 ) -> None:
     first, second = small.build(tmp_path), small.build(tmp_path, **settings)
     assert (first.version == second.version) is same
-
-
-def test_going_back_publishes_the_earlier_snapshot_again(small: Any, tmp_path: Path) -> None:
-    first = small.build(tmp_path)
-    changed_text(small).build(tmp_path)
-    back = small.build(tmp_path)
-    assert (back.version, back.built) == (first.version, False)
-    assert current_version(tmp_path) == first.version
 
 
 def test_only_documents_that_are_searched_are_indexed(small: Any, tmp_path: Path) -> None:
@@ -132,18 +120,11 @@ def test_only_documents_that_are_searched_are_indexed(small: Any, tmp_path: Path
         assert set(found["document_id"]) == {f"doc{number:05d}" for number in range(9)}
 
 
-def test_old_snapshots_are_pruned_but_never_the_current_one(new_corpus: Any, tmp_path: Path) -> None:
-    versions = [new_corpus(count).build(tmp_path, keep_snapshots=2).version for count in (3, 4, 5, 6)]
-    kept = {path.name for path in tmp_path.iterdir() if path.is_dir()}
-    assert kept == set(versions[-2:])
-    assert current_version(tmp_path) == versions[-1]
-
-
 def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None:
     first = new_corpus(3)
-    first.build(tmp_path, keep_snapshots=1)
+    first.build(tmp_path)
     with open_index(tmp_path) as index:
-        new_corpus(4).build(tmp_path, keep_snapshots=1)
+        new_corpus(4).build(tmp_path)
         # What is only read when it is needed must still be there.
         assert index.describe(first.chunks["chunk_id"]).height == 6
         assert (
@@ -154,7 +135,7 @@ def test_an_open_snapshot_is_not_pruned(new_corpus: Any, tmp_path: Path) -> None
         )
         assert (tmp_path / index.version).is_dir()
         kept = index.version
-    new_corpus(5).build(tmp_path, keep_snapshots=1)
+    new_corpus(5).build(tmp_path)
     assert not (tmp_path / kept).exists()
 
 
@@ -185,8 +166,9 @@ def garble(path: Any) -> None:
     ("name", "damage"),
     [
         ("vectors.npy", cut),
-        ("index.duckdb", cut),
-        ("rows.arrow", lambda path: path.unlink()),
+        ("texts.npy", cut),
+        ("terms/scores.npy", cut),
+        ("chunks.arrow", lambda path: path.unlink()),
         ("manifest.json", garble),
         ("manifest.json", lambda path: path.unlink()),
     ],
@@ -202,69 +184,51 @@ def test_a_damaged_snapshot_is_an_error_and_is_built_again(
     open_index(tmp_path).close()
 
 
-def test_a_changed_byte_anywhere_is_found_before_a_file_is_parsed(small: Any, tmp_path: Path) -> None:
-    """A parser of a changed file raises errors of its own, ends the process, or reads other rows."""
-    build = small.build(tmp_path)
-    for path in sorted(path for path in build.folder.rglob("*") if path.is_file()):
+def test_a_changed_byte_in_any_file_is_found_by_its_checksum(small: Any, tmp_path: Path) -> None:
+    build = small.build(tmp_path, ann_min_rows=0)
+    names = read_manifest(build.folder).files.keys()
+    assert names == {
+        *("vectors.npy", "texts.npy", "text_bounds.npy", "chunks.arrow", "documents.arrow", "graph.duckdb"),
+        *(
+            f"terms/{name}"
+            for name in ("bounds.npy", "rows.npy", "scores.npy", "frequency.npy", "terms.json")
+        ),
+    }
+    for name in names:
+        path = build.folder / name
         content = path.read_bytes()
-        for place in {*range(0, len(content), len(content) // 7 + 1), len(content) - 1}:
-            path.write_bytes(content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :])
-            if path.name == "manifest.json" and is_read(build.folder):
-                continue  # of a changed number or name, which the history of publications tells
-            with pytest.raises(SearchIndexError) as raised:
-                open_index(tmp_path)
-            assert raised.value.code in ("damaged_snapshot", "other_format")
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 2]))
+        assert find_damage(build.folder, checksums=False) is None
+        assert name in (find_damage(build.folder, checksums=True) or "")
         path.write_bytes(content)
-    open_index(tmp_path).close()
+    assert find_damage(build.folder, checksums=True) is None
 
 
-def is_read(folder: Path) -> bool:
-    return find_damage(folder, checksums=True) is None
-
-
-def test_a_snapshot_with_a_damaged_list_of_documents_is_pruned_with_those_that_hold_a_deleted_one(
-    new_corpus: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    "name",
+    ["vectors.npy", "chunks.arrow", "documents.arrow", "texts.npy", "terms/bounds.npy", "terms/terms.json"],
+)
+def test_a_file_that_no_parser_reads_is_one_error_that_names_it(
+    small: Any, tmp_path: Path, name: str
 ) -> None:
-    first, second = new_corpus(3).build(tmp_path), new_corpus(4).build(tmp_path)
-    held = read_documents(first.folder).select("document_id", "revision")
-    content = bytearray((first.folder / "documents.arrow").read_bytes())
-    content[0] ^= 1
-    (first.folder / "documents.arrow").write_bytes(content)
-    assert prune_documents(tmp_path, held) == [first.version]
-    assert current_version(tmp_path) == second.version
+    build = small.build(tmp_path)
+    path = build.folder / name
+    path.write_bytes(b"?" * path.stat().st_size)
+    named = "terms" if name.startswith("terms/") else name
+    with (
+        raises(SearchIndexError, "damaged_snapshot", folder=build.folder, name=named),
+        open_index(tmp_path) as index,
+    ):
+        index.search(small.queries(1), SearchRequest(top_k=1, ranking="keyword"), texts=["item1"])
 
 
-def columns_of_chunks(folder: Path) -> list[str]:
-    with duckdb.connect(str(folder / "index.duckdb"), read_only=True) as connection:
-        return [
-            name for (name,) in connection.execute("SELECT name FROM pragma_table_info('chunks')").fetchall()
-        ]
-
-
-def test_vectors_are_stored_once_where_no_hnsw_index_needs_them(new_corpus: Any, tmp_path: Path) -> None:
-    corpus = new_corpus(400)
-    exact, approximate = (
-        corpus.build(tmp_path / str(least), ann_min_rows=least).folder for least in (1_000_000, 0)
-    )
-    assert columns_of_chunks(exact) == ["row", *corpus.chunks.columns]
-    assert columns_of_chunks(approximate) == ["row", *corpus.chunks.columns, "vector"]
-
-
-def test_a_snapshot_of_an_earlier_format_is_described_but_not_searched(small: Any, tmp_path: Path) -> None:
-    folder = small.build(tmp_path).folder
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["languages"]
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"format": 2}))
-    assert read_manifest(folder).rows == 24
-    with raises(SearchIndexError, "other_format", folder=folder, format=2):
-        open_index(tmp_path)
-
-
-def test_a_snapshot_of_another_format_is_an_error(small: Any, tmp_path: Path) -> None:
+def test_a_snapshot_of_another_format_is_an_error_and_is_built_again(small: Any, tmp_path: Path) -> None:
     path = small.build(tmp_path).folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with raises(SearchIndexError, "other_format", folder=path.parent, format=99):
-        read_manifest(path.parent)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 3}))
+    with raises(SearchIndexError, "damaged_snapshot", folder=path.parent, name="manifest.json"):
+        open_index(tmp_path)
+    assert small.build(tmp_path).built
+    open_index(tmp_path).close()
 
 
 def test_documents_are_stemmed_by_their_languages(small: Any, tmp_path: Path) -> None:
@@ -324,13 +288,13 @@ def test_an_unknown_language_is_refused_and_leaves_nothing_behind(small: Any, tm
     # The settings refuse it on their own, so that only a copy that was not checked gets as far as the index.
     unknown = IndexSettings().model_copy(update={"language": "klingon"})
     changed = changed_text(small)
-    with raises(SettingsError, "unknown_language", language="klingon"):
+    with raises(SettingsError, "unknown_language"):
         build_index(
             tmp_path, changed.documents, changed.chunks, changed.vectors, embedder_id="e", settings=unknown
         )
     assert current_version(tmp_path) == before.version
     small.build(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", before.version}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", before.version}
 
 
 def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) -> None:
@@ -344,27 +308,3 @@ def test_one_document_with_one_chunk_is_enough(new_corpus: Any, tmp_path: Path) 
         result = index.search(one.vectors, SearchRequest(top_k=5))
     assert result.engine == "vss"
     assert result.hits["similarity"].to_list() == pytest.approx([1.0], abs=1e-7)
-
-
-def test_duckdb_is_bounded_by_the_largest_rows_that_it_writes_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_ROWS_OF_GROUP", 2)
-    monkeypatch.setattr(database, "_LEAST_MEMORY", 1 << 20)
-    chunks = pl.DataFrame({"text": ["a", "b", "c" * 300_000, "d"]})
-    assert database._bound_memory(chunks) == 4 * 300_001
-    assert database._bound_memory(chunks[:2]) == 1 << 20
-    limits: list[str] = []
-
-    def note(connection: Any, *_: Any) -> None:
-        limits.extend(connection.execute("SELECT current_setting('memory_limit')").fetchone())
-
-    monkeypatch.setattr(database, "_create_tables", note)
-    for rows in (2, 4):
-        database.write_database(
-            tmp_path / f"{rows}.duckdb", chunks, chunks[:rows], np.eye(4, dtype=np.float32), None
-        )
-    assert limits[0] != limits[1] == "1.1 MiB"
-    # The engine that the next file borrows has no such limit.
-    with closing(AttachedFile(Path(":memory:"), read_only=False)) as file:
-        file.connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(1_000_000)")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backstory.index.request import SearchRequest
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 from backstory.index.snapshot.publication import current_version
 from tests.started_python import StartedPython
 
@@ -42,7 +42,7 @@ build_index(
     pl.read_parquet(corpus / "chunks.parquet"),
     np.load(corpus / "vectors.npy"),
     embedder_id="test:clustered:1",
-    settings=IndexSettings(ann_min_rows=0, keep_snapshots=1),
+    settings=IndexSettings(ann_min_rows=0),
 )
 print("\\n".join(changes))
 """
@@ -51,7 +51,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from backstory.index.request import SearchRequest
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import open_index
 
 request = SearchRequest(top_k=4, ranking="hybrid")
 queries, versions, line = np.load(Path(sys.argv[2]) / "vectors.npy")[:3], set(), ""
@@ -108,7 +108,7 @@ def changes(new_corpus: Any, saved: Any, tmp_path_factory: pytest.TempPathFactor
     ("change", "complete", "published"),
     [
         pytest.param("os.mkdir .building-", False, False, marks=pytest.mark.long),
-        ("os.mkdir keywords", False, False),
+        ("os.mkdir terms", False, False),
         pytest.param("open manifest.json", False, False, marks=pytest.mark.long),
         pytest.param("os.rename .building-", False, False, marks=pytest.mark.long),
         ("os.rename .building-CURRENT", True, False),
@@ -133,15 +133,15 @@ def test_a_build_killed_at_any_point_leaves_a_whole_snapshot(
     with open_index(tmp_path) as index:
         assert (index.version != version) is published
         assert index.search(after.queries(2), SearchRequest(top_k=3)).hits.height == 6
-    build = after.build(tmp_path, ann_min_rows=0, keep_snapshots=1)
+    build = after.build(tmp_path, ann_min_rows=0)
     assert build.built is not complete
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", "HISTORY", build.version}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "CURRENT", build.version}
 
 
 def test_processes_read_while_another_publishes(
     new_corpus: Any, saved: dict[int, Path], tmp_path: Path
 ) -> None:
-    new_corpus(20).build(tmp_path, keep_snapshots=1)
+    new_corpus(20).build(tmp_path)
     readers = [start(READER, tmp_path, saved[20]) for _ in range(2)]
     try:
         for count in range(21, 27):
@@ -150,7 +150,7 @@ def test_processes_read_while_another_publishes(
                 assert reader.stdout.readline() == "read\n", reader.communicate()[1]
                 print("again", file=reader.stdin, flush=True)
             # The readers are on their way through the files while the next snapshot replaces them.
-            new_corpus(count).build(tmp_path, keep_snapshots=1)
+            new_corpus(count).build(tmp_path)
         assert all(int(finish(reader, "stop\nstop\n").split()[-1]) > 1 for reader in readers)
     finally:
         for reader in readers:
@@ -167,6 +167,5 @@ def test_builders_take_turns(saved: dict[int, Path], tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {
         ".lock",
         "CURRENT",
-        "HISTORY",
         current_version(tmp_path),
     }

@@ -53,7 +53,7 @@ def test_neither_a_search_nor_the_start_of_the_server_loads_pandas(indexed_once:
 
 def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
     workspace = indexed_once.workspace
-    from backstory.index.snapshot.opening import open_index
+    from backstory.index.search import open_index
     from backstory.models.embeddings.embed import embed_texts
 
     with open_index(workspace.index) as index:

@@ -225,7 +225,7 @@ def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> No
 def test_a_search_finds_texts_of_documents_in_the_index(made: Workspace) -> None:
     search = search_workspace(made, Wanted(frozenset({"plastic elbow."}), frozenset()))
     version = current_version(made.index)
-    assert {f"index/{version}/index.duckdb", name_file(made, "documents", "all")} <= set(search.found)
+    assert {f"index/{version}/texts.npy", name_file(made, "documents", "all")} <= set(search.found)
 
 
 def test_texts_that_others_hold_too_prove_nothing() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.index.search import SearchIndex
-from backstory.index.snapshot.opening import open_index
+from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.workspace import Workspace

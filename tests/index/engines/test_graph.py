@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backstory.index.engines.graph import GOOD_RECALL, SAMPLED_QUERIES, make_queries, share_found
 from backstory.index.engines.matches import Matches
 from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.recall import (
-    GOOD_RECALL,
-    SAMPLED_QUERIES,
-    describe_recall,
-    make_queries,
-    share_found,
-)
 
 
 def matches(*pairs: tuple[int, int, float]) -> Matches:
@@ -63,15 +57,13 @@ def test_the_manifest_says_what_was_found_and_of_how_many(new_corpus: Any, tmp_p
     record = read_manifest(build.folder).hnsw
     assert record is not None
     assert (record.recall_at_5, record.sampled_rows) == (build.recall, SAMPLED_QUERIES)
-    assert (
-        describe_recall(record) == f"the HNSW index finds {build.recall:.1%} of the best five of 500 queries"
-    )
+    assert f"{build.recall:.1%} of the best five of {SAMPLED_QUERIES} queries" in record.describe()
 
 
 def test_too_little_found_is_a_warning_that_says_what_to_raise(
     new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "backstory.index.snapshot.recall"):
+    with caplog.at_level(logging.WARNING, "backstory.index.engines.graph"):
         build = new_corpus(1000).build(
             tmp_path, ann_min_rows=0, hnsw_m=2, hnsw_ef_construction=8, ef_search=1
         )
