@@ -25,7 +25,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.search import SearchIndex, SearchResult, open_index
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot.build import build_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings

@@ -18,7 +18,8 @@ from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.index.engines.keyword_scores import order_entries, score_rows
 from backstory.index.engines.keywords import IndexedWords
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.search import SearchIndex, SearchResult
+from backstory.index.result import SearchResult
+from backstory.index.search import SearchIndex
 from backstory.index.snapshot.content import Content
 from backstory.index.snapshot.manifest import Manifest
 from backstory.index.snapshot.publication import HeldRows

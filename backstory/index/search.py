@@ -8,32 +8,25 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-
-# Polars imports masked arrays when it converts an array. Importing them here keeps that cost out of the first search.
-import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbedderMismatchError, InputError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
+from backstory.base.telemetry.logs import log_event
 from backstory.index.calibration import Calibration
-from backstory.index.engines.matches import (
-    Matches,
-    find_stray_vector,
-    order_best,
-    pair_similarities,
-    rank_within,
-)
+from backstory.index.engines.matches import Matches
 from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.engines.scoring import find_best, fuse, unite
+from backstory.index.engines.scoring import find_best, unite
 from backstory.index.request import Filters, SearchRequest
+from backstory.index.result import SearchResult, check_queries, tabulate
 from backstory.index.snapshot.manifest import REBUILD_COMMAND, Manifest
 from backstory.index.snapshot.publication import HeldRows, Snapshot, open_current
 from backstory.models.embeddings.protocol import Vectors
@@ -45,23 +38,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FACTS = ("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The hits of a search.
-
-    Attributes:
-        hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
-            (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
-            ranking), rank (from 1 within the query).
-        engine: Engine that answered: ``exact``, ``vss``, ``milvus``, or ``bm25`` for ranking ``keyword``.
-        reason: Why that engine answered.
-    """
-
-    hits: pl.DataFrame
-    engine: str
-    reason: str
 
 
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
@@ -175,7 +151,7 @@ class SearchIndex:
             SearchIndexError: A file is damaged, or a Milvus server does not answer.
         """
         started = time.perf_counter()
-        self._check_queries(queries)
+        check_queries(queries, self.manifest)
         if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
@@ -184,11 +160,11 @@ class SearchIndex:
             )
         scope = self._scope_of(request.filters, len(queries))
         engine, reason, pairs = self._find(queries, texts, request, scope)
-        hits = self._tabulate(queries, pairs, request)
-        counts = {"queries": len(queries), "hits": hits.height, "engine": engine}
+        snapshot = self._snapshot
+        hits = tabulate(queries, snapshot.vectors, pairs, request, snapshot.rows, snapshot.documents)
         seconds = time.perf_counter() - started
-        text = "search queries=%d hits=%d engine=%s seconds=%.3f"
-        logger.info(text, *counts.values(), seconds, extra={**counts, "reason": reason})
+        figures = {"queries": len(queries), "hits": hits.height, "engine": engine, "reason": reason}
+        log_event(logger, "search", figures, seconds=seconds)
         return SearchResult(hits, engine, reason)
 
     def count_admitted(self, filters: Filters) -> int:
@@ -436,51 +412,6 @@ class SearchIndex:
         if isinstance(found, str):
             return "exact", found, None
         return graph.name, graph.describe(request, hnsw.recall_at_5), found
-
-    def _tabulate(self, queries: Vectors, pairs: Matches, request: SearchRequest) -> pl.DataFrame:
-        """Make the table of hits from candidates and their score by keywords."""
-        similarity = pair_similarities(queries, self._snapshot.vectors, pairs.query, pairs.row)
-        score = pairs.score
-        if request.ranking != "keyword":
-            score = fuse(similarity, pairs.score, request.keyword_weight)
-        order = order_best(pairs, similarity, score, request.top_k, request.min_similarity)
-        query, row, found = pairs.query[order], pairs.row[order], pairs.score[order]
-        # Series of their types, since a frame of arrays takes longer to make than one query to answer.
-        return pl.DataFrame(
-            [
-                pl.Series("query", query, dtype=pl.Int64),
-                self._snapshot.rows["chunk_id"][row],
-                self._snapshot.documents["document_id"][self._row_documents[row]],
-                pl.Series("similarity", similarity[order]),
-                pl.Series("keyword_score", np.where(found > 0, found, np.nan), nan_to_null=True),
-                pl.Series("score", score[order]),
-                pl.Series("rank", rank_within(query) + 1, dtype=pl.Int64),
-            ]
-        )
-
-    def _check_queries(self, queries: Vectors) -> None:
-        """Check that queries can be compared with the vectors of the snapshot."""
-        if queries.ndim != 2 or queries.dtype != np.float32:
-            raise InputError(
-                f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
-                "(queries, dimension)",
-                code="unusable_vectors",
-                shape=queries.shape,
-                dtype=str(queries.dtype),
-            )
-        if queries.shape[1] != self.dimension:
-            raise EmbedderMismatchError(
-                f"queries are {queries.shape[1]} wide, and the index is {self.dimension} wide; embedder "
-                f"{self.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
-                embedder=self.embedder_id,
-                width=queries.shape[1],
-            )
-        if (stray := find_stray_vector(queries)) is not None:
-            raise InputError(
-                f"query {stray} is not a finite unit vector; normalise the rows",
-                code="no_unit_vector",
-                row=stray,
-            )
 
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
         documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin

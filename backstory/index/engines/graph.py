@@ -58,9 +58,9 @@ class Graph(ABC):
     def close(self) -> None:
         """Let go of what the graph alone holds."""
 
-    @abstractmethod
-    def starves(self, limit: int, scope: Scope) -> str | None:
+    def starves(self, limit: int, scope: Scope) -> str | None:  # noqa: ARG002 - for graphs that take no filter
         """Return why the graph would find too few of the rows that filters leave, or None if it finds enough."""
+        return None
 
     @abstractmethod
     def _fetch(

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -89,11 +89,7 @@ class Collection:
             return list(listed["aliases"])
 
     def upload(self, version: str, rows: Iterable[dict[str, Any]], dimension: int) -> int:
-        """Make the rows those of a snapshot: send what changed, delete the others, and wait until all are indexed.
-
-        Returns:
-            Number of rows that were sent.
-        """
+        """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
         self._drop_aliases()
         with self.calling():
             if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
@@ -233,10 +229,6 @@ class MilvusGraph(Graph):
         """Close the connection."""
         self._collection.close()
 
-    def starves(self, limit: int, scope: Scope) -> str | None:  # noqa: ARG002 - the server applies the filters
-        """Return None: the server searches among the rows that filters admit."""
-        return None
-
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
         """Find the best rows for each query; see :meth:`backstory.index.engines.graph.Graph.search`."""
         try:
@@ -275,13 +267,7 @@ class MilvusGraph(Graph):
 
 
 def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
-    """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both.
-
-    Args:
-        chunks: ``chunk_id``, ``document`` (position), ``page_start`` and ``page_end`` of each row.
-        documents: The documents of the snapshot.
-        vectors: Vectors of the rows.
-    """
+    """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both."""
     labels = documents.select("document_id", "tenant", "kind", "tags", "uri").rows()
     moments = list_moments(documents).tolist()
     facts = [
@@ -303,21 +289,16 @@ def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -
 
 
 def write_filter(filters: Filters, moment: int | None) -> str:
-    """Write filters as an expression of Milvus.
-
-    Args:
-        filters: Conditions on the documents; their times are left out.
-        moment: The latest time of publication; None for any.
-    """
+    """Write filters as an expression of Milvus, with the latest time of publication in place of their times."""
     conditions = [] if moment is None else [f"published <= {moment}"]
     if not filters.undated:
         conditions.append(f"published > {UNDATED}")
     if filters.kinds:
-        conditions.append(f"kind in {_list_hashes(filters.kinds)}")
+        conditions.append(f"kind in {[*map(_hash, filters.kinds)]}")
     if filters.tags:
-        conditions.append(f"array_contains_any(tags, {_list_hashes(filters.tags)})")
+        conditions.append(f"array_contains_any(tags, {[*map(_hash, filters.tags)]})")
     if filters.document_ids:
-        conditions.append(f"document in {_list_hashes(filters.document_ids)}")
+        conditions.append(f"document in {[*map(_hash, filters.document_ids)]}")
     if filters.tenant is not None:
         conditions.append(f"tenant == {_hash(filters.tenant)}")
     if filters.by_people is not None:
@@ -332,27 +313,13 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def _list_hashes(labels: Sequence[str]) -> list[int]:
-    return list(map(_hash, labels))
-
-
 def widen(ef_search: int, rows: int, hits: int) -> int:
-    """Choose the candidates of a search: in a graph of more rows, it ends more often short of the best ones.
-
-    Args:
-        ef_search: Candidates among few rows.
-        rows: Number of rows.
-        hits: Number of hits that are wanted.
-    """
+    """Choose the candidates of a search: in a graph of more rows, it ends more often short of the best ones."""
     enough, power, for_each, widest = WIDENING
     widened = round(ef_search * math.pow(max(1.0, rows / enough), power)) + for_each * hits
     return max(ef_search, min(widened, widest))
 
 
 def require_milvus() -> None:
-    """Raise an error if the client of Milvus is not installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
+    """Raise an error if the client of Milvus is not installed."""
     require_extra("milvus", "`index.engine: milvus`", "set it to `embedded`")

@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.files.arrays import map_array
+from backstory.base.telemetry.logs import log_event
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.engines.graph import Graph
 from backstory.index.engines.keyword_scores import count_rows, order_entries, score_rows, write_keywords
@@ -151,15 +152,8 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
         uploaded=uploaded,
         folder=target,
     )
-    logger.info(
-        "search index version=%s rows=%d built=%s uploaded=%d seconds=%.2f",
-        version,
-        build.rows,
-        is_built,
-        uploaded,
-        build.seconds,
-        extra={"version": version, "rows": build.rows, "built": is_built, "uploaded": uploaded},
-    )
+    figures = {"version": version, "rows": build.rows, "built": is_built, "uploaded": uploaded}
+    log_event(logger, "search index", figures, seconds=build.seconds)
     return build
 
 

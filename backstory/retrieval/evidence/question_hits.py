@@ -34,7 +34,7 @@ def estimate_questions(
     """Estimate the probability of every hit of some questions. Each question is a window of one part.
 
     Args:
-        hits: The hits of a search, see :class:`backstory.index.search.SearchResult`.
+        hits: The hits of a search, see :class:`backstory.index.result.SearchResult`.
         chunks: ``title`` and ``text`` of each chunk of the hits, by id; may hold others.
         texts: The questions.
         vectors: Unit vectors of the questions, shape ``(len(texts), dimension)``.
