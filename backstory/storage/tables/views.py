@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from backstory.base.environment import read_store_access
-from backstory.base.errors import StoreError, WorkspaceError
+from backstory.base.errors import DamagedTableError, StoreError, WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
@@ -145,6 +145,7 @@ def write_views(tables: Tables, folder: Path) -> Path:
         Path of the database file, which is not touched if it is intact and its views are those.
 
     Raises:
+        DamagedTableError: A file of a table is absent or damaged; the database stays as it is.
         WorkspaceError: The folder may not be written.
         OSError: The disk is full.
     """
@@ -164,6 +165,12 @@ def write_views(tables: Tables, folder: Path) -> Path:
             if _read_hash(building) != made_of:
                 raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
+        except duckdb.IOException as error:
+            raise DamagedTableError(
+                f"{path} was not written, since a file of a table is absent or damaged ({error}); `backstory run` "
+                "makes both again",
+                path=path,
+            ) from error
         finally:
             _remove_leftovers(building)
     return path
