@@ -12,7 +12,6 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.base.mounts import mount
 from backstory.models.embeddings.local.granite_pack import read_granite_pack
 from backstory.models.services.service import Service
 from backstory.text.chunking.tokens import CountTokens
@@ -70,7 +69,7 @@ def _own_environment(
     monkeypatch: pytest.MonkeyPatch,
     model_cache: Path,
     one_authority: Path,
-) -> Iterator[None]:
+) -> None:
     """Keep a developer's workspace, keys and cache out of the tests."""
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(model_cache))
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
@@ -90,8 +89,6 @@ def _own_environment(
         *("BACKSTORY_ANSWER_KEY", "BACKSTORY_DRIVE_CREDENTIALS", "GOOGLE_APPLICATION_CREDENTIALS"),
     ):
         monkeypatch.delenv(variable, raising=False)
-    yield
-    mount(model_cache, None)  # a workspace with a database keeps the caches of its process there
 
 
 @pytest.fixture

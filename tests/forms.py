@@ -7,9 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from backstory.base.environment import cache_folder
-from backstory.base.mounts import find_mount, mount
-from backstory.base.postgres_server import find_server
+from backstory.storage.state import close_idle
 from tests.bucket import Bucket
 from tests.postgres import PostgresServer
 
@@ -39,18 +37,13 @@ def share(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Share]:
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
     bucket: Bucket = request.getfixturevalue("bucket")
-    address, shared = server.make_address(), list[Path]()
+    address = server.make_address()
     prefix = hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]
 
     def name_servers(root: Path) -> None:
-        shared.append(root)
         root.mkdir(parents=True, exist_ok=True)
         with (root / "backstory.yaml").open("a", encoding="utf-8") as settings:
             settings.write(f"{SHARED}{{database: '{address}', files: '{bucket.root}/{prefix}'}}\n")
 
     yield name_servers
-    for root in shared:
-        mount(root, None)
-    if find_mount(cache_folder()) == address:
-        mount(cache_folder(), None)
-    find_server(address).close_idle()
+    close_idle(address)

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,8 +16,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from backstory.base.mounts import mount
-from backstory.base.postgres_server import find_server
 from backstory.storage.state import close_idle
 from tests.privileges import NOBODY
 
@@ -107,18 +104,6 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             **user,  # type: ignore[call-overload]
         )
-
-
-@contextmanager
-def mounted(folder: Path, address: str | None) -> Iterator[None]:
-    """Mount a folder, and leave no connection open afterwards."""
-    mount(folder, address)
-    try:
-        yield
-    finally:
-        mount(folder, None)
-        if address is not None:
-            find_server(address).close_idle()
 
 
 @pytest.fixture(scope="session")

@@ -196,10 +196,6 @@ class StoreError(BackstoryError, RuntimeError):
     """The store that workers share cannot be used, holds damaged data, or holds what another worker published."""
 
 
-class ServerError(BackstoryError, RuntimeError):
-    """The database that several machines share cannot be used; the message holds no password."""
-
-
 class StoppedError(BackstoryError):
     """A run stopped before its end because a limit of the settings was reached; finished work is kept."""
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from backstory.base.credentials import Keys
-from backstory.base.database import waiting_at_most
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, StateError, StoreError, WorkspaceError
 from backstory.index.snapshot.manifest import read_manifest, require_files
@@ -32,8 +31,6 @@ LOOK_SECONDS: Final = 5.0
 AWAY_SECONDS: Final = 60.0
 """Seconds from a look that failed to the next one."""
 
-_DATABASE_PATIENCE: Final = 2.0
-"""Seconds for which a reader waits for a database that it can do without."""
 _AWAY: Final = "unreachable_database"
 """Code of the error after which a reader goes on without the database."""
 
@@ -269,8 +266,7 @@ class StateReader:
         if self._clock() < self._next_question:
             return otherwise()
         try:
-            with waiting_at_most(_DATABASE_PATIENCE):
-                read = ask()
+            read = ask()
         except BackstoryError as error:
             if error.code != _AWAY:
                 raise

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from backstory.base.credentials import Keys
 from backstory.base.environment import SETTINGS_FILE, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
-from backstory.base.mounts import mount
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.choice import LocalModels, make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
@@ -347,7 +346,6 @@ def open_workspace(
     _require_usable_path(root)
     workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
     _require_folders_apart(workspace)
-    mount(root, workspace.settings.storage.database)
     if follows:
         workspace.follower.follow()
     return workspace

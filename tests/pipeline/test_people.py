@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.errors import SettingsError
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
@@ -154,9 +153,9 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
     page = tmp_path / "elsewhere.html"
     page.write_text("Ada", encoding="utf-8")
     record_copy(agreed, page)
-    # It cannot be deleted as a file, so the run ends while it clears the copies.
-    obstacle = agreed.tables_dir / f"copies{DAMAGED_SUFFIX}"
-    obstacle.mkdir()
+    # It cannot be written as a file, so the run ends while it clears the copies.
+    obstacle = agreed.dagster_home / "holds-real-names.txt"
+    obstacle.mkdir(parents=True)
     with pytest.raises(OSError, match=obstacle.name):
         run_pipeline(open_with(agreed.root))
     obstacle.rmdir()

@@ -14,10 +14,11 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.history.record import SUCCEEDED
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.state import close_idle
 from tests.interfaces.cli.invocation import run
 from tests.models.services import chat_server
 from tests.models.services.chat_server import run_chat_server
-from tests.postgres import PostgresServer, mounted
+from tests.postgres import PostgresServer
 from tests.started_python import run_python
 from tests.workspaces import DIGEST, SETTINGS, write_workspace
 
@@ -35,11 +36,11 @@ def make(folder: Path, address: str | None) -> Workspace:
 
 
 @pytest.fixture
-def address(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
-    """A database, of which no folder of the test keeps a mount or a connection."""
+def address(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database, to which no connection is left open."""
     address = postgres_server.make_address()
-    with mounted(tmp_path / "first", address), mounted(tmp_path / "second", address):
-        yield address
+    yield address
+    close_idle(address)
 
 
 def hash_tables(workspace: Workspace) -> dict[str, object]:
@@ -53,7 +54,7 @@ def test_the_tables_are_those_of_one_machine_and_nothing_is_embedded_again(
     for workspace in (alone, first):
         run_pipeline(workspace)
     assert hash_tables(first) == hash_tables(alone)
-    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"cache", "runs", "catalog"}
+    assert {path.stem for path in alone.root.rglob("*.sqlite")} >= {"cache", "state", "catalog"}
     assert {path.stem for path in first.root.rglob("*") if path.suffix in (".sqlite", ".db")} == set()
 
     stored = first.embeddings.count_by_owner()

@@ -25,13 +25,14 @@ from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted, 
 from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower
 from backstory.pipeline.stages.windows import WindowsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.state import close_idle
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import Made
 from backstory.storage.turns import running
 from tests.bucket import Bucket, Fault
 from tests.errors import raises
 from tests.long_tests import each_of
-from tests.postgres import PostgresServer, mounted
+from tests.postgres import PostgresServer
 from tests.started_python import StartedPython, run_python
 from tests.workspaces import SETTINGS
 
@@ -79,8 +80,8 @@ def make_machine(
         shutil.copy(made_workspace.secret, root / ".backstory" / "secret.key")
         return open_workspace(root)
 
-    with mounted(tmp_path / "one", database), mounted(tmp_path / "two", database):
-        yield make
+    yield make
+    close_idle(database)
 
 
 @pytest.mark.parametrize("first", [pytest.param(EARLIER, marks=pytest.mark.long), LATER])
@@ -249,17 +250,14 @@ def test_a_workspace_moves_onto_servers_and_back(
     assert rows.copied_rows == rows.rows > 0
     settings = made_workspace.root / "backstory.yaml"
     alone = settings.read_text(encoding="utf-8")
-    with mounted(made_workspace.root, database):
-        settings.write_text(
-            f"{alone}storage: {{database: '{database}', files: '{files}'}}\n", encoding="utf-8"
-        )
-        shared = open_workspace(made_workspace.root)
-        assert list_files(shared) == before
-        assert {report.table for report in run_pipeline(shared) if report.computed} == set()
-        shutil.rmtree(made_workspace.tables_dir)
-        shutil.rmtree(made_workspace.index)
-        assert copy_workspace(shared, LOCAL).files == count
-        assert {one.name: one.detail for one in examine(shared.root) if not one.passed} == {}
+    settings.write_text(f"{alone}storage: {{database: '{database}', files: '{files}'}}\n", encoding="utf-8")
+    shared = open_workspace(made_workspace.root)
+    assert list_files(shared) == before
+    assert {report.table for report in run_pipeline(shared) if report.computed} == set()
+    shutil.rmtree(made_workspace.tables_dir)
+    shutil.rmtree(made_workspace.index)
+    assert copy_workspace(shared, LOCAL).files == count
+    assert {one.name: one.detail for one in examine(shared.root) if not one.passed} == {}
     settings.write_text(alone, encoding="utf-8")
     back = open_workspace(made_workspace.root)
     assert list_files(back) == before

@@ -6,13 +6,13 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.database_files import DAMAGED_SUFFIX, DamagedDatabaseError, copy_database, is_database
 from backstory.base.errors import DamagedTableError, SearchIndexError
 from backstory.index.snapshot.publication import CURRENT_FILE, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.schema import CATALOG, WORKSPACE_PARTS, Part
+from backstory.storage.sqlite_files import DamagedDatabaseError, copy_database, is_database
 from backstory.storage.state_places import copy_state, open_state
 from backstory.storage.state_sqlite import SqliteState
 from backstory.storage.tables.catalog import Catalog
@@ -100,16 +100,16 @@ def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scra
 
 
 def _add_settled(members: Members, path: Path, scratch: Path) -> None:
-    """Add a file, or a copy of a database at this moment; a damaged one is left out, since runs replace it."""
+    """Add a file, or a copy of a database at this moment; a damaged one is left out."""
     if members.holds(members.name_of(path)):
         return  # of the time before its rows were on a server
     if not is_database(path):
-        if not path.name.endswith(("-wal", "-shm", DAMAGED_SUFFIX)):
+        if not path.name.endswith(("-wal", "-shm")):
             members.add_file(path)
         return
     try:
         copy = copy_database(path, scratch / path.name)
     except DamagedDatabaseError as error:
-        members.leave_out(f"{path.name} is {error}; the next run rebuilds it")
+        members.leave_out(f"{path.name} is {error}")
         return
     members.add_database(copy, members.name_of(path))

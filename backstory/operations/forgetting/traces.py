@@ -12,19 +12,19 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from backstory.base.database_files import (
-    DamagedDatabaseError,
-    is_database,
-    is_shared_memory,
-    read_stored,
-    read_texts,
-)
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.sqlite_files import (
+    DamagedDatabaseError,
+    is_database,
+    is_shared_memory,
+    read_stored,
+    read_texts,
+)
 from backstory.writing.post_files import inspect_file
 
 _BYTES_AT_ONCE: Final = 1 << 23

@@ -16,7 +16,6 @@ from typing import Final
 import polars as pl
 import regex
 
-from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot.publication import current_version
@@ -185,7 +184,7 @@ def _clear(
     removed = list(remove_pages(workspace.root))
     cleared = _clear_given_answers(workspace, is_shown, documents)
     for path in _list_made(workspace):
-        if path.name.endswith(DAMAGED_SUFFIX) or _holds(path, is_shown):
+        if _holds(path, is_shown):
             path.unlink()
             removed.append(_name(workspace, path))
     entries = {
@@ -237,11 +236,10 @@ def _clear_given_answers(
 
 
 def _list_made(workspace: Workspace) -> Iterator[Path]:
-    """List the files that Backstory made of rows and may delete: dumped texts, drafts, and damaged files."""
+    """List the files that Backstory made of rows and may delete: dumped texts and drafts."""
     for folder in list_post_folders(workspace):
         yield from sorted(path for path in folder.rglob(f"*{DRAFT_SUFFIX}") if path.is_file())
     yield from sorted(path for path in workspace.dumps.glob("*.txt") if path.is_file())
-    yield from sorted(workspace.tables_dir.glob(f"*{DAMAGED_SUFFIX}"))
 
 
 def _list_posts_of_people(workspace: Workspace) -> Iterator[Path]:

@@ -14,7 +14,6 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.database_files import DAMAGED_SUFFIX
 from backstory.base.errors import ContractError, DamagedTableError
 from backstory.base.ids import digest
 from backstory.ingest.privacy.leaks import find_real_names
@@ -101,13 +100,7 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
 
 
 def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
-    damaged = sorted(workspace.tables_dir.glob(f"*{DAMAGED_SUFFIX}"))
-    for path in damaged:
-        path.unlink()
-    deleted = [
-        *remove_pages(workspace.root),
-        *(path.relative_to(workspace.root).as_posix() for path in damaged),
-    ]
+    deleted = list(remove_pages(workspace.root))
     if workspace.dagster_home.is_dir():
         (workspace.dagster_home / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
     notes = ["earlier runs wrote real names that are replaced now"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from backstory.base.database_files import DamagedDatabaseError, copy_database, is_database
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.rerankers.protocol import Reranker
@@ -19,6 +18,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
 from backstory.settings.paths import Place
 from backstory.settings.storage import StorageSettings
+from backstory.storage.sqlite_files import DamagedDatabaseError, copy_database, is_database
 from backstory.storage.tables.tables import copy_tables
 from backstory.storage.turns import running
 from backstory.writing.draft import Writer

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from backstory import Library, run_pipeline
-from backstory.base.database import waiting_at_most
-from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline import sharing
 from backstory.pipeline.workspace import open_workspace
+from backstory.storage import state_postgres
+from backstory.storage.state import close_idle
 from tests.interfaces.cli.invocation import run
-from tests.postgres import PostgresServer, mounted
+from tests.postgres import PostgresServer
 from tests.workspaces import DIGEST, write_workspace
 
 CODE = "unreachable_database"
@@ -25,13 +25,13 @@ QUESTION = "a sluggish starter"
 @pytest.fixture
 def root(postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A workspace that ran, and whose state is on a server."""
-    monkeypatch.setattr(sharing, "_DATABASE_PATIENCE", 0.05)
+    monkeypatch.setattr(state_postgres, "RESTART_SECONDS", 0.05)
     monkeypatch.setattr(sharing, "AWAY_SECONDS", 0.0)
     address = postgres_server.make_address()
-    with mounted(tmp_path / "workspace", address), mounted(cache_folder(), address):
-        workspace = write_workspace(tmp_path / "workspace", f"{DIGEST}storage: {{database: '{address}'}}\n")
-        run_pipeline(workspace)
-        yield workspace.root
+    workspace = write_workspace(tmp_path / "workspace", f"{DIGEST}storage: {{database: '{address}'}}\n")
+    run_pipeline(workspace)
+    yield workspace.root
+    close_idle(address)
 
 
 @contextmanager
@@ -81,8 +81,7 @@ def test_a_process_that_begins_without_the_database_reads_and_does_not_run(
         assert (status["runs"], status["tables"]["messages"]["rows"] > 0) == ([], True)
         assert run("status", "-w", str(root)).exit_code == 0
         workspace = open_workspace(root)
-        with waiting_at_most(0.05):  # which a process that begins does not do at all
-            with pytest.raises(BackstoryError) as error:
-                run_pipeline(workspace)
-            assert error.value.code == CODE
-            assert [found.name for found in examine(root) if not found.passed] == ["database"]
+        with pytest.raises(BackstoryError) as error:
+            run_pipeline(workspace)
+        assert error.value.code == CODE
+        assert [found.name for found in examine(root) if not found.passed] == ["database"]

@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.database import Database, Description
-from backstory.base.database_files import (
-    copy_database,
-    is_database,
-    is_shared_memory,
-    make_private,
-    read_stored,
-)
-from backstory.base.errors import StateError
-from backstory.base.sqlite import SqliteDatabase
+from backstory.storage.sqlite_files import copy_database, is_database, is_shared_memory, read_stored
 
 WRITE = """
 import sqlite3, sys
@@ -29,12 +20,6 @@ try:
 except sqlite3.OperationalError as error:
     print(error)
 """
-
-
-def open_texts(path: Path) -> Database:
-    schema = "CREATE TABLE texts (text TEXT)"
-    description = Description(schema=schema, name="the texts", remedy="write again", error=StateError)
-    return SqliteDatabase(path, description)
 
 
 @pytest.fixture
@@ -51,7 +36,6 @@ def texts(tmp_path: Path) -> Path:
     [
         (lambda path: copy_database(path, path.with_name("copy.sqlite")), "database is locked"),
         (read_stored, "database is locked"),
-        (lambda path: open_texts(path).find_damage(), "database is locked"),
         (Path.read_bytes, "free"),  # what the others are for
     ],
 )
@@ -76,15 +60,6 @@ def test_what_was_deleted_is_read_as_long_as_it_is_on_the_disk(texts: Path) -> N
         assert b"an old text" in read_stored(texts)
         connection.execute("VACUUM")
     assert b"an old text" not in read_stored(texts)
-
-
-def test_a_new_file_is_for_its_owner_only_and_one_that_is_there_stays(tmp_path: Path, texts: Path) -> None:
-    make_private(tmp_path / "new.sqlite")
-    assert (tmp_path / "new.sqlite").stat().st_mode & 0o777 == 0o600
-    before = texts.read_bytes()
-    with pytest.raises(FileExistsError):
-        make_private(texts)
-    assert texts.read_bytes() == before
 
 
 def test_databases_and_their_shared_memory_are_known_by_their_names() -> None:

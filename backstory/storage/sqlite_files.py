@@ -1,4 +1,4 @@
-"""The files of databases: their names, copies and bytes, and what becomes of damaged ones."""
+"""Files of SQLite as others than their owners see them: names, copies and bytes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-DAMAGED_SUFFIX: Final = ".damaged"
-"""Ending of the name of a file that was moved aside."""
-
-BUSY_SECONDS: Final = 60.0
-"""How long a process waits for another one that writes."""
+from backstory.storage.state import BUSY_SECONDS
 
 LOG_SUFFIX: Final = "-wal"
 """Ending of the name of the log that belongs to a database."""
@@ -22,7 +18,6 @@ SHARED_SUFFIX: Final = "-shm"
 """Ending of the name of the memory that processes share beside a log."""
 
 _SUFFIXES: Final = (".sqlite", ".db")
-_OWNER_ONLY: Final = 0o600
 _DAMAGE_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
@@ -41,11 +36,6 @@ def is_database(path: Path) -> bool:
 def is_shared_memory(path: Path) -> bool:
     """Return whether a file is the index that processes share of a database's log, by its name; it holds no text."""
     return path.name.endswith(tuple(f"{suffix}{SHARED_SUFFIX}" for suffix in _SUFFIXES))
-
-
-def make_private(path: Path) -> None:
-    """Make the empty file of a database that only its owner can read."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
 
 
 def copy_database(path: Path, copy: Path) -> Path:
@@ -112,26 +102,3 @@ def is_damage(error: sqlite3.Error) -> bool:
     if code is None:  # from the module itself, whose one operational error is of a text that is no UTF-8
         return isinstance(error, sqlite3.OperationalError)
     return code & 0xFF in _DAMAGE_CODES
-
-
-def name_aside(path: Path) -> Path:
-    """Return the path to which :func:`set_aside` moves a file."""
-    return path.with_name(path.name + DAMAGED_SUFFIX)
-
-
-def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, without the log that belongs to it.
-
-    Returns:
-        Where it is now.
-    """
-    path.replace(name_aside(path))
-    for suffix in (LOG_SUFFIX, SHARED_SUFFIX):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return name_aside(path)
-
-
-def measure_file(path: Path) -> int:
-    """Return the bytes that a file takes, with its log; 0 if there is none."""
-    files = (path, path.with_name(path.name + LOG_SUFFIX))
-    return sum(file.stat().st_size for file in files if file.exists())
