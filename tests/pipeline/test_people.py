@@ -153,8 +153,8 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
     page = tmp_path / "elsewhere.html"
     page.write_text("Ada", encoding="utf-8")
     record_copy(agreed, page)
-    # It cannot be written as a file, so the run ends while it clears the copies.
-    obstacle = agreed.dagster_home / "holds-real-names.txt"
+    # It cannot be deleted as a file, so the run ends while it clears the copies.
+    obstacle = agreed.root / "reports" / "copies.html"
     obstacle.mkdir(parents=True)
     with pytest.raises(OSError, match=obstacle.name):
         run_pipeline(open_with(agreed.root))
