@@ -124,7 +124,6 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     workspace.dumps.mkdir()
     (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
     (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
-    (workspace.tables_dir / "kept.sqlite.damaged").write_bytes(text.encode())
     (workspace.posts_dir / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
     judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
     workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
