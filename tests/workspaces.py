@@ -20,6 +20,7 @@ from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execut
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.schema import CATALOG
+from backstory.storage.state import close_idle
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Folder
 from backstory.storage.tables.catalog import Catalog, Entry
@@ -106,6 +107,7 @@ def workspace(make_workspace: Callable[..., Workspace]) -> Workspace:
 
 def copy_made(made: Path, root: Path) -> Workspace:
     """Copy a workspace that was made, with views that name the files of the copy."""
+    close_idle()  # so that no database has a log beside it
     shutil.copytree(made, root)
     workspace = open_workspace(root)
     workspace.publish_tables()

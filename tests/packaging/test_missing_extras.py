@@ -222,7 +222,7 @@ def test_a_copy_onto_servers_needs_no_package_of_the_service(tmp_path: Path, run
     lines = [["storage", "copy", "--to", store, "--workspace", str(root)]]
     [(code, _, said)] = run_without("serve", lines)
     assert code == 0, said
-    assert (tmp_path / "store" / "manifest.json").is_file()
+    assert (tmp_path / "store" / "current.json").is_file()
 
 
 def test_every_extra_is_tried() -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from backstory.base.errors import WorkspaceError
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.written import name_source
 from backstory.pipeline.workspace import Workspace
@@ -34,8 +35,15 @@ def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
         Rows as :mod:`backstory.storage.tables.views` describes them.
 
     Raises:
-        WorkspaceError: No run has finished yet, or runs keep changing the tables.
+        WorkspaceError: No run has read the documents yet (code ``no_tables``).
     """
+    if not workspace.catalog.read("documents"):
+        raise WorkspaceError(
+            f"no run has read the documents of {workspace.root} yet; start `backstory run`, or without chats "
+            "`backstory add`",
+            code="no_tables",
+            path=workspace.tables_dir,
+        )
     rows = workspace.date_locally(read_document_catalog(workspace.tables))
     tenant = workspace.settings.rag.tenant
     if tenant is not None:

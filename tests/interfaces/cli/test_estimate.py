@@ -9,6 +9,7 @@ from backstory import run_pipeline
 from backstory.pipeline.run.estimate import Estimate, estimate_run
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.state import close_idle
 from tests.interfaces.cli.invocation import run
 from tests.workspaces import SETTINGS
 
@@ -22,8 +23,8 @@ def estimate(root: Path) -> Estimate:
 
 def stamp(root: Path) -> dict[Path, int]:
     # Of folders, the names alone: whoever reads a database with a log makes, and removes, files beside it.
-    # The lock says who holds it, and the memory beside a log who reads.
-    paths = [path for path in root.rglob("*") if not path.name.endswith((".run.lock", "-shm"))]
+    close_idle()
+    paths = list(root.rglob("*"))
     return {path: path.stat().st_mtime_ns if path.is_file() else 0 for path in paths}
 
 
