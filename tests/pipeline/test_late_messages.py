@@ -39,12 +39,14 @@ def write_chat(workspace: Workspace, *, late: bool) -> None:
     (workspace.chats_dir / "garden.txt").write_text(text, encoding="utf-8")
 
 
-def stamp_files(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
-    """Give inode and time of the file of each partition, which change when it is written again."""
+def stamp_files(workspace: Workspace) -> dict[tuple[str, str], object]:
+    """Give name and stamp of the file of each partition, which change when it is written again."""
+    tables = workspace.tables
     return {
-        (table, path.stem): (path.stat().st_ino, path.stat().st_mtime_ns)
-        for table in TABLES
-        for path in (workspace.tables_dir / table).glob("*.parquet")
+        (table, key): (name, tables.store.stamp(name))
+        for table, names in tables.list_files().items()
+        if table in TABLES
+        for key, name in names.items()
     }
 
 
