@@ -128,13 +128,16 @@ def hash_state(workspace: Workspace) -> str:
     """Hash the catalog, the settings and the sizes and times of the tables' files.
 
     Equal hashes mean that :func:`find_stale_partitions` would answer the same for the same exports and documents,
-    unless a file was damaged without a trace in its size and time.
+    unless a file was damaged without a trace in its size and time. Of a bucket, whose files nobody can damage, no file
+    is asked about.
     """
     entries = workspace.catalog.read_all(["sources", *(stage.table for stage in STAGES)])
+    files = workspace.tables.list_files()
     parts = [hash_dependencies(workspace, stage.table) for stage in STAGES]
     for table in ("sources", *(stage.table for stage in STAGES)):
         for key, entry in sorted(entries.get(table, {}).items()):
             parts += [table, key, entry.inputs, entry.content]
+        parts += [str(workspace.tables.store.stamp(name)) for name in files.get(table, {}).values()]
     return digest(parts, length=16)
 
 
