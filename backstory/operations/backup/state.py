@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from backstory.base.errors import DamagedTableError, SearchIndexError
+from backstory.index.snapshot.manifest import find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
@@ -65,6 +66,9 @@ def add_index(members: Members, workspace: Workspace) -> None:
         members.leave_out(f"the search index, which the next run builds: {error}")
         return
     with closing(snapshot):
+        if damage := find_damage(snapshot.folder, checksums=True):
+            members.leave_out(f"the search index, which the next run builds: {damage}")
+            return
         for path in sorted(snapshot.folder.rglob("*")):
             if path.is_file():
                 members.add_file(path)
