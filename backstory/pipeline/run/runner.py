@@ -273,11 +273,7 @@ def execute_run(
                 workspace.runs.clear_trouble(request.by, request.partitions)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
             workspace.runs.repair_table()
-            try:
-                _publish(workspace, state, files)
-            except DamagedTableError:
-                if state.finished:
-                    raise
+            _publish(workspace, state, files)
             if request.is_complete and not fresh and state.finished:
                 record_run(workspace, request.partitions)
             sources = _read_sources(workspace, state)

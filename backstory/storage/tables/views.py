@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
@@ -16,10 +17,11 @@ import duckdb
 import polars as pl
 
 from backstory.base.environment import read_store_access
-from backstory.base.errors import DamagedTableError, StoreError, WorkspaceError
+from backstory.base.errors import StoreError, WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
+from backstory.base.telemetry.logs import log_event
 from backstory.storage.stores import Bucket, Store, naming_refusal, open_store
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
@@ -30,6 +32,8 @@ from backstory.storage.tables.view_expressions import CATALOG_COLUMNS, DOCUMENT_
 
 if TYPE_CHECKING:
     import ibis
+
+logger = logging.getLogger(__name__)
 
 VIEWS_FILE: Final = "backstory.duckdb"
 
@@ -142,10 +146,10 @@ def write_views(tables: Tables, folder: Path) -> Path:
         folder: Folder of the file; created if absent.
 
     Returns:
-        Path of the database file, which is not touched if it is intact and its views are those.
+        Path of the database file. It is not touched if it is intact and its views are those, nor if a file of a table
+        is absent or damaged, over which no view can be made; a warning says so.
 
     Raises:
-        DamagedTableError: A file of a table is absent or damaged; the database stays as it is.
         WorkspaceError: The folder may not be written.
         OSError: The disk is full.
     """
@@ -165,12 +169,11 @@ def write_views(tables: Tables, folder: Path) -> Path:
             if _read_hash(building) != made_of:
                 raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
-        except duckdb.IOException as error:
-            raise DamagedTableError(
-                f"{path} was not written, since a file of a table is absent or damaged ({error}); `backstory run` "
-                "makes both again",
-                path=path,
-            ) from error
+        except (duckdb.IOException, duckdb.InvalidInputException):
+            damage = [what for table in SERVED_TABLES for what in tables.find_damage(table).values()]
+            if not damage:
+                raise
+            log_event(logger, "views not written", level=logging.WARNING, path=path, cause="; ".join(damage))
         finally:
             _remove_leftovers(building)
     return path

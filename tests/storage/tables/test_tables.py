@@ -319,6 +319,21 @@ def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp
     assert {child.name for child in root.iterdir() if child.is_file()} >= {VIEWS_FILE}
 
 
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", b"not Parquet at all"])
+def test_views_stay_as_they_are_while_a_file_is_gone_or_damaged_and_a_warning_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None
+) -> None:
+    tables = open_tables(tmp_path)
+    write(tables, "a", 1)
+    before = write_views(tables, tmp_path).read_bytes()
+    write(tables, "a", 2)
+    file = tmp_path / tables.list_files()[TABLE]["a"]
+    file.unlink() if content is None else file.write_bytes(content)
+    assert write_views(tables, tmp_path).read_bytes() == before
+    assert [file.name in record.getMessage() for record in caplog.records] == [True]
+    assert find_views_damage(tables, tmp_path) is not None
+
+
 def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
     tables = open_tables(tmp_path / "one")
     write(tables, "a", 1)
