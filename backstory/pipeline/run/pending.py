@@ -128,8 +128,8 @@ def hash_state(workspace: Workspace) -> str:
     """Hash the catalog, the settings and the sizes and times of the tables' files.
 
     Equal hashes mean that :func:`find_stale_partitions` would answer the same for the same exports and documents,
-    unless a file was damaged without a trace in its size and time. Of a bucket, whose files nobody can damage, no file
-    is asked about.
+    unless a file was damaged without a trace in its size and time. Of a bucket, which compares its files with
+    checksums, no file is asked about: one that somebody deletes is noticed when something else has changed.
     """
     entries = workspace.catalog.read_all(["sources", *(stage.table for stage in STAGES)])
     files = workspace.tables.list_files()
