@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import duckdb
-
+from backstory import connect
 from backstory.base.errors import WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
@@ -25,8 +24,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
     outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
 
     assert not outcome.failures
-    with duckdb.connect(workspace.tables_dir / "backstory.duckdb", read_only=True) as views:
-        assert views.execute("SELECT count(*) FROM messages").fetchone() == (12,)
+    assert connect(workspace.tables).table("messages").count().execute() == 12
     with Library(workspace) as library:
         assert library.search("sourdough starter").hits
     page = write_window_page(workspace, "latest").read_text(encoding="utf-8")

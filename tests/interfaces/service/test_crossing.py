@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +77,19 @@ def planted(tmp_path_factory: pytest.TempPathFactory, storage: Mapping[str, str]
 
 
 class States:
-    """What each tenant has in its database."""
+    """What each tenant has in its databases."""
 
-    def __init__(self, storage: Mapping[str, str] | None) -> None:
-        self._storage = storage or {}
+    def __init__(self, storage: Mapping[str, str] | None, folders: Mapping[str, str]) -> None:
+        self._storage, self._folders = storage or {}, folders
 
     def read(self, tenant: str) -> list[tuple[str, str]]:
         """Hash the rows of every table of a tenant."""
+        found = [
+            (str(file), dump_rows(file)) for file in sorted(Path(self._folders[tenant]).rglob("*.sqlite"))
+        ]
         if tenant not in self._storage:
-            return []
-        address, found = self._storage[tenant], []
+            return found
+        address = self._storage[tenant]
         with psycopg.connect(address, cursor_factory=psycopg.RawCursor) as connection:
             query = (
                 "SELECT format('%I.%I', nspname, relname) FROM pg_class JOIN pg_namespace "
@@ -96,6 +101,12 @@ class States:
         return found
 
 
+def dump_rows(file: Path) -> str:
+    """Hash the rows of a database, whatever of them its log still holds."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        return hashlib.sha256("\n".join(connection.iterdump()).encode()).hexdigest()
+
+
 @pytest.fixture
 def caller(planted: Planted) -> Iterator[Caller]:
     caller = Caller(planted, SEED)
@@ -104,13 +115,13 @@ def caller(planted: Planted) -> Iterator[Caller]:
 
 
 def look_at(folder: str) -> dict[str, tuple[int, int, int]]:
-    """Give the number, the size and the last change of every file of a folder; nobody can set that time."""
+    """Give the number, the size and the last change of every file but databases; nobody can set that time."""
     found: dict[str, tuple[int, int, int]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 found |= look_at(entry.path)
-            else:
+            elif ".sqlite" not in entry.name:
                 seen = entry.stat(follow_symlinks=False)
                 found[entry.path] = (seen.st_ino, seen.st_size, seen.st_ctime_ns)
     return found
@@ -157,12 +168,12 @@ def test_markers_are_seen_by_those_who_may(planted: Planted) -> None:
 def test_no_call_crosses_into_another_tenant(
     planted: Planted, caller: Caller, caplog: pytest.LogCaptureFixture, storage: Mapping[str, str] | None
 ) -> None:
-    states = States(storage)
-    caplog.set_level(logging.INFO)
     root = planted.served.service.root
+    folders = {tenant: str(root / "tenants" / tenant) for tenant in TENANTS}
+    states = States(storage, folders)
+    caplog.set_level(logging.INFO)
     routes = list_routes(make_app(planted.served.service, hosts=[]))
     assert len(routes) > 40
-    folders = {tenant: str(root / "tenants" / tenant) for tenant in TENANTS}
     faults: list[tuple[str, str]] = []
     answered: set[str] = set()
     left: str | None = None

@@ -77,7 +77,7 @@ def test_a_job_that_comes_to_the_quota_fails_and_goes_on_with_more_room(served: 
         failed = client.get(f"/api/jobs/{job['job_id']}").json()
         assert (failed["state"], failed["failure_code"]) == ("FAILED", "disk_quota")
         assert str(served.service.root) not in failed["failure"]
-        assert call_tool(client, "index_directory", directory_path="posts") == "refused"
+        assert call_tool(client, "index_directory", directory_path="posts") == "disk_quota"
         assert call_tool(client, "answer_question", query="When does the night train leave?") is None
         listed = client.get("/api/documents").json()["documents"]
         moths = next(each for each in listed if each["title"] == "Moths")

@@ -58,7 +58,7 @@ def snapshot(*folders: Path) -> dict[str, tuple[str, int]]:
         )
         for folder in folders
         for path in [folder, *folder.rglob("*")]
-        if path.exists()
+        if path.exists() and not path.name.endswith(("-shm", "-wal"))  # what readers of SQLite lock with
     }
 
 

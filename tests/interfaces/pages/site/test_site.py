@@ -34,7 +34,8 @@ from tests.errors import raises
 from tests.interfaces.cli.invocation import run
 from tests.workspaces import SETTINGS, write_workspace
 
-WRITING = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'
+RUNS = "queries: {min_tokens: 12}\n"
+WRITING = f'{SETTINGS}{RUNS}writers: {{provider: digest, feedback: "on"}}\n'
 
 LATER = """\
 20/03/2025, 09:00 - Ada Lind: Did the frost crack the plastic elbow, and do you have a spare?
