@@ -273,11 +273,13 @@ class StateReader:
             is_first = not self.problem
             self.problem = (
                 "The database is away, so vectors of questions and judgements are computed anew and not kept, and "
-                f"whether a run is under way elsewhere is not known ({error.code}): {error}"
+                "whether a run is under way elsewhere, or files have changed since the last one, is not known "
+                f"({error.code}): {error}"
             )
             if is_first:
                 logger.warning("%s", self.problem)
             self._next_question = self._clock() + AWAY_SECONDS
             return otherwise()
-        self.problem = ""
+        if self._clock() >= self._next_question:  # else a part of what was asked was done otherwise
+            self.problem = ""
         return read

@@ -112,7 +112,8 @@ class Workspace(WorkspacePaths):
     def tables(self) -> Tables:
         """The tables."""
         store = open_store(self.settings.storage.files or self.tables_dir)
-        return Tables(store, Catalog(self.open_state(CATALOG, self.settings.storage.database)))
+        state = self.open_state(CATALOG, self.settings.storage.database)
+        return Tables(store, Catalog(state, self.state_reader.read))
 
     @property
     def catalog(self) -> Catalog:

@@ -116,7 +116,7 @@ class StaleNote:
     def describe(
         self, version: str, revisions: Mapping[str, str], hidden: Collection[str] = frozenset()
     ) -> str | None:
-        """Describe which files have changed.
+        """Describe which files have changed; while the database is away, as it was when it was last known.
 
         Args:
             version: Version of the open snapshot.
@@ -129,13 +129,21 @@ class StaleNote:
         with self._lock:
             now = time.monotonic()
             if self._looked is None or self._version != version or now - self._looked >= self._rest:
-                state = (version, self._workspace.catalog.version)
-                if self._state != state or self._stamps is None or not self._stamps.hold():
-                    self._note = self._look(revisions, hidden)
-                self._looked, self._version, self._state = time.monotonic(), version, state
+                self._note = self._workspace.state_reader.read(
+                    lambda: self._check(version, revisions, hidden), lambda: self._note
+                )
+                self._looked, self._version = time.monotonic(), version
                 # Checking many files takes long; searches must not spend most of their time on it.
                 self._rest = max(self._seconds, _RESTS * (self._looked - now))
             return self._note
+
+    def _check(self, version: str, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
+        """Look at the files again if the snapshot, the catalog or their stamps have changed."""
+        state = (version, self._workspace.catalog.version)
+        if self._state != state or self._stamps is None or not self._stamps.hold():
+            self._note = self._look(revisions, hidden)
+        self._state = state
+        return self._note
 
     def _look(self, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
         began = time.time_ns()

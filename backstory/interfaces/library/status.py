@@ -44,7 +44,8 @@ def read_status(
     else:
         state = "ready"
         waiting = f"changes pending for the next indexing: {len(pending)}"
-        reason = waiting if pending else _tell_hidden(corpus, mine)
+        hidden = _tell_hidden(corpus, mine)
+        reason = waiting if pending else hidden or workspace.state_reader.problem or None
     return LibraryStatus(
         state=state,
         reason=reason,

@@ -288,12 +288,11 @@ def _describe_languages(workspace: Workspace) -> str:
 
 
 def _is_made(workspace: Workspace, name: str) -> bool:
-    """Return whether a table has rows or needs some."""
+    """Return whether a table has rows."""
     try:
-        recorded = any(entry.rows for entry in workspace.catalog.read(name).values())
+        return bool(workspace.tables.keys(name))
     except StateError:
-        recorded = False  # the examination of the catalog says so
-    return recorded or bool(workspace.tables.keys(name))
+        return False  # the examination of the catalog or the database says why
 
 
 def _describe_runs(workspace: Workspace) -> str:

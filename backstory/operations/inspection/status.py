@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -16,9 +16,6 @@ from backstory.pipeline.run.cache_use import measure_caches
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.schemas import SERVED_TABLES
 
-if TYPE_CHECKING:
-    from backstory.pipeline.history.record import RunRecord
-
 _LATEST_RUNS = 20
 
 
@@ -30,7 +27,6 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 
     Returns:
         ``root``, ``storage`` (the addresses of ``files`` and ``database``; None for the folder), ``embedder``,
-        ``database_error`` (why caches and runs are not known, since the database is away, or None),
         ``index_version`` (None before the first snapshot), ``index_error`` (why the index cannot be opened, or None),
         ``index_recall`` (``recall_at_5`` and ``sampled_rows`` of its HNSW index; None without such an index),
         ``tables``: per table ``rows``, ``partitions``, ``first`` and ``last`` partition, and ``caches``: the figures of
@@ -58,7 +54,6 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
         "root": str(workspace.root),
         "storage": workspace.settings.storage.model_dump(include={"files", "database"}),
         "embedder": workspace.settings.embedding.provider,
-        "database_error": workspace.state_reader.problem or None,
         "index_version": version or None,
         "index_error": damage,
         "index_recall": None if hnsw is None else hnsw.model_dump(),
@@ -70,15 +65,14 @@ def read_status(workspace: Workspace) -> dict[str, Any]:
 
 
 def _measure_caches(workspace: Workspace) -> dict[str, Any]:
-    reader = workspace.state_reader
     try:
-        return reader.read(lambda: asdict(measure_caches(workspace)), lambda: {"error": reader.problem})
+        return asdict(measure_caches(workspace))
     except StateError as error:
         return {"error": str(error)}
 
 
 def _describe_runs(workspace: Workspace) -> list[str]:
-    records: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_LATEST_RUNS), list)
+    records = workspace.runs.read(_LATEST_RUNS)
     under_way = [record for record in records if record.ended_at is None]
     ended = [record for record in find_trouble(records) if record.ended_at is not None]
     return [*map(describe_status, under_way), *map(describe_trouble, ended)]

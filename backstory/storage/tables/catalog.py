@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from backstory.base.errors import ConflictError
+from backstory.base.telemetry.scope import current_run
 from backstory.storage.schema import PARTITIONS
 from backstory.storage.state import Session, State
 
@@ -23,9 +24,10 @@ _COUNTER: Final = ("", "")
 """Key of the row that counts the changes, and names the catalog that they were made to."""
 _GONE: Final = -1
 """Number of rows of an entry that was removed."""
-_READ: Final = "SELECT table_name, partition, inputs, content, rows, version FROM partitions WHERE "
-_CHANGED: Final = f"{_READ} version > ? OR table_name = ''"
-_OF_TABLE: Final = f"{_READ} table_name = ?"
+_CHANGED: Final = (
+    "SELECT table_name, partition, inputs, content, rows, version FROM partitions "
+    "WHERE version > ? OR table_name = ''"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,22 @@ class Entry:
 class Catalog:
     """The entries of one workspace. Any number of threads and processes may use it.
 
-    The entries of each table that was asked for stay in memory, and a reading asks the state only for what has changed.
+    All entries stay in memory, and a reading asks the state only for what has changed.
 
     Args:
         state: The part of the state that holds them.
+        read: Calls the first function, or the second one while the database is away, so that readers go on with what
+            was read last; runs never do. None for the first one in any case.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(
+        self,
+        state: State,
+        read: Callable[[Callable[[], None], Callable[[], None]], None] | None = None,
+    ) -> None:
         self.state = state
+        self._read = read
+        self._is_behind = False
         self._lock = threading.Lock()
         self._name = ""
         self._version = 0
@@ -72,11 +82,13 @@ class Catalog:
 
     def read_all(self, tables: Iterable[str]) -> dict[str, Mapping[str, Entry]]:
         """Return the entries of tables by table and partition, all as they are at one moment."""
-        wanted = list(tables)
         with self._lock:
-            with self.state.reading() as session:
-                self._take_changes(session, wanted)
-            return {table: self._entries[table] for table in wanted}
+            # Whoever has written reads what was written, or fails.
+            if self._read is None or self._is_behind or current_run() is not None:
+                self._look()
+            else:
+                self._read(self._look, self._require_entries)
+            return {table: self._entries.get(table, {}) for table in tables}
 
     def record(self, table: str, entries: Mapping[str, Entry]) -> None:
         """Write entries, whatever was in their place."""
@@ -96,7 +108,7 @@ class Catalog:
     def compact(self) -> None:
         """Leave no trace on the disk of what was removed."""
         with self._lock, self.state.begin() as session:
-            self._take_changes(session, ())
+            self._take_changes(session)
             session.execute("DELETE FROM partitions WHERE rows = ?", (_GONE,))
             # Under another name, others read everything again, since nothing tells them what was removed.
             counter = (*_COUNTER, uuid4().hex, "", 0, self._version + 1)
@@ -139,9 +151,10 @@ class Catalog:
             return
         tables = tables if callable(changes) else {table for table, _ in changes}
         with self._lock, self.state.begin() as session:
-            self._take_changes(session, tables)
+            self._is_behind = True
+            self._take_changes(session)
             if callable(changes):
-                changes = changes({table: self._entries[table] for table in tables})
+                changes = changes({table: self._entries.get(table, {}) for table in tables})
             lost = [] if seen is None else [key for key in changes if self._versions.get(key, 0) > seen]
             if lost:
                 raise ConflictError(
@@ -163,24 +176,32 @@ class Catalog:
                 session, PARTITIONS, (dict(zip(PARTITIONS.columns, row, strict=True)) for row in rows)
             )
 
-    def _take_changes(self, session: Session, tables: Iterable[str]) -> None:
-        """Bring the entries in memory up to date, and load tables that are not there yet."""
+    def _look(self) -> None:
+        with self.state.reading() as session:
+            self._take_changes(session)
+        self._is_behind = False
+
+    def _require_entries(self) -> None:
+        """Raise the error of the state, unless there are entries that were read before."""
+        if not self._name:
+            self._look()
+
+    def _take_changes(self, session: Session) -> None:
+        """Bring the entries in memory up to date."""
         rows = session.execute(_CHANGED, (self._version,)).fetchall()
         name, version = next(((row[2], row[5]) for row in rows if row[:2] == _COUNTER), ("", 0))
         if name != self._name or version < self._version:
-            # It is another catalog in the same place.
-            self._entries, self._versions, rows = {}, {}, []
+            # It is the first reading, or another catalog is in the same place.
+            self._entries, self._versions = {}, {}
+            rows = session.execute(_CHANGED, (0,)).fetchall() if self._version else rows
         self._name, self._version = name, version
         changed: dict[str, list[Any]] = {}
         for row in rows:
-            if row[0] in self._entries:
+            if row[:2] != _COUNTER:
                 changed.setdefault(row[0], []).append(row)
         for table, found in changed.items():
             # Readers keep the entries that they were given.
-            self._entries[table] = self._apply(dict(self._entries[table]), found)
-        for table in tables:
-            if table not in self._entries:
-                self._entries[table] = self._apply({}, session.execute(_OF_TABLE, (table,)).fetchall())
+            self._entries[table] = self._apply(dict(self._entries.get(table, {})), found)
 
     def _apply(self, entries: dict[str, Entry], rows: Iterable[Any]) -> dict[str, Entry]:
         for table, key, inputs, content, count, version in rows:

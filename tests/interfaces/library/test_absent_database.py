@@ -1,6 +1,5 @@
 """Readers go on while the database of a shared workspace is away, and say what their answers lack."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +61,21 @@ def test_searches_and_answers_go_on_and_say_so(root: Path, postgres_server: Post
         assert library.search(QUESTION) == before
 
 
+def test_every_answer_says_so_until_the_database_is_asked_again(
+    root: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "AWAY_SECONDS", 60.0)
+    with Library.open(root) as library:
+        library.search(QUESTION)
+        with stopped(postgres_server):
+            told = [
+                library.search(QUESTION).notes,
+                library.grep("starter").notes,
+                library.search(QUESTION).notes,
+            ]
+    assert all(CODE in " ".join(notes) for notes in told)
+
+
 def test_a_process_that_begins_without_the_database_reads_and_does_not_run(
     root: Path,
     postgres_server: PostgresServer,
@@ -76,10 +90,9 @@ def test_a_process_that_begins_without_the_database_reads_and_does_not_run(
             assert shown.exit_code == 0, shown.output
             assert [CODE in record.getMessage() for record in caplog.records].count(True) == 1
             assert shown.output.count(CODE) <= 1  # by the log, where a command has set it up
-        status = json.loads(run("status", "-w", str(root), "--json").stdout)
-        assert CODE in status["database_error"]
-        assert (status["runs"], status["tables"]["messages"]["rows"] > 0) == ([], True)
-        assert run("status", "-w", str(root)).exit_code == 0
+        told = run("status", "-w", str(root)).exception
+        assert isinstance(told, BackstoryError)
+        assert told.code == CODE
         workspace = open_workspace(root)
         with pytest.raises(BackstoryError) as error:
             run_pipeline(workspace)
