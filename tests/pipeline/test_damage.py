@@ -174,6 +174,8 @@ def test_other_damaged_files_are_named_and_made_again(
     # Without a pointer nothing is published yet.
     if not (damage is Path.unlink and kind == "index/CURRENT"):
         assert str(root / "index" if root / "index" in path.parents else path) in failed(root)
+    if damage is flip and path.parent.parent == root / "index":
+        shutil.rmtree(path.parent)  # as the message says, since a run compares the sizes of files alone
     assert run(root).success
     assert describe(root) == expected
     assert run(root).fresh
@@ -202,6 +204,7 @@ def test_a_damaged_cache_is_named_or_computed_again(
     assert describe(root) == expected
 
 
+@ONE_MACHINE
 def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> None:
     """As when one asset alone is materialized in the UI."""
     before = {path: path.read_bytes() for path in (root / "data" / "hits").glob("*.parquet")}
@@ -219,6 +222,7 @@ def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> N
     assert {path: path.read_bytes() for path in before} == before
 
 
+@ONE_MACHINE
 def test_views_follow_a_workspace_that_was_copied(
     root: Path, tmp_path: Path, expected: dict[str, Any]
 ) -> None:

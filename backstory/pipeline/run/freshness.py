@@ -19,9 +19,9 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     """Check whether every stage is up to date, every output is intact, and the checks have passed.
 
     Each stage compares its entries in the catalog with its current inputs. Earlier runs that were partial, killed or
-    had other settings therefore need no special case. Every byte of exports, tables and the snapshot is hashed; their
-    sizes and times are not trusted. A document is hashed if its state on the disk has changed
-    (:mod:`backstory.ingest.documents.file_hashes`).
+    had other settings therefore need no special case. Every byte of exports and tables is hashed; their sizes and times
+    are not trusted. A document is hashed if its state on the disk has changed
+    (:mod:`backstory.ingest.documents.file_hashes`). Of the snapshot, the sizes of the files are compared.
 
     Args:
         workspace: An open workspace.
