@@ -130,8 +130,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def draw_moment(seed: int) -> int:
-    """Draw when something is done: the process of such a job touches the disk some 380 times."""
-    return random.Random(seed).randrange(20, 320)
+    """Draw when something is done: the process of such a job touches the disk some 250 times."""
+    return random.Random(seed).randrange(20, 230)
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
@@ -185,8 +185,8 @@ def test_a_process_that_is_killed_while_it_reads_chats_is_followed_by_one_that_c
     expected_of_chats: dict[str, Any],
 ) -> None:
     folder = write_chats(root)
-    # It touches the disk some 870 times, and begins with the chats after 190 of them.
-    hook.set("kill", random.Random(seed).randrange(200, 820))
+    # It touches the disk some 480 times, and begins with the chats after 190 of them.
+    hook.set("kill", random.Random(seed).randrange(200, 450))
     jobs, _ = start_jobs()
     job = jobs.submit("acme", WHO)
     jobs.wait("acme")
