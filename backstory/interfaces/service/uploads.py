@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
@@ -13,7 +12,7 @@ from typing import BinaryIO, Final, Literal
 from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.base.files.atomic import flush, lock, publish
+from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.ids import document_id_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.archives import is_archive
@@ -28,8 +27,7 @@ from backstory.pipeline.workspace import Workspace
 UPLOADS_FOLDER: Final = "uploads"
 """Folder, in the folder of the documents, of uploaded files; every other file of a tenant is never deleted."""
 
-_LOCK: Final = "uploads.lock"
-_INCOMING: Final = "upload.tmp"
+_LOCK: Final = "uploads"
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -85,7 +83,7 @@ def store_uploads(
     """
     names = [_check(workspace, upload) for upload in uploads]
     folder = workspace.documents_dir / UPLOADS_FOLDER
-    with _locked(workspace):
+    with workspace.state.lock(_LOCK):
         _require_own_folder(workspace, folder)
         others = {fold_file_name(name): name for name in _list_names(folder)}
         outcomes: list[Literal["added", "replaced", "unchanged"]] = []
@@ -106,7 +104,7 @@ def store_uploads(
         if wanted and require_room is not None:
             require_room(sum(upload.size for _, upload in wanted))
         for path, upload in wanted:
-            _write(workspace, path, upload)
+            _write(path, upload)
     return [
         StoredUpload(
             name=name,
@@ -136,7 +134,7 @@ def delete_upload(workspace: Workspace, uri: str) -> None:
     if not is_upload(uri):
         raise ValueError("only uploaded files are deleted")
     folder = workspace.documents_dir / UPLOADS_FOLDER
-    with _locked(workspace):
+    with workspace.state.lock(_LOCK):
         _require_own_folder(workspace, folder)
         (folder / uri.removeprefix(f"{UPLOADS_FOLDER}/")).unlink(missing_ok=True)
         flush(folder)
@@ -166,15 +164,6 @@ def _check(workspace: Workspace, upload: Upload) -> str:
             f"{name} would not be read: {reason}", code="bad_file_name", name=name, reason=reason
         )
     return name
-
-
-@contextmanager
-def _locked(workspace: Workspace) -> Iterator[None]:
-    """Let one thread or process at a time change the uploaded files of a tenant."""
-    workspace.secret.parent.mkdir(parents=True, exist_ok=True)
-    with (workspace.secret.parent / _LOCK).open("ab") as file:
-        lock(file)
-        yield
 
 
 def _require_own_folder(workspace: Workspace, folder: Path) -> None:
@@ -213,15 +202,12 @@ def _compare(path: Path, upload: Upload, *, replaces: bool) -> Literal["added", 
     )
 
 
-def _write(workspace: Workspace, path: Path, upload: Upload) -> None:
-    """Write a file elsewhere first, where no run reads the documents, and rename it once it is whole."""
-    incoming = workspace.secret.parent / _INCOMING
-    try:
-        with incoming.open("wb") as file:
-            shutil.copyfileobj(upload.content, file, _BLOCK_BYTES)
-        publish(incoming, path)
-    finally:
-        incoming.unlink(missing_ok=True)
+def _write(path: Path, upload: Upload) -> None:
+    """Write a hidden file first, which no run reads, and rename it once it is whole."""
+    with exclusive_temporary(path) as file:
+        shutil.copyfileobj(upload.content, file, _BLOCK_BYTES)
+        file.flush()
+        publish(temporary_path(path), path)
 
 
 def _is_same(path: Path, upload: Upload) -> bool:

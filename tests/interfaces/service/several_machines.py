@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -110,6 +111,14 @@ def machines(
     machines = Machines(postgres_server, bucket, tmp_path, postgres_server.make_address())
     yield machines
     machines.close()
+
+
+def share_inputs(*folders: Path) -> None:
+    """Let the folders of a tenant on several machines have one folder of documents."""
+    documents = [folder / "posts" for folder in folders]
+    for other in documents[1:]:
+        shutil.rmtree(other)
+        other.symlink_to(documents[0])
 
 
 def write_settings(folder: Path, storage: str | None) -> None:

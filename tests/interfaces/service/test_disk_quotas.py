@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from backstory.base.files.atomic import lock
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import bound_removal, count_bytes, forecast_growth
 from backstory.interfaces.service.service import ServiceLimits
@@ -152,8 +151,8 @@ def test_the_room_of_an_upload_is_that_which_no_other_one_takes_meanwhile(served
         workspace = library.workspace
 
         def require_room(added: int) -> None:
-            with (workspace.secret.parent / "uploads.lock").open("ab") as other:
-                assert not lock(other, wait=False)
+            with workspace.state.lock("uploads", wait=False) as is_free:
+                assert not is_free
             asked.append(added)
 
         for content in (b"# Ash", b"# Ash", b"# Ash tree"):

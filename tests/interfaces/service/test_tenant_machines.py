@@ -31,6 +31,7 @@ from tests.interfaces.service.several_machines import (
     Machines,
     make_tenant,
     search,
+    share_inputs,
     write_document,
     write_settings,
 )
@@ -41,8 +42,7 @@ from tests.started_python import StartedPython
 def test_a_tenant_goes_on_on_another_machine(machines: Machines) -> None:
     one, two = machines.open("one"), machines.open("two")
     storage = machines.make_storage()
-    for each in (one, two):
-        make_tenant(each, storage)
+    share_inputs(*(make_tenant(each, storage) for each in (one, two)))
     one.accounts.add_user("anna")
     one.accounts.grant("anna", "garden", "editor")
     tokens = {"anna": one.accounts.make_token("anna")}
@@ -123,8 +123,7 @@ def test_a_job_that_two_machines_request_runs_on_one(
 def test_a_job_of_a_machine_that_died_is_taken_over(machines: Machines) -> None:
     one, two = machines.open("one"), machines.open("two")
     storage = machines.make_storage()
-    for each in (one, two):
-        make_tenant(each, storage)
+    share_inputs(*(make_tenant(each, storage) for each in (one, two)))
     write_document(one.tenants.folder("garden"))
     dead = IndexJobs(one.tenants, threads=0)
     job = dead.submit("garden", WHO)
