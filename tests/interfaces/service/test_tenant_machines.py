@@ -198,7 +198,7 @@ def list_children(process: int) -> list[int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("holding", ["objects", "manifest.json"])
+@pytest.mark.parametrize("holding", ["/document_chunks/", "manifest.json"])
 def test_a_machine_that_is_killed_amid_a_job_is_followed_by_another(
     machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holding: str
 ) -> None:
@@ -207,29 +207,26 @@ def test_a_machine_that_is_killed_amid_a_job_is_followed_by_another(
     storage = machines.make_storage()
     alone = init_workspace(tmp_path / "alone")
     write_settings(alone, None)
-    for folder in (*(make_tenant(each, storage) for each in (one, two)), alone):
-        if folder != two.tenants.folder("garden"):
-            for number in range(20):
-                write_document(folder, f"frost-{number}")
+    folders = [make_tenant(each, storage) for each in (one, two)]
+    share_inputs(*folders)
+    for folder in (folders[0], alone):
+        for number in range(20):
+            write_document(folder, f"frost-{number}")
     with Library.open(alone) as library:
         assert library.index().success
     expected = describe(alone)
     one.accounts.add_user("anna")
     one.accounts.grant("anna", "garden", "editor")
     headers = {"Authorization": f"Bearer {one.accounts.make_token('anna')}"}
-    published = threading.Event()
     with serving(one) as (process, address):
         killed = threading.Event()
 
         def kill(method: str, path: str) -> Literal["cut"] | None:
-            # The request publishes the files, and its job the tables.
-            if method == "PUT" and holding in path and published.is_set() and not killed.is_set():
+            if method == "PUT" and holding in path and not killed.is_set():
                 killed.set()
                 for number in (process.pid, *list_children(process.pid)):
                     os.kill(number, signal.SIGKILL)
                 return "cut"
-            if method == "PUT" and path.endswith("manifest.json"):
-                published.set()
             return None
 
         machines.bucket.fault = kill
