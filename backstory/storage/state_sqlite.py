@@ -183,10 +183,11 @@ class SqliteState(State):
             if self.part.is_private:
                 os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
                 _define(self.part, connection)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
+                # Last, so that nothing waits in a log, which a full disk would leave behind without a word.
+                connection.execute("PRAGMA journal_mode = WAL")
             for suffix in ("-wal", "-shm"):  # of a file that somebody deleted
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             publish(made, self.path)
