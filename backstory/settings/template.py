@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Final, Literal
@@ -17,6 +18,11 @@ FOLDERS: Final = ("chats", "posts")
 OWNER_ONLY: Final = 0o700
 """Permissions of the folder of a workspace."""
 _TEMPLATE: Final = Path(__file__).with_name("backstory.yaml.template")
+
+
+@cache
+def _read_template() -> Template:
+    return Template(_TEMPLATE.read_text(encoding="utf-8"))
 
 
 def init_workspace(
@@ -108,7 +114,7 @@ def _write_settings(documents: Path | None, timezone: str | None, writer: str | 
         zone = check_timezone("UTC" if timezone is None else timezone)
     except ValueError as error:
         raise InputError(str(error), code="unknown_timezone") from error
-    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+    return _read_template().substitute(
         timezone=f"{zone:<14}",
         sources="" if documents is None else f"  sources:\n    - path: {_quote_folder(documents)}\n",
         writer=f"{writer or 'none':<12}",
