@@ -162,9 +162,9 @@ def test_a_file_that_may_not_be_read_is_said(
 
 @pytest.mark.parametrize("name", [".", "new", "new/deeper"])
 def test_a_workspace_cannot_be_made_where_nothing_may_be_written(
-    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]], name: str
+    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]], name: str, tmp_path: Path
 ) -> None:
-    init_workspace(open_folder.parent / "read")  # reads what the other user may not: the library's own folder
+    init_workspace(tmp_path / "read")  # reads what the other user may not: the library's own folder
     with (
         shut(open_folder, 0o555),
         raises(InputError, "unwritable_folder", path=open_folder / name),

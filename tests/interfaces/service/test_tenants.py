@@ -19,6 +19,7 @@ from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.removal import remove_folder
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
+from backstory.storage.state import close_idle
 from tests.caches import open_accounts
 from tests.errors import raises
 from tests.index.conftest import make_corpus
