@@ -68,6 +68,5 @@ def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
     )
     raise SettingsError(
         f"partitions.start is {start}, after {day}, the first day of this run; set it "
-        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}",
-        setting="partitions.start",
+        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
     )

@@ -31,12 +31,7 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
         InputError: ``keep_days`` is below 1; or, without the public API, the events are not in an SQL database.
     """
     if keep_days < 1:
-        raise InputError(
-            f"{keep_days} days of history is too few; give 1 or more",
-            code="out_of_range",
-            name="keep_days",
-            value=keep_days,
-        )
+        raise InputError(f"{keep_days} days of history is too few; give 1 or more", code="out_of_range")
     before = now - timedelta(days=keep_days)
     return _delete_runs(instance, before) if uses_public_api() else delete_history(instance, before)
 

@@ -147,4 +147,4 @@ def _read_client(text: str) -> SecretStr:
 
 
 def _unusable(variable: str, problem: str) -> AuthenticationError:
-    return AuthenticationError(f"{variable} {problem}", code="unusable_key", variable=variable)
+    return AuthenticationError(f"{variable} {problem}", code="unusable_key")

@@ -93,7 +93,6 @@ def find_workspace(path: Path | None = None) -> Path:
             f"{folder} holds no {SETTINGS_FILE}; name a workspace with --workspace or {WORKSPACE_VARIABLE}, "
             f"or make one with `backstory init {folder}`",
             code="no_workspace",
-            path=folder,
         )
     return folder
 
@@ -148,7 +147,6 @@ def read_api_key(keys: Keys | None = None) -> SecretStr:
         f"no Gemini key: {_say_how_to_set(KEY_VARIABLES, keys)}, or choose another provider than gemini "
         f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`",
         code="missing_key",
-        variables=KEY_VARIABLES,
     )
 
 
@@ -176,7 +174,6 @@ def read_service_key(variable: str, address: str, keys: Keys | None = None) -> S
         f"no key for OpenAI: {_say_how_to_set((variable, OPENAI_KEY_VARIABLE), keys)}, or set base_url of the service "
         "(services in backstory.yaml), such as http://127.0.0.1:11434/v1 for Ollama",
         code="missing_key",
-        variables=(variable, OPENAI_KEY_VARIABLE),
     )
 
 
@@ -212,7 +209,6 @@ def read_mcp_token() -> SecretStr:
             f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
             "`openssl rand -hex 32` makes one",
             code="missing_key",
-            variables=(MCP_VARIABLE,),
         )
     return token
 

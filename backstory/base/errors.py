@@ -1,12 +1,12 @@
 """The exceptions of Backstory, and its one warning; each is also the builtin exception that a caller would expect.
 
-Every message says what is wrong, where, and what to do. A program reads the code and the values instead.
+Every message says what is wrong, where, and what to do. A program reads the code instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -19,12 +19,10 @@ class BackstoryError(Exception):
         code: Name of the cause, in snake case: that of the class without "Error", or a narrower one. It stays the same
             when the message changes.
         status: Status of HTTP that the service answers with: below 500 where the caller can mend it.
-        values: What the message names, by name: ``path``, ``line`` (from 1), ``setting``, ``name`` and others.
 
     Args:
         message: What is wrong, where, and what to do.
         code: A narrower code than that of the class.
-        values: What the message names.
     """
 
     code: str = "backstory"
@@ -34,11 +32,10 @@ class BackstoryError(Exception):
         super().__init_subclass__(**arguments)
         cls.code = _WORD_START.sub("_", cls.__name__.lstrip("_").removesuffix("Error")).lower()
 
-    def __init__(self, *message: object, code: str | None = None, **values: object) -> None:
+    def __init__(self, *message: object, code: str | None = None) -> None:
         super().__init__(*message)
         if code is not None:
             self.code = code
-        self.values: Mapping[str, object] = values
 
 
 class MissingExtraError(BackstoryError, ImportError):
@@ -84,14 +81,9 @@ class ExportSettingError(ReadError):
     """
 
     def __init__(
-        self,
-        message: str,
-        authors: frozenset[str] = frozenset(),
-        *,
-        code: str | None = None,
-        **values: object,
+        self, message: str, authors: frozenset[str] = frozenset(), *, code: str | None = None
     ) -> None:
-        super().__init__(message, code=code, **values)
+        super().__init__(message, code=code)
         self.authors = authors
 
 

@@ -162,14 +162,12 @@ class _Worker:
                 f"reading it takes more than {seconds} seconds of processor time (`read_seconds` is "
                 f"{limits.seconds}); split the file, or raise the setting if you trust it",
                 code="too_slow",
-                setting="read_seconds",
             )
         if code in (_OUT_OF_MEMORY, -signal.SIGABRT):
             return ReadingLimitError(
                 f"reading it takes more than {limits.megabytes} MB of memory (`read_megabytes`), or breaks the "
                 "reader; split the file, or raise the setting if you trust it",
                 code="too_large",
-                setting="read_megabytes",
             )
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return ReadingLimitError(

@@ -139,7 +139,6 @@ def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
             f"{absent.height} chunks belong to no row of documents, for example of document "
             f"{absent['document_id'][0]}; materialize document_chunks again",
             code="unknown_document",
-            document_id=absent["document_id"][0],
         )
     rows = titled.select("title", "heading", "text").iter_rows()
     return [introduce(title, heading, text) + text for title, heading, text in rows]

@@ -59,18 +59,15 @@ class Filters:
         for name in ("kinds", "tags", "document_ids"):
             if isinstance(getattr(self, name), str):
                 raise InputError(
-                    f"filter {name} is a single string; pass a list of strings", code="wrong_type", name=name
+                    f"filter {name} is a single string; pass a list of strings", code="wrong_type"
                 )
         if isinstance(self.as_of, datetime):
-            raise InputError(
-                "filter as_of is a single time; pass one time per query", code="wrong_type", name="as_of"
-            )
+            raise InputError("filter as_of is a single time; pass one time per query", code="wrong_type")
         for moment in self.as_of or ():
             if moment is not None and moment.tzinfo is None:
                 raise InputError(
                     f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC",
                     code="no_time_zone",
-                    name="as_of",
                 )
 
 
@@ -152,30 +149,19 @@ class SearchRequest:
         ):
             if value not in choices:
                 raise InputError(
-                    f"{name} {value!r} is not known; use one of {', '.join(choices)}",
-                    code="unknown_value",
-                    name=name,
-                    value=value,
+                    f"{name} {value!r} is not known; use one of {', '.join(choices)}", code="unknown_value"
                 )
         for name in ("top_k", "keyword_terms", "nprobe", "overfetch"):
             count = getattr(self, name)
             if count is not None and count < 1:
-                raise InputError(
-                    f"{name} {count} must be at least 1", code="out_of_range", name=name, value=count
-                )
+                raise InputError(f"{name} {count} must be at least 1", code="out_of_range")
         if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
             raise InputError(
-                f"min_similarity {self.min_similarity} must be between -1 and 1",
-                code="out_of_range",
-                name="min_similarity",
-                value=self.min_similarity,
+                f"min_similarity {self.min_similarity} must be between -1 and 1", code="out_of_range"
             )
         if not 0 <= self.keyword_weight <= 1:
             raise InputError(
-                f"keyword_weight {self.keyword_weight} must be between 0 and 1",
-                code="out_of_range",
-                name="keyword_weight",
-                value=self.keyword_weight,
+                f"keyword_weight {self.keyword_weight} must be between 0 and 1", code="out_of_range"
             )
 
     @property

@@ -77,19 +77,13 @@ def check_queries(queries: Vectors, manifest: Manifest) -> None:
             f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
             "(queries, dimension)",
             code="unusable_vectors",
-            shape=queries.shape,
-            dtype=str(queries.dtype),
         )
     if queries.shape[1] != manifest.dimension:
         raise EmbedderMismatchError(
             f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
-            embedder=manifest.embedder_id,
-            width=queries.shape[1],
+            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index"
         )
     if (stray := find_stray_vector(queries)) is not None:
         raise InputError(
-            f"query {stray} is not a finite unit vector; normalise the rows",
-            code="no_unit_vector",
-            row=stray,
+            f"query {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector"
         )

@@ -57,10 +57,7 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
         index.close()
         raise EmbedderMismatchError(
             f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
-            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index",
-            folder=folder,
-            embedder=index.embedder_id,
-            wanted=embedder_id,
+            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index"
         )
     return index
 
@@ -376,9 +373,6 @@ class SearchIndex:
             raise InputError(
                 f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}",
                 code="wrong_count",
-                name="texts",
-                count=count,
-                expected=len(queries),
             )
         keywords = self.keywords
         terms = keywords.find_terms(texts, request.keyword_terms)
@@ -429,7 +423,5 @@ class SearchIndex:
             return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
         except KeyError as error:
             raise InputError(
-                f"chunk {error} is not in search index {self.version}",
-                code="unknown_chunk",
-                chunk_id=error.args[0],
+                f"chunk {error} is not in search index {self.version}", code="unknown_chunk"
             ) from error

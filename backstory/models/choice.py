@@ -169,7 +169,6 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
         f"no embedder is called {embedding_model!r}; pass local, multilingual, hashing, a Gemini model such as "
         "google-gla:gemini-embedding-001, or an embedder from make_embedder(EmbeddingSettings(...))",
         code="unknown_embedder",
-        name=embedding_model,
     )
 
 

@@ -43,7 +43,6 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
             f"{', '.join(available)}. Run `pip uninstall onnxruntime`, then `pip install onnxruntime-gpu`, or set "
             "runtime: onnxruntime",
             code="no_gpu_build",
-            available=tuple(available),
         )
     options = onnxruntime.SessionOptions()
     has_affinity = hasattr(os, "sched_getaffinity")
@@ -62,7 +61,6 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
                 "CUDA and cuDNN with those in https://onnxruntime.ai/docs/execution-providers/"
                 "CUDA-ExecutionProvider.html, or set runtime: onnxruntime",
                 code="unusable_gpu",
-                providers=tuple(session.get_providers()),
             )
     return session
 

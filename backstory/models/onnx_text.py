@@ -103,9 +103,6 @@ def find_model_folder(folder: str, setting: str) -> ModelFolder:
             f"{path} holds no {', no '.join(missing)}; `{setting}` must name a folder with an ONNX model and its "
             "tokenizer, as `optimum-cli export onnx` writes it",
             code="absent_file",
-            folder=path,
-            names=tuple(missing),
-            setting=setting,
         )
     state = hashlib.sha256()
     for found in [*sorted(models[0].parent.glob(f"{models[0].name}*")), tokenizer]:
@@ -230,7 +227,6 @@ class OnnxText:
                 f"{self.path} failed on {feeds[INPUT_IDS].shape[1]} tokens ({error}); if the model takes fewer, set "
                 f"{self._limit} to its limit",
                 code="failed_model",
-                setting=self._limit,
             ) from error
 
     def _load_tokenizer(self) -> TextTokenizer:
@@ -245,7 +241,6 @@ class OnnxText:
                     raise ModelFileError(
                         f"the tokenizer in {path} cannot be used ({error}); fetch the model again",
                         code="damaged_file",
-                        path=path,
                     ) from error
                 self._padding = (loaded.tokenizer.padding or {}).get("pad_id", 0)
                 # Texts are padded batch by batch; a published tokenizer may pad or cut all of them to one length.
@@ -275,7 +270,6 @@ class OnnxText:
                     raise ModelFileError(
                         f"{self.path} cannot be run ({error}); export the model to ONNX again",
                         code="damaged_file",
-                        path=self.path,
                     ) from error
                 known = (INPUT_IDS, ATTENTION_MASK, _TYPE_IDS)
                 foreign = [found.name for found in session.get_inputs() if found.name not in known]
@@ -283,8 +277,6 @@ class OnnxText:
                     raise ModelFileError(
                         f"{self.path} needs the input {', '.join(foreign)}; a model of texts takes {', '.join(known)}",
                         code="unsupported_model",
-                        path=self.path,
-                        inputs=tuple(foreign),
                     )
                 self._session = session
             return self._session

@@ -88,7 +88,6 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
                     raise StoreError(
                         f"{name} of the snapshot {version} in the store is cut; `backstory run` builds another one",
                         code="missing_object",
-                        object=name,
                     )
             require_files(building, read_manifest(building), checksums=True)
             building.rename(folder)
@@ -146,12 +145,11 @@ def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys |
         texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
     keys = {name: parse_key(text) for name, text in texts.items()}
     remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
-    named = {"path": path, "variable": variable}
     fingerprints: dict[str, str] = {}
     for name, key in keys.items():
         if key is None:
             message = f"{name} is not a key of 64 hexadecimal digits; {remedy}"
-            raise WorkspaceError(message, code="no_secret", **named)
+            raise WorkspaceError(message, code="no_secret")
         fingerprints[name] = fingerprint_key(key)
     wrong = [name for name, known in fingerprints.items() if made_with and known != made_with]
     if len(set(fingerprints.values())) > 1:
@@ -163,10 +161,10 @@ def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys |
         message = (
             f"{variable} and {path} hold different keys{told}; unset the variable, or correct the wrong one"
         )
-        raise WorkspaceError(message, code="differing_keys", **named)
+        raise WorkspaceError(message, code="differing_keys")
     if wrong:
         message = f"{' and '.join(wrong)} is not the key that the workspace was made with; {remedy}"
-        raise WorkspaceError(message, code="other_secret", **named)
+        raise WorkspaceError(message, code="other_secret")
     if given is not None and not path.exists():
         _write_key(path, given.get_secret_value())
 
@@ -176,7 +174,6 @@ def _name_absence(path: Path, variable: str, code: str) -> WorkspaceError:
         f"this worker lacks {path}, which is never in the bucket; copy it from a worker that has it, or set "
         f"{variable} to what it holds",
         code=code,
-        path=path,
     )
 
 

@@ -358,7 +358,6 @@ def _require_usable_path(root: Path) -> None:
         raise WorkspaceError(
             f"{root} holds a question mark, below which DuckDB cannot write; rename the folder",
             code="unusable_path",
-            path=root,
         )
 
 
@@ -371,6 +370,4 @@ def _require_folders_apart(workspace: Workspace) -> None:
             "in it, and every document would be read as a chat, too; name another folder for one of them, such "
             "as chats and posts",
             code="nested_folders",
-            path=workspace.root / SETTINGS_FILE,
-            setting="documents.folder",
         )

@@ -54,9 +54,7 @@ class Depth:
         answers = [number for each in (self.lookup, self.several, self.wide) for number in astuple(each)]
         numbers = [*(number for step in self.steps for number in step), self.beyond, *answers]
         if min(numbers) < 1 or (self.max_tokens is not None and self.max_tokens < 1):
-            raise InputError(
-                f"every number of a depth must be at least 1; got {self}", code="out_of_range", name="depth"
-            )
+            raise InputError(f"every number of a depth must be at least 1; got {self}", code="out_of_range")
         if any(first >= second for (first, _), (second, _) in zip(self.steps, self.steps[1:], strict=False)):
             raise InputError(f"the steps of a depth must ascend; got {self.steps}", code="unordered_steps")
 

@@ -112,7 +112,6 @@ class EmbeddingSettings(ServiceSettings):
                 f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model of "
                 "your own; models of a service need provider: gemini or openai",
                 code="unknown_model",
-                name=self.model,
             )
         return self
 
@@ -132,7 +131,5 @@ class EmbeddingSettings(ServiceSettings):
             raise SettingsError(
                 f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini",
                 code="out_of_range",
-                name="dimension",
-                value=self.dimension,
             )
         return self

@@ -73,9 +73,7 @@ class ServiceSettings(SettingsGroup):
     def _names_a_service(self) -> Self:
         if self.provider == "openai" and self.model is None:
             raise SettingsError(
-                f"provider: openai needs model, such as `model: {self.example_model}`",
-                code="absent_setting",
-                name="model",
+                f"provider: openai needs model, such as `model: {self.example_model}`", code="absent_setting"
             )
         require_protected(self.base_url, allow_http=self.allow_http, sent=self.sent)
         return self

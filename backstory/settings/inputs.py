@@ -178,7 +178,6 @@ class ChunkSettings(SettingsGroup):
                 raise SettingsError(
                     f"{overlap} {getattr(self, overlap)} must be below {size} {getattr(self, size)}",
                     code="out_of_range",
-                    name=overlap,
                 )
         return self
 

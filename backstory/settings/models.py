@@ -117,9 +117,7 @@ class IndexSettings(SettingsGroup):
     def _names_a_server(self) -> Self:
         if self.engine == "milvus" and self.uri is None:
             raise SettingsError(
-                "engine: milvus needs uri, such as `uri: https://host:19530`",
-                code="absent_setting",
-                name="uri",
+                "engine: milvus needs uri, such as `uri: https://host:19530`", code="absent_setting"
             )
         require_protected(self.uri, allow_http=self.allow_http, sent="vectors and key", name="uri")
         return self

@@ -61,9 +61,7 @@ def init_workspace(
     settings = root / SETTINGS_FILE
     try:
         if settings.exists():
-            raise InputError(
-                f"{settings} is already there; nothing was changed", code="already_there", path=settings
-            )
+            raise InputError(f"{settings} is already there; nothing was changed", code="already_there")
         # A closed folder protects everything inside it: tables, index, history and reports.
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         for name in folders:
@@ -77,14 +75,12 @@ def init_workspace(
         raise InputError(
             f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder",
             code="file_in_the_way",
-            path=Path(error.filename),
         ) from error
     except OSError as error:
         raise InputError(
             f"{root} cannot be made a workspace: {error.filename or root} cannot be written ({error.strerror}); name "
             "another folder, or make it writable",
             code="unwritable_folder",
-            path=root,
         ) from error
     return root
 
@@ -92,12 +88,11 @@ def init_workspace(
 def _require_copy(path: Path, copy: Path) -> None:
     """Require that an export exists, and that nothing is in the place of its copy."""
     if not path.exists():
-        raise InputError(f"{path} does not exist; name a chat export", code="absent_file", path=path)
+        raise InputError(f"{path} does not exist; name a chat export", code="absent_file")
     if copy.exists():
         raise InputError(
             f"{copy} is already there; nothing was changed. Remove it, or name another folder",
             code="already_there",
-            path=copy,
         )
 
 
@@ -125,7 +120,5 @@ def _write_settings(documents: Path | None, timezone: str | None, writer: str | 
 def _quote_folder(folder: Path) -> str:
     place = folder.expanduser().resolve()
     if not place.is_dir():
-        raise InputError(
-            f"{place} is no folder; name the folder that holds the documents", code="no_folder", path=place
-        )
+        raise InputError(f"{place} is no folder; name the folder that holds the documents", code="no_folder")
     return json.dumps(str(place), ensure_ascii=False)

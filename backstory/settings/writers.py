@@ -82,7 +82,6 @@ class WriterSettings(LanguageModelSettings):
             raise SettingsError(
                 "provider: custom needs plugin, such as `plugin: writers/mine.py:MyWriter`",
                 code="absent_setting",
-                name="plugin",
             )
         if self.min_characters > self.max_characters:
             raise SettingsError(
@@ -132,6 +131,5 @@ class AnswerSettings(LanguageModelSettings):
             raise SettingsError(
                 "router: model needs a model, such as `provider: gemini`; or write `router: rules`",
                 code="absent_setting",
-                name="provider",
             )
         return self

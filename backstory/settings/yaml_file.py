@@ -41,16 +41,12 @@ def read_settings(path: Path) -> Settings:
         return Settings() if tree is None else Settings.model_validate(_make_plain(tree))
     except ValidationError as error:
         problems = sorted({_describe(tree, problem) for problem in error.errors()})
-        line, name, _ = problems[0]
         is_unknown = all(problem["type"] == _UNKNOWN for problem in error.errors())
         raise SettingsError(
             "\n".join(
                 f"{path}:{line}: {name}{': ' if name else ''}{message}" for line, name, message in problems
             ),
             code="unknown_setting" if is_unknown else "invalid_setting",
-            path=path,
-            line=line,
-            setting=name,
         ) from None
 
 
@@ -62,15 +58,14 @@ def _parse(path: Path) -> Any:
         raise WorkspaceError(
             f"{path} does not exist; run `backstory init {path.parent}` to make a workspace",
             code="no_workspace",
-            path=path,
         ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(
-            f"{path}: not UTF-8 text ({error}); save the file as UTF-8", code="not_utf8", path=path
+            f"{path}: not UTF-8 text ({error}); save the file as UTF-8", code="not_utf8"
         ) from error
     except OSError as error:
         raise WorkspaceError(
-            f"{path} cannot be read ({error.strerror}); make it readable", code="unreadable_file", path=path
+            f"{path} cannot be read ({error.strerror}); make it readable", code="unreadable_file"
         ) from error
     # ruamel.yaml raises AttributeError for a group that is merged into itself.
     except (YAMLError, ValueError, OverflowError, AttributeError, RecursionError) as error:
@@ -85,8 +80,6 @@ def _parse(path: Path) -> Any:
         raise SettingsError(
             f"{place}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, `top_k: 5`",
             code="invalid_yaml",
-            path=path,
-            line=line,
         ) from error
 
 

@@ -227,7 +227,7 @@ class Bucket:
         """
         import obstore
 
-        with self._explaining(name):
+        with self._explaining():
             try:
                 return bytes(obstore.get(self._client, name).bytes())
             except FileNotFoundError as error:
@@ -260,7 +260,7 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        with self._explaining(name), suppress(AlreadyExistsError):
+        with self._explaining(), suppress(AlreadyExistsError):
             obstore.put(self._client, name, content, mode="create", use_multipart=False)
 
     def send(self, path: Path, name: str) -> None:
@@ -271,7 +271,7 @@ class Bucket:
         """
         import obstore
 
-        with self._explaining(name):
+        with self._explaining():
             obstore.put(self._client, name, path)
 
     def fetch(self, name: str, path: Path) -> None:
@@ -282,7 +282,7 @@ class Bucket:
         """
         import obstore
 
-        with self._explaining(name):
+        with self._explaining():
             found = obstore.get(self._client, name)
             with path.open("wb") as file:
                 for chunk in found:
@@ -300,7 +300,7 @@ class Bucket:
         """
         import obstore
 
-        with self._explaining(name):
+        with self._explaining():
             try:
                 return int(obstore.head(self._client, name)["size"]) == len(content)
             except FileNotFoundError as error:
@@ -315,7 +315,7 @@ class Bucket:
         """
         import obstore
 
-        with self._explaining(folder):
+        with self._explaining():
             for page in obstore.list(self._client, folder or None):
                 yield from (found["path"] for found in page)
 
@@ -329,7 +329,7 @@ class Bucket:
 
         wanted = list(names)
         if wanted:
-            with self._explaining(wanted[0]):
+            with self._explaining():
                 obstore.delete(self._client, wanted)
 
     def clear(self, folder: str) -> None:
@@ -338,7 +338,7 @@ class Bucket:
     def _write(self, file: tuple[str, bytes]) -> None:
         import obstore
 
-        with self._explaining(file[0]):
+        with self._explaining():
             try:
                 obstore.put(self._client, *file)
             except FileNotFoundError as error:
@@ -350,7 +350,7 @@ class Bucket:
         from obstore.store import S3Store
 
         parts = urlsplit(self.address)
-        with self._explaining(""):
+        with self._explaining():
             return S3Store(
                 parts.netloc,
                 prefix=parts.path.strip("/") or None,
@@ -370,11 +370,10 @@ class Bucket:
             raise StoreError(
                 f"there is no bucket {bucket!r}; make it, or correct the address {self.address}",
                 code="no_bucket",
-                address=self.address,
             ) from error
 
     @contextmanager
-    def _explaining(self, name: str) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
         """Turn the client's errors into those of the library, without the long trace of its attempts."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
@@ -386,23 +385,18 @@ class Bucket:
                     f"the keys of {self.address} are not set; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in "
                     "the environment (the role of this machine gave none)",
                     code="missing_keys",
-                    address=self.address,
                 ) from error
             if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
                 raise StoreError(
                     f"{self.address} refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
                     "AWS_SECRET_ACCESS_KEY and the policy of the bucket",
                     code="refused_by_store",
-                    address=self.address,
-                    object=name,
                 ) from error
             first_line = _PATIENCE_TOLD.sub(": ", str(error).partition("\n")[0])
             raise StoreError(
                 f"{self.address} cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, "
                 "and run the same command again: finished work is kept",
                 code="unreachable_store",
-                address=self.address,
-                object=name,
             ) from error
 
 
@@ -452,5 +446,4 @@ def naming_refusal(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({os.strerror(error.errno or 0)}); correct the owner or the mode of its folder, "
             "or copy the workspace to where this user may write",
             code="unwritable",
-            path=path,
         ) from error

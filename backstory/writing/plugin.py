@@ -79,23 +79,13 @@ def load_plugin(name: str, root: Path) -> CustomWriter:
     if place.endswith(".py"):
         path = root / place
         if not path.is_file():
-            raise SettingsError(
-                f"writers.plugin: there is no file {path}",
-                code="absent_file",
-                setting="writers.plugin",
-                path=path,
-            )
+            raise SettingsError(f"writers.plugin: there is no file {path}", code="absent_file")
         module, source_hash = _load_file(path), digest([path.read_text(encoding="utf-8")], length=16)
     else:
         module, source_hash = _load_module(place), ""
     made = getattr(module, class_name, None)
     if not isinstance(made, type):
-        raise SettingsError(
-            f"writers.plugin: {place} holds no class {class_name}",
-            code="unusable_plugin",
-            setting="writers.plugin",
-            name=class_name,
-        )
+        raise SettingsError(f"writers.plugin: {place} holds no class {class_name}", code="unusable_plugin")
     writer = made()
     absent = [method for method in _METHODS if not hasattr(writer, method)]
     if absent:
@@ -103,8 +93,6 @@ def load_plugin(name: str, root: Path) -> CustomWriter:
             f"writers.plugin: {class_name} has no {' and no '.join(absent)}; a writer has id, prompt_hash and "
             "write(window, context), which returns a backstory.writing.draft.Draft",
             code="unusable_plugin",
-            setting="writers.plugin",
-            name=class_name,
         )
     return CustomWriter(writer, source_hash)
 
@@ -116,8 +104,6 @@ def _load_module(name: str) -> ModuleType:
         raise SettingsError(
             f"writers.plugin: {error}; install it with Backstory, or name a file such as writers/mine.py:MyWriter",
             code="absent_module",
-            setting="writers.plugin",
-            name=name,
         ) from error
 
 
@@ -137,22 +123,13 @@ def _load_file(path: Path) -> ModuleType:
     name = f"backstory_plugin_{digest([str(path)], length=12)}"
     spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     if spec is None or spec.loader is None:
-        raise SettingsError(
-            f"writers.plugin: {path} cannot be loaded as Python",
-            code="unusable_plugin",
-            setting="writers.plugin",
-            path=path,
-        )
+        raise SettingsError(f"writers.plugin: {path} cannot be loaded as Python", code="unusable_plugin")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise SettingsError(
-            f"writers.plugin: {path}:{error.lineno}: {error.msg}",
-            code="invalid_python",
-            setting="writers.plugin",
-            path=path,
-            line=error.lineno,
+            f"writers.plugin: {path}:{error.lineno}: {error.msg}", code="invalid_python"
         ) from error
     return module

@@ -59,7 +59,6 @@ class Prompt:
                 f"{self.name}: there is no block `user`; write the material between {{% block user %}} and "
                 "{% endblock %}, and the instructions in a block `system`",
                 code="no_block",
-                name=self.name,
             )
 
     def fill_in(self, window: WindowMaterial, context: ContextMaterial, *, max_characters: int) -> Messages:
@@ -105,10 +104,7 @@ class Prompt:
             OverflowError,
         ) as error:
             raise SettingsError(
-                f"{self.name}:{self._find_line(error)}: {error}; correct the prompt",
-                code="invalid_prompt",
-                name=self.name,
-                line=self._find_line(error),
+                f"{self.name}:{self._find_line(error)}: {error}; correct the prompt", code="invalid_prompt"
             ) from error
 
     @cached_property
@@ -120,10 +116,7 @@ class Prompt:
             code = environment.compile(self.source, name=self.name, filename=self.name)
         except TemplateSyntaxError as error:
             raise SettingsError(
-                f"{self.name}:{error.lineno}: {error.message}; correct the prompt",
-                code="invalid_prompt",
-                name=self.name,
-                line=error.lineno,
+                f"{self.name}:{error.lineno}: {error.message}; correct the prompt", code="invalid_prompt"
             ) from None
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
 
@@ -159,15 +152,10 @@ def load_prompt(path: Path | None) -> Prompt:
             f"writers.prompt: {path} cannot be read ({error.strerror}); `backstory prompt --shipped > {path}` writes "
             "the shipped one there",
             code="unreadable_file",
-            setting="writers.prompt",
-            path=path,
         ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(
-            f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8",
-            code="not_utf8",
-            setting="writers.prompt",
-            path=path,
+            f"writers.prompt: {path} is not UTF-8 text; save it as UTF-8", code="not_utf8"
         ) from error
     prompt.require_valid()
     return prompt

@@ -166,7 +166,6 @@ def _take_windows(labelled: LabelledSet, most: int | None, groups: tuple[str, ..
         raise InputError(
             f"no window is in the group {', '.join(absent)}; {labelled.name} has {', '.join(sorted(set(names)))}",
             code="unknown_group",
-            groups=tuple(absent),
         )
     if groups:
         taken = taken.filter(pl.col("group").is_in(groups))
@@ -186,7 +185,6 @@ def _read_labels(folder: Path, labelled: LabelledSet) -> dict[str, TopicLabels]:
         raise InputError(
             f"{folder / 'msg_topics.parquet'} is absent; it gives the topic of each message (window_id, msg_no, topic)",
             code="absent_file",
-            path=folder / "msg_topics.parquet",
         )
     topics: dict[str, str] = dict(labelled.message_topics.iter_rows())
     documents: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))

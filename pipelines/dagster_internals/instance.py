@@ -46,8 +46,6 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
             raise InputError(
                 f"DAGSTER_HOME is {chosen!r}, which is no absolute path of a folder; make it or unset it",
                 code="invalid_home",
-                variable="DAGSTER_HOME",
-                value=chosen,
             )
     else:
         _require_no_pattern(home)
@@ -79,7 +77,6 @@ def _require_no_pattern(home: Path) -> None:
             f"{home} holds one of * ? [, so Dagster would not find its dagster.yaml; rename the folder, or run "
             "without Dagster by `backstory run`",
             code="unusable_path",
-            path=home,
         )
 
 
@@ -103,7 +100,6 @@ def _require_known_modules(file: Path) -> None:
                 f"{IMPORT_ROOT}; delete the file, if nobody has changed it, and the next start copies it again; else "
                 f"take the names of the modules from {INSTANCE_SETTINGS}",
                 code="absent_module",
-                path=file,
             )
 
 

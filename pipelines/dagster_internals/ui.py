@@ -63,9 +63,7 @@ def start_ui(
     """
     if locations is not None and not locations.is_file():
         raise InputError(
-            f"{locations} does not exist; --locations names a file such as workspace.yaml",
-            code="absent_file",
-            path=locations,
+            f"{locations} does not exist; --locations names a file such as workspace.yaml", code="absent_file"
         )
     require_tested_release()
     end_lost_runs(workspace)

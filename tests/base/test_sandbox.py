@@ -78,31 +78,31 @@ def test_what_a_library_prints_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "codes", "values"),
+    ("task", "codes", "named"),
     [
-        ("count_forever", ["too_slow"], {"setting": "read_seconds"}),
-        ("fill_memory", ["too_large"], {"setting": "read_megabytes"}),
-        ("ask_for_too_much", ["too_large"], {"setting": "read_megabytes"}),
-        ("allocate_in_rust", ["too_large", "broken_reader"], {}),
-        ("panic", ["broken_reader"], {}),
-        ("read_address_zero", ["broken_reader"], {}),
-        ("raise_unexpected", ["broken_reader"], {}),
+        ("count_forever", ["too_slow"], ["read_seconds"]),
+        ("fill_memory", ["too_large"], ["read_megabytes"]),
+        ("ask_for_too_much", ["too_large"], ["read_megabytes"]),
+        ("allocate_in_rust", ["too_large", "broken_reader"], []),
+        ("panic", ["broken_reader"], []),
+        ("read_address_zero", ["broken_reader"], []),
+        ("raise_unexpected", ["broken_reader"], []),
     ],
 )
 def test_what_ends_the_process_is_said_and_the_next_task_runs(
-    task: str, codes: list[str], values: dict[str, object]
+    task: str, codes: list[str], named: list[str]
 ) -> None:
     with pytest.raises(ReadingLimitError) as caught:
         run(task)
     assert caught.value.code in codes
-    assert values.items() <= caught.value.values.items()
+    assert all(name in str(caught.value) for name in named)
     assert "Example" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert run("turn_around", b"ab") == b"ba"
 
 
 def test_a_process_that_only_waits_is_ended_too() -> None:
-    with raises(ReadingLimitError, "too_slow", setting="read_seconds"):
+    with raises(ReadingLimitError, "too_slow", "read_seconds"):
         run("wait_forever", limits=HastyLimits(seconds=1, megabytes=64))
 
 

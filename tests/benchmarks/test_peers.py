@@ -238,7 +238,7 @@ def test_methods_are_chosen_by_parts_of_their_names() -> None:
     assert choose_methods(["hybrid"]) == hybrid
     assert choose_methods(["own chunks, hybrid", "whole window, h"]) == hybrid
     assert len(choose_methods(["whole", "own"])) == len(METHODS) - 1
-    with raises(InputError, "unknown_value", value="sparse"):
+    with raises(InputError, "unknown_value", "sparse"):
         choose_methods(["hybrid", "sparse"])
 
 

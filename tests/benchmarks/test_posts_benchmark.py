@@ -132,7 +132,7 @@ def test_the_contexts_of_a_labelled_set_are_compared(
 ) -> None:
     monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
     folder = labelled_set(tmp_path / "set")
-    with raises(InputError, "absent_file", path=folder / "msg_topics.parquet"):
+    with raises(InputError, "absent_file", folder / "msg_topics.parquet"):
         measure([str(folder)])
     pl.DataFrame({"window_id": ["set-n2-001"] * 2, "msg_no": [0, 1], "topic": ["t1", "t2"]}).write_parquet(
         folder / "msg_topics.parquet"

@@ -33,7 +33,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
 
 
 def test_a_question_mark_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with raises(WorkspaceError, "unusable_path", path=tmp_path / "which?"):
+    with raises(WorkspaceError, "unusable_path", tmp_path / "which?"):
         write_workspace(tmp_path / "which?")
-    with raises(WorkspaceError, "unusable_path", path=tmp_path / "which?"):
+    with raises(WorkspaceError, "unusable_path", tmp_path / "which?"):
         open_workspace(tmp_path / "which?")

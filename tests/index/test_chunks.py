@@ -209,5 +209,5 @@ def test_no_documents_give_an_empty_table() -> None:
 
 def test_a_chunk_without_its_document_is_an_error() -> None:
     chunks = cut(documents(document("a", "text")))
-    with raises(InputError, "unknown_document", document_id="a"):
+    with raises(InputError, "unknown_document", "a"):
         embedding_texts(chunks, documents(document("b", "text")))

@@ -71,7 +71,7 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
     ],
 )
 def test_a_malformed_filter_is_refused(arguments: dict[str, Any], code: str, name: str) -> None:
-    with raises(InputError, code, name=name):
+    with raises(InputError, code, name):
         Filters(**arguments)
 
 

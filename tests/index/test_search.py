@@ -231,35 +231,35 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
     assert np.array_equal(index.vectors_of(wanted), corpus.vectors[[30, 3, 3, 17]])
     assert index.describe([]).height == 0
     assert index.vectors_of([]).shape == (0, 24)
-    with raises(InputError, "unknown_chunk", chunk_id="other"):
+    with raises(InputError, "unknown_chunk", "other"):
         index.describe(["other"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "values"),
+    ("arguments", "code", "named"),
     [
-        ({"top_k": 0}, "out_of_range", {"name": "top_k", "value": 0}),
-        ({"nprobe": 0}, "out_of_range", {"name": "nprobe", "value": 0}),
-        ({"overfetch": 0}, "out_of_range", {"name": "overfetch", "value": 0}),
-        ({"min_similarity": 1.5}, "out_of_range", {"name": "min_similarity", "value": 1.5}),
-        ({"keyword_weight": 1.5}, "out_of_range", {"name": "keyword_weight", "value": 1.5}),
-        ({"mode": "fast"}, "unknown_value", {"name": "mode", "value": "fast"}),
-        ({"ranking": "best"}, "unknown_value", {"name": "ranking", "value": "best"}),
-        ({"ranking": "keyword"}, "wrong_count", {"name": "texts", "expected": 2}),
+        ({"top_k": 0}, "out_of_range", ["top_k", 0]),
+        ({"nprobe": 0}, "out_of_range", ["nprobe", 0]),
+        ({"overfetch": 0}, "out_of_range", ["overfetch", 0]),
+        ({"min_similarity": 1.5}, "out_of_range", ["min_similarity", 1.5]),
+        ({"keyword_weight": 1.5}, "out_of_range", ["keyword_weight", 1.5]),
+        ({"mode": "fast"}, "unknown_value", ["mode", "fast"]),
+        ({"ranking": "best"}, "unknown_value", ["ranking", "best"]),
+        ({"ranking": "keyword"}, "wrong_count", ["keyword", 2]),
         (
             {"ranking": "hybrid", "texts": ["one"]},
             "wrong_count",
-            {"name": "texts", "count": 1, "expected": 2},
+            ["hybrid", 1, 2],
         ),
-        ({"filters": Filters(as_of=[None])}, "wrong_count", {"name": "as_of", "count": 1, "expected": 2}),
+        ({"filters": Filters(as_of=[None])}, "wrong_count", ["as_of", 1, 2]),
     ],
 )
 def test_a_wrong_argument_is_an_error_that_says_so(
-    index: SearchIndex, corpus: Any, arguments: dict[str, Any], code: str, values: dict[str, Any]
+    index: SearchIndex, corpus: Any, arguments: dict[str, Any], code: str, named: list[object]
 ) -> None:
     texts = arguments.get("texts")
     asked = {name: value for name, value in arguments.items() if name != "texts"}
-    with raises(InputError, code, **values):
+    with raises(InputError, code, *named):
         index.search(corpus.queries(2), SearchRequest(**{"top_k": 5} | asked), texts=texts)
 
 

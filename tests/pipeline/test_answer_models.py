@@ -54,7 +54,7 @@ def test_calls_are_priced_recorded_and_kept_within_the_budget_of_the_day(
     assert read_usage(workspace) == [("", ANSWERING, "tiny", 1, 120, 30, pytest.approx(0.042))]
 
     models.answerer.answer("How old?", ["How old?"], PASSAGES, kind="lookup")
-    with raises(BudgetExhaustedError, setting="costs.day.calls"):
+    with raises(BudgetExhaustedError, None, "costs.day.calls"):
         models.answerer.answer("How old?", ["How old?"], PASSAGES, kind="lookup")
     assert len(chat.requests) == 2
 

@@ -262,7 +262,7 @@ def test_a_secret_that_is_not_the_one_that_was_used_is_named_and_never_replaced(
 def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: Path) -> None:
     before = set(open_workspace(root).tables.read("messages")["author"].drop_nulls())
     (root / ".backstory" / "secret.key").unlink()
-    with raises(WorkspaceError, "lost_secret", path=root / ".backstory" / "secret.key"):
+    with raises(WorkspaceError, "lost_secret", root / ".backstory" / "secret.key"):
         build_table(open_workspace(root), "messages", ["2025-03-13"])
     for path in (root / "data").iterdir():
         if path.is_dir():
@@ -278,7 +278,7 @@ def test_everyone_gets_another_pseudonym_if_the_tables_go_with_the_secret(root: 
 def test_damaged_settings_are_named(root: Path) -> None:
     flipped = (root / "backstory.yaml").read_text(encoding="utf-8").replace("rag", "rbg")
     (root / "backstory.yaml").write_text(flipped, encoding="utf-8")
-    with raises(SettingsError, "unknown_setting", setting="rbg"):
+    with raises(SettingsError, "unknown_setting", "rbg"):
         run(root)
 
 

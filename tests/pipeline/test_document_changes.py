@@ -120,7 +120,7 @@ def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
 def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(f"{SETTINGS}chunks: {{chunkers: {{markdwon: page}}}}\n")
     build_table(workspace, "documents")
-    with raises(SettingsError, "unknown_format", setting="chunks.chunkers"):
+    with raises(SettingsError, "unknown_format", "chunks.chunkers"):
         build_table(workspace, "document_chunks")
 
 

@@ -200,7 +200,7 @@ def test_characters_limit_the_chunks_of_character_and_so_does_the_ceiling() -> N
     ],
 )
 def test_an_overlap_of_a_whole_chunk_is_refused(sizes: dict[str, int], name: str) -> None:
-    with refuses("out_of_range", name=name):
+    with refuses("out_of_range", name):
         ChunkSettings.model_validate(sizes)
 
 

@@ -145,7 +145,7 @@ def test_no_request_is_of_a_document_with_a_name_where_names_are_rejected(
     assert "drip.md" in str(found.notes)
     assert "drip.md" in {hit.uri for hit in found.hits}
     assert found.reranked
-    with raises(InputError, "withheld_document", uri="drip.md", setting="privacy.documents"):
+    with raises(InputError, "withheld_document", "drip.md", "privacy.documents"):
         library.summarize("drip.md")
     context = library.context(f"The {MARK} elbow of the drip irrigation line.")
     assert MARK not in context.text

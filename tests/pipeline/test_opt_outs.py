@@ -164,5 +164,5 @@ def test_a_preview_tells_what_would_be_left_out(made: Workspace) -> None:
 
 
 def test_an_unknown_region_is_an_error(made: Workspace) -> None:
-    with raises(SettingsError, "invalid_setting", setting="privacy.phone_region"):
+    with raises(SettingsError, "invalid_setting", "privacy.phone_region"):
         configure(made, "{phone_region: XX}")

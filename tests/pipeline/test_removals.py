@@ -117,7 +117,7 @@ def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
         rerun_all(workspace)
     rerun_all(workspace, accept_removals=True)
     assert all(workspace.tables.keys(table) == [] for table in PARTITIONED)
-    with raises(WorkspaceError, "no_messages", path=workspace.chats_dir):
+    with raises(WorkspaceError, "no_messages", workspace.chats_dir):
         rerun_all(workspace)
 
 
@@ -260,7 +260,7 @@ def test_the_archive_holds_no_name_and_refuses_to_bring_one_back(
     workspace = make_workspace(f"{KEEP}privacy: {{pseudonyms: false}}\n")
     rerun(workspace)
     (workspace.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
-    with raises(WorkspaceError, "real_names", path=workspace.archive):
+    with raises(WorkspaceError, "real_names", workspace.archive):
         rerun(workspace)
     shutil.rmtree(workspace.archive)
     rerun(workspace)

@@ -158,7 +158,7 @@ def test_a_stop_keeps_the_partitions_that_were_finished(
     first_day = 2  # windows of 2025-03-13
     server.script.append(gemini_server.exceed("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
 
-    with raises(QuotaExhaustedError, status=429):
+    with raises(QuotaExhaustedError, None, 429):
         run_pipeline(workspace)
     assert workspace.tables.keys("decisions") == ["2025-03-13"]
     assert len(server.requests) == first_day + 1

@@ -236,7 +236,7 @@ def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspac
     (workspace.chats_dir / "garden.txt").write_text(AMBIGUOUS, encoding="utf-8")
     (workspace.chats_dir / "plan.pdf").write_bytes(b"%PDF-1.7")
     for days in (None, ["2025-03-13"]):
-        with raises(WorkspaceError, "no_messages", path=workspace.chats_dir) as raised:
+        with raises(WorkspaceError, "no_messages", workspace.chats_dir) as raised:
             run_pipeline(workspace, days)
     sources = workspace.tables.read("sources")
     assert sources["status"].to_list() == ["set_aside", "unsupported"]
@@ -329,13 +329,13 @@ def test_a_workspace_without_posts_gives_no_hits_and_says_so(workspace: Workspac
 
 def test_a_workspace_without_an_export_says_what_to_do(workspace: Workspace) -> None:
     (workspace.chats_dir / "garden.txt").unlink()
-    with raises(WorkspaceError, "no_messages", path=workspace.chats_dir):
+    with raises(WorkspaceError, "no_messages", workspace.chats_dir):
         run_pipeline(workspace)
 
 
 def test_a_bad_setting_stops_before_any_work(workspace: Workspace) -> None:
     (workspace.root / "backstory.yaml").write_text("rag: {topk: 3}\n", encoding="utf-8")
-    with raises(SettingsError, "unknown_setting", setting="rag.topk"):
+    with raises(SettingsError, "unknown_setting", "rag.topk"):
         reopened(workspace)
     assert not workspace.tables_dir.exists()
 

@@ -43,7 +43,7 @@ def test_a_run_over_them_stops_and_names_file_and_date_until_they_are_admitted(
     chat.write_text(
         chat.read_text(encoding="utf-8") + "13/02/2012, 10:00 - Ada Lind: soon\n", encoding="utf-8"
     )
-    with raises(InputError, "timestamp_outliers", setting="partitions.allow_timestamp_outliers"):
+    with raises(InputError, "timestamp_outliers", "allow_timestamp_outliers"):
         find_partitions(open_workspace(workspace.root))
     admitted = SETTINGS.replace("{start: 2025-03-01}", "{start: 2025-03-01, allow_timestamp_outliers: true}")
     (workspace.root / "backstory.yaml").write_text(admitted, encoding="utf-8")

@@ -13,6 +13,6 @@ def test_documents_may_not_lie_among_the_chats(workspace: Workspace, folder: str
     (workspace.root / "linked").symlink_to(workspace.chats_dir)
     settings = workspace.root / "backstory.yaml"
     settings.write_text(f"{SETTINGS}documents: {{folder: {folder}}}\n", encoding="utf-8")
-    with raises(SettingsError, "nested_folders", path=settings, setting="documents.folder") as caught:
+    with raises(SettingsError, "nested_folders", settings, "documents.folder") as caught:
         open_workspace(workspace.root)
     assert "name another folder for one of them" in str(caught.value)

@@ -150,7 +150,7 @@ def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
 ) -> None:
     (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
-    with raises(SettingsError, "unknown_setting", setting="rag.topk"):
+    with raises(SettingsError, "unknown_setting", "rag.topk"):
         definitions()
     monkeypatch.setenv(SHOWN_VARIABLE, "1")
     [spec] = definitions().resolve_all_asset_specs()

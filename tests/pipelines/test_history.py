@@ -61,7 +61,7 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(told: Workspace) ->
         assert (stored / f"{newest}.db").is_file()
         for run_id in {failed_before, first}:
             assert not (stored / f"{run_id}.db").exists()
-        with raises(InputError, "out_of_range", name="keep_days", value=0):
+        with raises(InputError, "out_of_range", "keep_days", 0):
             prune_history(instance, 0, datetime.now(UTC))
         schedule = define(told).resolve_schedule_def("prune_history_nightly")
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED

@@ -44,7 +44,7 @@ def test_settings_that_name_modules_of_an_earlier_release_are_named(workspace: W
     settings = workspace.dagster_home / "dagster.yaml"
     text = settings.read_text(encoding="utf-8")
     settings.write_text(text.replace("pipelines.dagster_internals.event_log", "pipelines.event_log"))
-    with raises(WorkspaceError, "absent_module", path=settings):
+    with raises(WorkspaceError, "absent_module", settings):
         prepare_home(workspace)
 
 
@@ -61,7 +61,7 @@ def test_the_home_of_an_operator_is_used_as_it_is(
     assert prepare_home(workspace)["DAGSTER_HOME"] == str(workspace.dagster_home)
     assert (workspace.dagster_home / "dagster.yaml").is_file()
     monkeypatch.setenv("DAGSTER_HOME", "relative")
-    with raises(InputError, "invalid_home", variable="DAGSTER_HOME", value="relative"):
+    with raises(InputError, "invalid_home", "DAGSTER_HOME", "relative"):
         prepare_home(workspace)
 
 
@@ -115,7 +115,7 @@ def test_a_path_that_is_a_pattern_is_refused_since_dagster_would_ignore_its_sett
     make_workspace: Callable[..., Workspace], name: str
 ) -> None:
     workspace = make_workspace(name=name)
-    with raises(WorkspaceError, "unusable_path", path=workspace.dagster_home):
+    with raises(WorkspaceError, "unusable_path", workspace.dagster_home):
         prepare_home(workspace)
     assert not workspace.dagster_home.exists()
 

@@ -38,7 +38,7 @@ def ui(workspace_root: Path) -> Iterator[UiProcess]:
 
 
 def test_a_file_of_locations_that_is_not_there_is_named(workspace_root: Path) -> None:
-    with raises(InputError, "absent_file", path=workspace_root / "absent.yaml"):
+    with raises(InputError, "absent_file", workspace_root / "absent.yaml"):
         start_ui(open_workspace(workspace_root), 0, locations=workspace_root / "absent.yaml")
 
 

@@ -56,7 +56,7 @@ def test_a_bucket_with_a_prefix_is_taken_without_a_slash_at_its_end(tmp_path: Pa
     ],
 )
 def test_what_is_no_address_is_refused(tmp_path: Path, name: str, address: str) -> None:
-    with raises(SettingsError, "invalid_setting", line=2, setting=f"storage.{name}"):
+    with raises(SettingsError, "invalid_setting", 2, f"storage.{name}"):
         read(tmp_path, name, address)
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_address_is_refused(tmp_path: Path, name: str, address: str) 
     ],
 )
 def test_another_machine_needs_a_word_on_encryption(tmp_path: Path, address: str) -> None:
-    with raises(SettingsError, "invalid_setting", line=2, setting="storage.database"):
+    with raises(SettingsError, "invalid_setting", 2, "storage.database"):
         read(tmp_path, "database", address)
     assert read(tmp_path, "database", f"{address}{'&' if '?' in address else '?'}sslmode=require")
 
@@ -89,6 +89,6 @@ def test_another_machine_needs_a_word_on_encryption(tmp_path: Path, address: str
     ],
 )
 def test_a_password_in_an_address_is_refused_and_not_shown(tmp_path: Path, name: str, address: str) -> None:
-    with raises(SettingsError, "invalid_setting", setting=f"storage.{name}") as caught:
+    with raises(SettingsError, "invalid_setting", f"storage.{name}") as caught:
         read(tmp_path, name, address)
     assert "hunter2" not in str(caught.value)

@@ -76,7 +76,7 @@ def test_a_bad_setting_is_named_with_its_line_and_the_file_is_untouched(
     tmp_path: Path, text: str, line: int, name: str
 ) -> None:
     path = settings_file(tmp_path, text)
-    with raises(SettingsError, "invalid_setting", path=path, line=line, setting=name) as caught:
+    with raises(SettingsError, "invalid_setting", path, line, name) as caught:
         read_settings(path)
     assert str(caught.value).startswith(f"{path}:{line}: {name}")
     assert path.read_text(encoding="utf-8") == text
@@ -101,7 +101,7 @@ def test_a_bad_setting_is_named_with_its_line_and_the_file_is_untouched(
 def test_an_unknown_setting_is_told_with_the_nearest_names(
     tmp_path: Path, text: str, line: int, name: str, near: str
 ) -> None:
-    with raises(SettingsError, "unknown_setting", line=line, setting=name) as caught:
+    with raises(SettingsError, "unknown_setting", line, name) as caught:
         read_settings(settings_file(tmp_path, text))
     assert near in str(caught.value).partition(f"{name}: ")[2]
 
@@ -132,7 +132,7 @@ def test_what_breaks_a_parser_is_said_in_a_sentence(
     path = tmp_path / "backstory.yaml"
     path.write_bytes(content)
 
-    with raises(SettingsError, code, path=path, line=line):
+    with raises(SettingsError, code, path, line):
         read_settings(path)
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_may_not_be_read_is_said(
     path = settings_file(open_folder, "")
     with (
         shut(path, 0),
-        raises(WorkspaceError, "unreadable_file", path=path),
+        raises(WorkspaceError, "unreadable_file", path),
     ):
         read_settings(path)
 
@@ -167,7 +167,7 @@ def test_a_workspace_cannot_be_made_where_nothing_may_be_written(
     init_workspace(tmp_path / "read")  # reads what the other user may not: the library's own folder
     with (
         shut(open_folder, 0o555),
-        raises(InputError, "unwritable_folder", path=open_folder / name),
+        raises(InputError, "unwritable_folder", open_folder / name),
     ):
         init_workspace(open_folder / name)
     assert list(open_folder.iterdir()) == []
@@ -175,13 +175,13 @@ def test_a_workspace_cannot_be_made_where_nothing_may_be_written(
 
 def test_a_file_in_place_of_a_folder_of_a_workspace_is_said(tmp_path: Path) -> None:
     (tmp_path / "posts").touch()
-    with raises(InputError, "file_in_the_way", path=tmp_path / "posts"):
+    with raises(InputError, "file_in_the_way", tmp_path / "posts"):
         init_workspace(tmp_path)
     assert not (tmp_path / "backstory.yaml").exists()
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
-    with raises(WorkspaceError, "no_workspace", path=tmp_path / "backstory.yaml"):
+    with raises(WorkspaceError, "no_workspace", tmp_path / "backstory.yaml"):
         read_settings(tmp_path / "backstory.yaml")
 
 
@@ -195,18 +195,18 @@ def test_the_workspace_is_the_given_folder_else_the_environments(
     monkeypatch.delenv("BACKSTORY_WORKSPACE")
     monkeypatch.chdir(given)
     assert find_workspace() == given
-    with raises(WorkspaceError, "no_workspace", path=tmp_path):
+    with raises(WorkspaceError, "no_workspace", tmp_path):
         find_workspace(tmp_path)
 
 
 def test_the_key_is_taken_from_either_variable_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         read_api_key()
     monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
     assert read_api_key().get_secret_value() == "secret-value"
     assert "secret-value" not in repr(read_api_key())
     monkeypatch.setenv("GEMINI_API_KEY", "secret\nvalue")
-    with raises(AuthenticationError, "unusable_key", variable="GEMINI_API_KEY") as caught:
+    with raises(AuthenticationError, "unusable_key", "GEMINI_API_KEY") as caught:
         read_api_key()
     assert "secret" not in str(caught.value)
 

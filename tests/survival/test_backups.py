@@ -98,7 +98,7 @@ def test_a_folder_with_content_is_kept_unless_told(written: Path, tmp_path: Path
     target = tmp_path / "workspace"
     target.mkdir()
     (target / "mine.txt").write_text("keep", encoding="utf-8")
-    with raises(InputError, "not_empty", path=target):
+    with raises(InputError, "not_empty", target):
         restore_backup(written, target)
     done = restore_backup(written, target, replace=True)
     assert done.aside is not None
@@ -190,7 +190,7 @@ def test_a_damaged_backup_restores_nothing(
     (target / "mine.txt").touch()
     with pytest.raises(InputError) as raised:
         restore_backup(file, target, replace=True)
-    assert raised.value.values["path"] == file
+    assert str(file) in str(raised.value)
     assert [path.name for path in target.iterdir()] == ["mine.txt"]
     assert [path.name for path in target.parent.iterdir()] == ["workspace"]
     assert not (tmp_path / "outside.yaml").exists()
@@ -211,5 +211,5 @@ def test_a_place_that_does_not_do_is_refused(root: Path, tmp_path: Path, name: s
 
 def test_a_backup_never_replaces_a_file(root: Path, tmp_path: Path) -> None:
     (tmp_path / "b.tar").touch()
-    with raises(InputError, "already_there", path=tmp_path / "b.tar"):
+    with raises(InputError, "already_there", tmp_path / "b.tar"):
         write_backup(open_workspace(root), tmp_path / "b.tar")

@@ -35,20 +35,20 @@ def test_the_documented_writer_writes_posts_and_a_changed_file_writes_them_again
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "code", "values"),
+    ("source", "name", "code", "named"),
     [
-        ("", "absent.py:Mine", "absent_file", {}),
-        ("", "mine.py:Mine", "unusable_plugin", {"name": "Mine"}),
-        ("class Mine: id = 'a'", "mine.py:Mine", "unusable_plugin", {}),
-        ("class Mine\n", "mine.py:Mine", "invalid_python", {"line": 1}),
-        ("", "no_such_module_of_anybody:Mine", "absent_module", {"name": "no_such_module_of_anybody"}),
+        ("", "absent.py:Mine", "absent_file", []),
+        ("", "mine.py:Mine", "unusable_plugin", ["Mine"]),
+        ("class Mine: id = 'a'", "mine.py:Mine", "unusable_plugin", []),
+        ("class Mine\n", "mine.py:Mine", "invalid_python", [1]),
+        ("", "no_such_module_of_anybody:Mine", "absent_module", ["no_such_module_of_anybody"]),
     ],
 )
 def test_what_is_no_writer_is_said(
-    tmp_path: Path, source: str, name: str, code: str, values: dict[str, object]
+    tmp_path: Path, source: str, name: str, code: str, named: list[object]
 ) -> None:
     (tmp_path / "mine.py").write_text(source, encoding="utf-8")
-    with raises(SettingsError, code, setting="writers.plugin", **values):
+    with raises(SettingsError, code, "writers.plugin", *named):
         load_plugin(name, tmp_path)
 
 

@@ -24,7 +24,7 @@ from tests.writing.material import make_context, make_window
 )
 def test_a_broken_prompt_names_its_line(tmp_path: Path, source: str, code: str, line: int | None) -> None:
     (tmp_path / "own.j2").write_text(source, encoding="utf-8")
-    with raises(SettingsError, code, name=str(tmp_path / "own.j2"), line=line):
+    with raises(SettingsError, code, str(tmp_path / "own.j2"), line):
         load_prompt(tmp_path / "own.j2").fill_in(make_window(), make_context(), max_characters=9)
 
 

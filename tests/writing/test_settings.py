@@ -17,7 +17,7 @@ def test_the_key_of_openai_goes_to_openai_only(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.delenv("BACKSTORY_WRITER_KEY", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with raises(AuthenticationError, "missing_key", variables=("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
+    with raises(AuthenticationError, "missing_key", *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
         read_key("https://api.openai.com/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     assert read_key("https://api.openai.com/v1") == SecretStr("sk-of-openai")
@@ -28,26 +28,26 @@ def test_the_key_of_openai_goes_to_openai_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("settings", "code", "values"),
+    ("settings", "code", "named"),
     [
-        ({"provider": "openai"}, "absent_setting", {"name": "model"}),
-        ({"provider": "custom"}, "absent_setting", {"name": "plugin"}),
-        ({"base_url": "http://10.0.0.7/v1"}, "unencrypted", {}),
-        ({"base_url": "http://127.0.0.1.evil.example/v1"}, "unencrypted", {}),
-        ({"base_url": "ftp://localhost"}, "invalid_address", {}),
-        ({"base_url": "https://user:secret@host/v1"}, "secret_in_address", {}),
-        ({"plugin": "mine.py"}, "invalid_name", {}),
+        ({"provider": "openai"}, "absent_setting", ["model"]),
+        ({"provider": "custom"}, "absent_setting", ["plugin"]),
+        ({"base_url": "http://10.0.0.7/v1"}, "unencrypted", []),
+        ({"base_url": "http://127.0.0.1.evil.example/v1"}, "unencrypted", []),
+        ({"base_url": "ftp://localhost"}, "invalid_address", []),
+        ({"base_url": "https://user:secret@host/v1"}, "secret_in_address", []),
+        ({"plugin": "mine.py"}, "invalid_name", []),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
-    settings: dict[str, Any], code: str, values: dict[str, object]
+    settings: dict[str, Any], code: str, named: list[object]
 ) -> None:
-    with refuses(code, **values):
+    with refuses(code, *named):
         WriterSettings.model_validate(settings)
 
 
 def test_summaries_by_an_openai_service_need_a_model() -> None:
-    with refuses("absent_setting", name="model"):
+    with refuses("absent_setting", "model"):
         SummarySettings(provider="openai")
 
 

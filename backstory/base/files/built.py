@@ -54,8 +54,6 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
             f"what a model needs cannot be written to {path} ({error}); make room there, or set "
             f"{CACHE_VARIABLE} to a folder that can be written to",
             code="unwritable_folder",
-            path=path,
-            variable=CACHE_VARIABLE,
         ) from error
     log_event(logger, "built", path=path, bytes=len(content), seconds=time.perf_counter() - started)
 

@@ -94,8 +94,6 @@ def _read_format() -> LogFormat:
     raise InputError(
         f"{LOG_FORMAT_VARIABLE} is {named!r}; set it to {' or '.join(LOG_FORMATS)}, or unset it",
         code="unknown_value",
-        variable=LOG_FORMAT_VARIABLE,
-        value=named,
     )
 
 

@@ -138,7 +138,6 @@ class Collection:
             f"Milvus at {self.address}, collection {self.name}: it {what}. Look into its log and restart it, or set "
             "index.engine to embedded, and run `backstory run`, which sends no row again that is there",
             code=code,
-            address=self.address,
         )
 
     def _drop_aliases(self) -> None:

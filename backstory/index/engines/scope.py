@@ -117,9 +117,6 @@ def scope_of(
             raise InputError(
                 f"filter as_of has {len(filters.as_of)} times for {query_count} queries; pass one each",
                 code="wrong_count",
-                name="as_of",
-                count=len(filters.as_of),
-                expected=query_count,
             )
         stop = _leading_rows(filters.as_of, documents, row_documents)
     mask = _row_mask(filters, documents, row_documents)

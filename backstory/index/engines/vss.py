@@ -129,7 +129,6 @@ def _start_engine() -> duckdb.DuckDBPyConnection:
             f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
             "(`make install` does)",
             code="no_vss_extension",
-            version=version,
         ) from error
     return engine
 

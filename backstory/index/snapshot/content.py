@@ -137,17 +137,13 @@ def arrange(
             f"{unknown.height} document chunks belong to no document, such as {unknown['chunk_id'][0]!r}; "
             "materialize documents and document_chunks together",
             code="unknown_document",
-            chunks=unknown["chunk_id"].to_list(),
         )
     ok = documents.filter(pl.col("status") == "ok").sort("document_id")
     searched = ok.select(_DOCUMENT_COLUMNS)
     for name, column in (("document", searched["document_id"]), ("chunk", document_chunks["chunk_id"])):
         if column.n_unique() < len(column):
             raise ContractError(
-                f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice",
-                code="duplicate",
-                kind=name,
-                id=column.filter(column.is_duplicated())[0],
+                f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice", code="duplicate"
             )
     ordered = (
         document_chunks.with_row_index("source")
@@ -193,19 +189,13 @@ def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
             f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "
             "(chunks, dimension)",
             code="unusable_vectors",
-            shape=vectors.shape,
-            dtype=str(vectors.dtype),
         )
     if len(vectors) != chunk_count:
         raise InputError(
             f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in the order of the chunks",
             code="wrong_count",
-            count=len(vectors),
-            expected=chunk_count,
         )
     if (stray := find_stray_vector(vectors)) is not None:
         raise InputError(
-            f"vector {stray} is not a finite unit vector; normalise the rows",
-            code="no_unit_vector",
-            row=stray,
+            f"vector {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector"
         )

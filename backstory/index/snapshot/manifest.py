@@ -170,8 +170,6 @@ def damaged(folder: Path, name: str, what: str) -> SearchIndexError:
     return SearchIndexError(
         f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`",
         code="damaged_snapshot",
-        folder=folder,
-        name=name,
     )
 
 

@@ -229,14 +229,11 @@ def require_current(folder: Path) -> str:
     version = current_version(folder)
     if not version and has_pointer(folder):
         raise SearchIndexError(
-            f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`",
-            code="damaged_publication",
-            path=folder / CURRENT_FILE,
+            f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`", code="damaged_publication"
         )
     if not version:
         raise NoIndexError(
-            f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`",
-            folder=folder,
+            f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
         )
     return version
 

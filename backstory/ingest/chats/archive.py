@@ -36,7 +36,6 @@ def read_archive(folder: Path) -> pl.DataFrame:
             raise WorkspaceError(
                 f"{path} is damaged; restore it from a backup, or delete it and lose the messages that only it holds",
                 code="damaged_record",
-                path=path,
             ) from error
     return pl.concat(frames)
 

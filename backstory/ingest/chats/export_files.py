@@ -150,7 +150,6 @@ def require_exports(folder: Path) -> None:
             f"{folder} does not exist; create the folder and put chat exports into it, or index only documents by "
             "`backstory add`",
             code="absent_folder",
-            path=folder,
         )
 
 
@@ -205,9 +204,7 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
     for error in errors:
         path = Path(error.filename)
         if path == folder:
-            raise WorkspaceError(
-                f"{folder} cannot be opened ({error.strerror}); make it readable", path=folder
-            ) from error
+            raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
         yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
 

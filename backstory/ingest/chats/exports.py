@@ -207,9 +207,7 @@ def read_export(
     read = read_file(ListedFile(path, source), settings)
     if read.is_refused:
         error = ExportSettingError if read.status == "set_aside" else ReadError
-        refused = error(f"{source}: {read.reason}", code=read.code or read.status)
-        refused.values = {"source": source} | dict(read.values)
-        raise refused
+        raise error(f"{source}: {read.reason}", code=read.code or read.status)
     return _with_source(read.messages, source, read.chats), _with_unread_source(read.unread, source)
 
 

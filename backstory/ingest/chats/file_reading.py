@@ -364,7 +364,7 @@ def _refuse(
     ).decode()  # the reason may contain a column name with an unpaired surrogate
     refused = ReadFile(source, status, writable, reader, unread=unread_frame({0: writable}))
     if error is not None:
-        refused.code, refused.values = error.code, error.values
+        refused.code = error.code
     return refused
 
 

@@ -179,15 +179,12 @@ def decide_date_order(
                 f"{source}: {best.impossible} of {scale.lines} dates are impossible with "
                 f"`conversations.date_order` {chosen}; set it to auto, or to the order of this file",
                 code="impossible_dates",
-                setting="conversations.date_order",
             )
         raise ExportSettingError(f"{source}: {scale.describe_misfit()}", code="unlikely_dates")
     for rival in [*ranked[1:], *foreign]:
         if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
             raise ExportSettingError(
-                f"{source}: {scale.describe_question(best, rival)}",
-                code="ambiguous_dates",
-                setting="conversations.date_order",
+                f"{source}: {scale.describe_question(best, rival)}", code="ambiguous_dates"
             )
     return best.order
 

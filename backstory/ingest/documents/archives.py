@@ -69,9 +69,7 @@ class Archive:
             try:
                 self._zip = zipfile.ZipFile(file)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
-                raise ReadError(
-                    f"{uri}: the ZIP archive is not complete ({error}); copy it again", uri=uri
-                ) from error
+                raise ReadError(f"{uri}: the ZIP archive is not complete ({error}); copy it again") from error
             _require_limits(self._zip.infolist(), size, uri)
             self._closing = weakref.finalize(self, stack.pop_all().close)
 
@@ -117,7 +115,6 @@ class Archive:
                 f"{uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
                 "(`documents.read_megabytes`); split it, or raise the setting",
                 code="too_large",
-                uri=uri,
             )
         try:
             with self._zip.open(info) as member:
@@ -126,14 +123,14 @@ class Archive:
             require_unchanged(self._file, self._before)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
             raise ReadError(
-                f"{uri}: the member of the archive is damaged ({error}); copy the archive again", uri=uri
+                f"{uri}: the member of the archive is damaged ({error}); copy the archive again"
             ) from error
         except (NotImplementedError, RuntimeError) as error:
             raise ReadError(
-                f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive", uri=uri
+                f"{uri}: Backstory cannot unpack the member ({error}); unpack the archive"
             ) from error
         if size < 0 and len(content) < info.file_size:
-            raise ReadError(f"{uri}: the member of the archive is cut off; copy the archive again", uri=uri)
+            raise ReadError(f"{uri}: the member of the archive is cut off; copy the archive again")
         return content
 
 
@@ -154,9 +151,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
     if place < 0 or not (tail[place:].startswith(_END_MARK) and tail.endswith(b"\0\0")):
         place = tail.rfind(_END_MARK)
     if place < 0 or len(tail) - place < _END.size:
-        raise ReadError(
-            f"{uri}: the ZIP archive is not complete (its end is missing); copy it again", uri=uri
-        )
+        raise ReadError(f"{uri}: the ZIP archive is not complete (its end is missing); copy it again")
     members, directory = (_END.unpack_from(tail, place)[index] for index in (4, 5))
     is_above = tail[max(place - _ABOVE_4_GB_BYTES, 0) :].startswith(_ABOVE_4_GB_MARK)
     if is_above or members > MOST_MEMBERS or directory > _MOST_DIRECTORY_BYTES:
@@ -164,7 +159,7 @@ def _require_small_directory(file: IO[bytes], size: int, uri: str) -> None:
 
 
 def _too_many(uri: str) -> ReadError:
-    return ReadError(f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it", uri=uri)
+    return ReadError(f"{uri}: the archive has more than {MOST_MEMBERS:,} members; unpack it")
 
 
 def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None:
@@ -174,12 +169,10 @@ def _require_limits(members: list[zipfile.ZipInfo], size: int, uri: str) -> None
         raise ReadError(
             f"{uri}: the members of the archive have more than {MOST_BYTES >> 20:,} MiB; unpack it",
             code="too_large",
-            uri=uri,
         )
     if sum(member.compress_size for member in members) > size:
         raise ReadError(
-            f"{uri}: the members of the archive overlap; the archive may be harmful, so do not use it",
-            uri=uri,
+            f"{uri}: the members of the archive overlap; the archive may be harmful, so do not use it"
         )
 
 

@@ -108,15 +108,14 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
         raise ReadError(
             f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it",
             code="too_large",
-            uri=name,
         )
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
-        raise ReadError(f"{name} is not UTF-8 text; save it as such", code="not_utf8", uri=name) from error
+        raise ReadError(f"{name} is not UTF-8 text; save it as such", code="not_utf8") from error
     except ValueError as error:
-        raise ReadError(f"{name}: {error}", uri=name) from error
+        raise ReadError(f"{name}: {error}") from error
     return patterns
 
 

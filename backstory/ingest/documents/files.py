@@ -92,9 +92,7 @@ class DocumentFile:
 
     def _require_name(self) -> None:
         if not is_unicode(str(self.path.relative_to(self.folder))):
-            raise ReadError(
-                f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8", uri=self.uri
-            )
+            raise ReadError(f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8")
 
 
 @dataclass(frozen=True)

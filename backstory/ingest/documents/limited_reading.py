@@ -56,9 +56,9 @@ def read_document(
     try:
         answer = json.loads(run_limited(_TASK, request + b"\n" + content, limits))
     except ReadingLimitError as error:
-        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code) from error
     if "error" in answer:
-        raise ReadError(answer["error"], code=answer["code"], **answer["values"])
+        raise ReadError(answer["error"], code=answer["code"])
     return _decode(answer["document"])
 
 
@@ -71,17 +71,9 @@ def read_request(request: bytes) -> bytes:
     try:
         document = reader.read(content, wanted["uri"], drafts=wanted["drafts"])
     except ReadError as error:
-        answer = {
-            "error": str(error),
-            "code": error.code,
-            "values": error.values,
-        }
+        answer = {"error": str(error), "code": error.code}
     except RecursionError:
-        answer = {
-            "error": f"{wanted['uri']}: {_TOO_DEEP}",
-            "code": "nested_too_deeply",
-            "values": {"uri": wanted["uri"]},
-        }
+        answer = {"error": f"{wanted['uri']}: {_TOO_DEEP}", "code": "nested_too_deeply"}
     else:
         answer = {"document": None if document is None else _encode(document)}
     return json.dumps(answer).encode()

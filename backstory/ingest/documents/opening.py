@@ -38,7 +38,6 @@ def open_inside(
                     f"{uri}: the file has more than {most_bytes:,} bytes, too many to read within the limit of "
                     "memory (`documents.read_megabytes`); split it, or raise the setting",
                     code="too_large",
-                    uri=uri,
                 )
             yield file
     except FileNotFoundError:
@@ -47,17 +46,13 @@ def open_inside(
         raise ReadError(
             f"{uri}: this is a link that leaves the folder of documents; copy the file into it",
             code="outside_link",
-            uri=uri,
         ) from error
     except NoFileError as error:
         raise ReadError(
-            f"{uri}: this is not a file, or it is a link to nothing; replace or remove it",
-            code="no_file",
-            uri=uri,
+            f"{uri}: this is not a file, or it is a link to nothing; replace or remove it", code="no_file"
         ) from error
     except OSError as error:
         raise ReadError(
             f"{uri}: the file cannot be read ({error.strerror}); make it readable, or remove it",
             code="unreadable_file",
-            uri=uri,
         ) from error

@@ -31,11 +31,11 @@ def draw_page(content: bytes, uri: str, page: int, settings: DocumentSettings) -
     try:
         answer = run_limited(_TASK, json.dumps({"page": page}).encode() + b"\n" + content, limits)
     except ReadingLimitError as error:
-        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code) from error
     line, _, picture = answer.partition(b"\n")
     failure = json.loads(line)
     if failure:
-        raise ReadError(f"{uri}: {failure['error']}", code=failure["code"], uri=uri)
+        raise ReadError(f"{uri}: {failure['error']}", code=failure["code"])
     return picture
 
 

@@ -148,7 +148,6 @@ def _name_damage(path: Path) -> WorkspaceError:
         f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
         "run `backstory forget` again for everything that was forgotten",
         code="damaged_record",
-        path=path,
     )
 
 
@@ -161,7 +160,6 @@ def _read_key(path: Path) -> bytes:
             f"{file} is missing or damaged, and Backstory cannot recognise forgotten texts without it. Restore it from "
             f"a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten",
             code="damaged_record",
-            path=file,
         ) from error
 
 

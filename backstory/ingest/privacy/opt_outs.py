@@ -78,7 +78,6 @@ def read_opt_outs(path: Path) -> OptOutRecord:
             f"{path} is damaged, and it lists who opted out in a chat. Restore it from a backup, or delete it. "
             "Deleting it ends every opt-out whose command `#backstory off` no export holds any more",
             code="damaged_record",
-            path=path,
         ) from error
 
 

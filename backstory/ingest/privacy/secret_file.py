@@ -51,7 +51,7 @@ def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes
     except FileNotFoundError:
         if recorded or _hold_pseudonyms(tables):
             raise WorkspaceError(
-                f"{path} is lost, but {_remedy(path, tables, is_shared)}", code="lost_secret", path=path
+                f"{path} is lost, but {_remedy(path, tables, is_shared)}", code="lost_secret"
             ) from None
         _create_secret(path)
         secret = _read_secret(path)
@@ -62,7 +62,6 @@ def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes
         raise WorkspaceError(
             f"{path} is not the secret of the last run, but {_remedy(path, tables, is_shared)}",
             code="other_secret",
-            path=path,
         )
     return secret
 
@@ -117,7 +116,6 @@ def _read_secret(path: Path) -> bytes:
         raise WorkspaceError(
             f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
             code="no_secret",
-            path=path,
         )
     if path.stat().st_mode & 0o077:
         _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)

@@ -39,9 +39,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
         WorkspaceError: The recorded list is damaged.
     """
     if not path.exists():
-        raise InputError(
-            f"{path} does not exist; name an existing file or folder", code="absent_file", path=path
-        )
+        raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
     place = path.resolve()
     root = workspace.inputs_root.resolve()
     stored = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
@@ -49,7 +47,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
         stored.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8", path=path
+            f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8"
         ) from error
     require_apart(workspace, place)
     wanted = SourceSettings(path=stored, exclude=tuple(exclude))
@@ -61,9 +59,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     covering = find_covering(workspace, place)
     if covering is not None:
         what = f"of the source {covering}" if covering else "of the folder of documents"
-        raise InputError(
-            f"{path} is already part {what}, and needs no entry of its own", code="read_already", path=path
-        )
+        raise InputError(f"{path} is already part {what}, and needs no entry of its own", code="read_already")
     stated = [source.label for source in workspace.settings.documents.sources]
     found: list[SourceSettings] = []
 
@@ -101,7 +97,6 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
             if known
             else f"no source has the name or path {name}, and none was added by command",
             code="unknown_source",
-            name=name,
         )
     found = placed[0]
     if not found.is_added:
@@ -109,7 +104,6 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
             f"the source {found.name} is configured in {workspace.root / SETTINGS_FILE}; remove it from "
             "`documents.sources` there",
             code="source_of_settings",
-            name=found.name,
         )
     change_record(
         workspace.added_sources, lambda recorded: [each for each in recorded if each.label != found.name]

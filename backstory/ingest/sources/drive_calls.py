@@ -151,4 +151,4 @@ def _interpret(response: requests.Response) -> Exception:
             f"Drive refused access (status {status}); share the file with the account that reads it"
         )
     code = {400: INVALID, 404: GONE, 410: GONE}.get(status)
-    return ReadError(f"Drive answered with status {status}", code=code, status=status)
+    return ReadError(f"Drive answered with status {status}", code=code)

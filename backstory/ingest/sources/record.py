@@ -32,7 +32,6 @@ def read_record(path: Path) -> Recorded:
             f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
             "sources again; no file is lost",
             code="damaged_record",
-            path=path,
         ) from error
 
 

@@ -53,8 +53,6 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
             f"{file}: documents.sources has a source {twice.name}, and a source added by command has the same name "
             f"({twice.settings.path}). Give the first another `name`, or remove the second",
             code="duplicate_source",
-            setting="documents.sources",
-            name=twice.name,
         )
     for source in (*stated, *added):
         if source.settings.is_remote:
@@ -62,12 +60,7 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
         try:
             require_apart(workspace, source.root)
         except InputError as error:
-            raise SettingsError(
-                f"{file}: documents.sources: {error}",
-                code=error.code,
-                setting="documents.sources",
-                **error.values,
-            ) from error
+            raise SettingsError(f"{file}: documents.sources: {error}", code=error.code) from error
     return (*stated, *added)
 
 
@@ -101,9 +94,7 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
     """
     place = root.resolve()
     if place == workspace.documents_dir.resolve():
-        raise InputError(
-            f"{root} is the folder of documents, which every run reads", code="read_already", path=root
-        )
+        raise InputError(f"{root} is the folder of documents, which every run reads", code="read_already")
     made = (
         workspace.posts_dir,
         workspace.tables_dir,
@@ -116,7 +107,6 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
             raise InputError(
                 f"{root} lies in {folder}, which this workspace uses for other files; name another path",
                 code="other_use",
-                path=root,
             )
 
 

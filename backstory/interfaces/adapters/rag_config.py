@@ -111,20 +111,17 @@ class VectorStoreConfig:
                 f"vector_store.provider {self.provider!r} is not known; write backstory for the index in the base "
                 "folder, or mcp for a tool of an MCP server",
                 code="unknown_value",
-                setting="vector_store.provider",
             )
         if not _COLLECTION.fullmatch(self.collection_name):
             raise SettingsError(
                 f"vector_store.collection_name {self.collection_name!r} names a folder: letters, digits, and . _ - "
                 "after the first character",
                 code="invalid_name",
-                setting="vector_store.collection_name",
             )
         if self.provider == "mcp" and not (self.mcp_tool and self.server.strip()):
             raise SettingsError(
                 "vector_store.provider mcp needs mcp_server (an address or a command) and mcp_tool",
                 code="absent_setting",
-                setting="vector_store.mcp_server",
             )
         if self.provider == "mcp" and not self.has_address:
             try:
@@ -133,7 +130,6 @@ class VectorStoreConfig:
                 raise SettingsError(
                     f"vector_store.mcp_server {self.server!r} is no command line ({error}); close its quotation marks",
                     code="invalid_command",
-                    setting="vector_store.mcp_server",
                 ) from error
         self._require_known_fields()
         without_use = [
@@ -144,27 +140,23 @@ class VectorStoreConfig:
                 f"vector_store.{without_use[0]} does not apply to the provider backstory, whose index is a folder; "
                 "remove it",
                 code="unused_setting",
-                setting=f"vector_store.{without_use[0]}",
             )
         if self.api_key and not self.has_address:
             raise SettingsError(
                 "vector_store.api_key is sent to a server that has an address; a command takes none",
                 code="unused_setting",
-                setting="vector_store.api_key",
             )
 
     def _require_known_fields(self) -> None:
         unknown = sorted(set(self.mcp_fields) - set(TOOL_FIELDS))
         if unknown:
             raise SettingsError(
-                f"vector_store.mcp_fields.{unknown[0]} is no field; there are {', '.join(TOOL_FIELDS)}",
-                setting=f"vector_store.mcp_fields.{unknown[0]}",
+                f"vector_store.mcp_fields.{unknown[0]} is no field; there are {', '.join(TOOL_FIELDS)}"
             )
         for name in ("question", "text"):
             if self.mcp_fields.get(name) == "":
                 raise SettingsError(
-                    f"vector_store.mcp_fields.{name} is empty; a search tool takes a question and answers with texts",
-                    setting=f"vector_store.mcp_fields.{name}",
+                    f"vector_store.mcp_fields.{name} is empty; a search tool takes a question and answers with texts"
                 )
 
     def name_field(self, name: str) -> str:
@@ -213,35 +205,29 @@ class RAGConfig:
             object.__setattr__(self, "embedding_provider", "hashing")
         if self.chunker not in CHUNKERS:
             raise SettingsError(
-                f"chunker {self.chunker!r} is not known; write {' or '.join(CHUNKERS)}",
-                code="unknown_value",
-                setting="chunker",
+                f"chunker {self.chunker!r} is not known; write {' or '.join(CHUNKERS)}", code="unknown_value"
             )
         if not isinstance(self.embedding_provider, str | Mapping | BaseEmbeddingProvider):
             raise SettingsError(
                 f"embedding_provider is {self.embedding_provider!r}; pass the name of a provider, a table of its "
                 "settings, or an instance of a subclass of BaseEmbeddingProvider",
                 code="wrong_type",
-                setting="embedding_provider",
             )
         for name in ("chunk_size", "chunk_overlap"):
             if not isinstance(getattr(self, name), int):
                 raise SettingsError(
                     f"{name} is {getattr(self, name)!r}; it must be a whole number of characters",
                     code="wrong_type",
-                    setting=name,
                 )
         if self.chunk_size < _LEAST_CHUNK:
             raise SettingsError(
                 f"chunk_size {self.chunk_size} must be at least {_LEAST_CHUNK} characters",
                 code="out_of_range",
-                setting="chunk_size",
             )
         if not 0 <= self.chunk_overlap < self.chunk_size:
             raise SettingsError(
                 f"chunk_overlap {self.chunk_overlap} must be at least 0 and below chunk_size {self.chunk_size}",
                 code="out_of_range",
-                setting="chunk_overlap",
             )
 
     @classmethod
@@ -254,31 +240,27 @@ class RAGConfig:
         try:
             table = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("rag", {})
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SettingsError(
-                f"{path} cannot be read as TOML ({error})", code="invalid_toml", path=path
-            ) from error
+            raise SettingsError(f"{path} cannot be read as TOML ({error})", code="invalid_toml") from error
         try:
             store = VectorStoreConfig(
                 **_known(VectorStoreConfig, table.get("vector_store", {}), "rag.vector_store")
             )
             return cls(**{**_known(cls, table, "rag"), "vector_store": store})
         except SettingsError as error:
-            raise SettingsError(f"{path}: {error}", code=error.code, path=path, **error.values) from error
+            raise SettingsError(f"{path}: {error}", code=error.code) from error
 
 
 def _known(kind: type[Any], table: Any, name: str) -> dict[str, Any]:
     """Return the values of a table of TOML, each of the type that the field has."""
     if not isinstance(table, dict):
         raise SettingsError(
-            f"{name} must be a table; write [{name}] and its settings below", code="wrong_type", setting=name
+            f"{name} must be a table; write [{name}] and its settings below", code="wrong_type"
         )
     allowed = {each.name: each.type for each in fields(kind)}
     for key, value in table.items():
         if key not in allowed:
             raise SettingsError(
-                f"{name}.{key} is no setting; there are {', '.join(allowed)}",
-                code="unknown_setting",
-                setting=f"{name}.{key}",
+                f"{name}.{key} is no setting; there are {', '.join(allowed)}", code="unknown_setting"
             )
         wanted = _TYPES.get(str(allowed[key]), (str, dict))
         if type(value) not in wanted:
@@ -286,7 +268,6 @@ def _known(kind: type[Any], table: Any, name: str) -> dict[str, Any]:
             raise SettingsError(
                 f"{name}.{key} must be of type {names}, and is of type {type(value).__name__}",
                 code="wrong_type",
-                setting=f"{name}.{key}",
             )
     return dict(table)
 

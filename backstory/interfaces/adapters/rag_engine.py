@@ -105,9 +105,7 @@ class RAGEngine:
         place = self._locate(path)
         if place.is_dir():
             raise InputError(
-                f"{place} is a folder; engine.library.index reads the files of a folder",
-                code="no_file",
-                path=place,
+                f"{place} is a folder; engine.library.index reads the files of a folder", code="no_file"
             )
         report = require_indexed(self.library.index(place))
         outcome = find_outcome(self.library.workspace, report, place)

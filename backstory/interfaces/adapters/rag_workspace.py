@@ -66,9 +66,7 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
     """
     if not base.is_dir():
         raise InputError(
-            f"base_dir {base} is not a folder; create it, or name an existing one",
-            code="no_folder",
-            path=base,
+            f"base_dir {base} is not a folder; create it, or name an existing one", code="no_folder"
         )
     root = base.resolve() / ".rag" / config.vector_store.collection_name
     (root / "posts").mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,7 +77,6 @@ def open_collection(config: RAGConfig, base: Path) -> Library:
         raise SettingsError(
             f"embedding_provider is invalid: {error}; correct the RAGConfig, since this file is generated from it",
             code=error.code,
-            **error.values,
         ) from error
     given = config.embedding_provider
     provider = given if isinstance(given, BaseEmbeddingProvider) else None
@@ -157,7 +154,7 @@ def find_outcome(workspace: Workspace, report: IndexReport, path: Path) -> FileO
     found = next((outcome for outcome in report.files if outcome.path == source), None)
     if found is None or found.status not in ("indexed", "unchanged", "skipped"):
         reason = found.reason if found else "a rule leaves out its folder, or it was removed before"
-        raise InputError(f"{path} was not read: {reason}", code="unread_file", path=path)
+        raise InputError(f"{path} was not read: {reason}", code="unread_file")
     return found
 
 
@@ -166,9 +163,7 @@ def _write_settings(path: Path, content: str) -> None:
     known = path.read_text(encoding="utf-8") if path.exists() else _MARK
     if not known.startswith(_MARK):
         raise InputError(
-            f"{path} was not written from RAGConfig; choose another collection_name",
-            code="foreign_settings",
-            path=path,
+            f"{path} was not written from RAGConfig; choose another collection_name", code="foreign_settings"
         )
     if known != content:
         write_file(path, content.encode())

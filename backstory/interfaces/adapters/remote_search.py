@@ -60,9 +60,7 @@ class RemoteTool:
         """
         store = self._store
         if not query.strip() or top_k < 1:
-            raise InputError(
-                "a search needs a question, and a top_k of at least 1", code="blank_text", name="query"
-            )
+            raise InputError("a search needs a question, and a top_k of at least 1", code="blank_text")
         _require_protected(store)
         require_extra("mcp", "The provider mcp", "set the provider backstory")
         with self._lock:
@@ -128,7 +126,6 @@ def _require_protected(store: VectorStoreConfig) -> None:
             f"vector_store: {store.server} is http:// on another machine, so api_key would travel unencrypted; write "
             "https://",
             code="unencrypted",
-            setting="vector_store.mcp_server",
         ) from error
 
 

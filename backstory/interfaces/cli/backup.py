@@ -56,11 +56,7 @@ def backup(
         _back_up_to_store(opened, destination, inputs=not without_inputs, keep=keep)
         return
     if keep is not None:
-        raise InputError(
-            "--keep is for s3:// and file://; delete files of backups yourself",
-            code="no_store",
-            path=destination,
-        )
+        raise InputError("--keep is for s3:// and file://; delete files of backups yourself", code="no_store")
     from backstory.operations.backup.archive import write_backup
 
     done = write_backup(opened, Path(destination), inputs=not without_inputs)

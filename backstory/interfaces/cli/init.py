@@ -143,8 +143,7 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
         if not read:
             reasons = "; ".join(str(row["reason"]) for row in preview.files if row["reason"])
             raise InputError(
-                f"{path} is not read as a chat{f': {reasons}' if reasons else ''}; nothing was made",
-                path=path,
+                f"{path} is not read as a chat{f': {reasons}' if reasons else ''}; nothing was made"
             )
         assumed = assumed or any(row["timezone"] for row in read)
     return assumed

@@ -71,19 +71,15 @@ def check_texts(
             metadata cannot be written.
     """
     if isinstance(texts, str) or isinstance(ids, str):
-        raise InputError(
-            "texts and ids are lists; pass a list of one text to add one", code="wrong_type", name="texts"
-        )
+        raise InputError("texts and ids are lists; pass a list of one text to add one", code="wrong_type")
     if isinstance(metadata, Mapping) or not all(isinstance(each, Mapping) for each in metadata or ()):
         raise InputError(
-            f"metadata is a list with a mapping for each text; found {metadata!r}",
-            code="wrong_type",
-            name="metadata",
+            f"metadata is a list with a mapping for each text; found {metadata!r}", code="wrong_type"
         )
     for name, given in (("texts", texts), ("ids", ids or ())):
         wrong = next((one for one in given if not isinstance(one, str)), None)
         if wrong is not None:
-            raise InputError(f"{name} must be texts; found {wrong!r}", code="wrong_type", name=name)
+            raise InputError(f"{name} must be texts; found {wrong!r}", code="wrong_type")
     names = [digest([text], length=16) for text in texts] if ids is None else list(ids)
     facts: list[Mapping[str, Any]] = [{} for _ in texts] if metadata is None else list(metadata)
     if not len(texts) == len(names) == len(facts):
@@ -150,7 +146,6 @@ def write_text(folder: Path, added: AddedText) -> Path:
             f"{path} was written or edited by a person, so the text {added.text_id!r} does not replace it; "
             "add it under another id, or move the file away",
             code="edited_file",
-            path=path,
         )
     content = _render(added)
     if path.is_file() and path.read_bytes() == content:
@@ -205,7 +200,6 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
             raise InputError(
                 f"text {text_id!r}: its {name} must be a text that is not blank; found {stated[name]!r}",
                 code="invalid_metadata",
-                name=name,
             )
     if "tags" in stated:
         tags = stated["tags"]
@@ -213,9 +207,7 @@ def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | Non
             isinstance(tag, str) and tag.strip() for tag in tags
         ):
             raise InputError(
-                f"text {text_id!r}: its tags must be a list of texts; found {tags!r}",
-                code="invalid_metadata",
-                name="tags",
+                f"text {text_id!r}: its tags must be a list of texts; found {tags!r}", code="invalid_metadata"
             )
         stated["tags"] = list(tags)
     if "date" in stated:
@@ -236,16 +228,13 @@ def _check_date(text_id: str, value: Any) -> str:
             raise InputError(
                 f"text {text_id!r}: its date {value} has no time zone; pass an aware time, such as UTC",
                 code="invalid_metadata",
-                name="date",
             )
         return value.isoformat()
     try:
         parse_date(value.isoformat() if isinstance(value, date) else str(value))
     except ValueError as error:
         raise InputError(
-            f"text {text_id!r}: {value!r} is not a date; write it as YYYY-MM-DD",
-            code="invalid_metadata",
-            name="date",
+            f"text {text_id!r}: {value!r} is not a date; write it as YYYY-MM-DD", code="invalid_metadata"
         ) from error
     return str(value)
 

@@ -65,9 +65,7 @@ def evaluate(
     """
     if not question.strip():
         raise InputError(
-            "the question is blank; give the question that the text should answer",
-            code="blank_text",
-            name="question",
+            "the question is blank; give the question that the text should answer", code="blank_text"
         )
     texts = [text for text in _list_texts(retrieved) if text.strip()]
     words = list_content_words(question, stemmer)

@@ -62,7 +62,7 @@ def require_question(question: str) -> str:
         InputError: It is blank.
     """
     if not question.strip():
-        raise InputError("the question is blank; ask in words", code="blank_text", name="question")
+        raise InputError("the question is blank; ask in words", code="blank_text")
     return question
 
 

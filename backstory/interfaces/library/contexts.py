@@ -64,22 +64,15 @@ class ContextPlan:
     def __post_init__(self) -> None:
         if self.form not in FORMATS:
             raise InputError(
-                f"format {self.form!r} is not known; use one of {', '.join(FORMATS)}",
-                code="unknown_value",
-                name="format",
-                value=self.form,
+                f"format {self.form!r} is not known; use one of {', '.join(FORMATS)}", code="unknown_value"
             )
         for name, value in (("max_tokens", self.max_tokens), ("top_k", self.top_k)):
             if value is not None and value < 1:
-                raise InputError(
-                    f"{name} {value} must be at least 1", code="out_of_range", name=name, value=value
-                )
+                raise InputError(f"{name} {value} must be at least 1", code="out_of_range")
         if self.as_of is not None and self.as_of.tzinfo is None:
             stated = self.as_of.isoformat()
             raise InputError(
-                f"as_of {stated} has no time zone; write {stated}Z if it is UTC",
-                code="no_time_zone",
-                name="as_of",
+                f"as_of {stated} has no time zone; write {stated}Z if it is UTC", code="no_time_zone"
             )
         if self.filters.pages is not None or self.filters.as_of is not None:
             raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
@@ -301,9 +294,7 @@ def _divide(
         default_min_tokens=embedder.default_query_tokens,
     )
     if chunks.is_empty():
-        raise InputError(
-            "the text holds no visible character; give a question in words", code="blank_text", name="text"
-        )
+        raise InputError("the text holds no visible character; give a question in words", code="blank_text")
     before = chunks["window_id"].cast(pl.Int64).replace_strict(starts)
     return windows, chunks.with_columns(
         window_id=pl.lit(window_id),

@@ -108,9 +108,6 @@ class Corpus:
             f"{source} is no document, since the last run did not read it ({status}): {reason}. Once that is settled, "
             "run `backstory run`, or `backstory add` without chats",
             code="unread_document",
-            name=name,
-            status=status,
-            reason=reason,
         )
 
     def describe(self, row: dict[str, Any]) -> DocumentEntry:
@@ -198,7 +195,6 @@ class Corpus:
             raise InputError(
                 f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
                 code="unknown_chunk",
-                name=name,
             )
         return _cut_chunk(row, index, spans[index])
 

@@ -57,25 +57,22 @@ def require_excludable(workspace: Workspace, uri: str) -> None:
         raise InputError(
             f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index",
             code="written_post",
-            uri=uri,
         )
     if "\n" in uri or "\r" in uri:
         raise InputError(
-            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file", uri=uri
+            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file"
         )
     if SOURCE_MARK not in uri:
         return
     name, _, below = uri.partition(SOURCE_MARK)
     source = next((each for each in list_sources(workspace) if each.name == name), None)
     if source is None:
-        raise InputError(f"{uri} is of a source that no longer exists; index again to drop it", uri=uri)
+        raise InputError(f"{uri} is of a source that no longer exists; index again to drop it")
     if not source.is_added:
         raise InputError(
             f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "
             f"`exclude: ['{_pattern_of(below)}']` into its entry there",
             code="source_of_settings",
-            uri=uri,
-            name=name,
         )
 
 

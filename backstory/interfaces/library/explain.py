@@ -100,10 +100,7 @@ def _record(
         return
     if should_be not in PLACES:
         raise InputError(
-            f"should_be {should_be!r} is not known; use here, absent or unsaid",
-            code="unknown_value",
-            name="should_be",
-            value=should_be,
+            f"should_be {should_be!r} is not known; use here, absent or unsaid", code="unknown_value"
         )
     if is_written(entry.uri):
         reason = "Backstory wrote it"

@@ -53,27 +53,20 @@ class SearchFilters:
     def __post_init__(self) -> None:
         for name in ("documents", "paths", "kinds", "tags"):
             if isinstance(getattr(self, name), str):
-                raise InputError(
-                    f"filter {name} is a single text; pass a list of texts", code="wrong_type", name=name
-                )
+                raise InputError(f"filter {name} is a single text; pass a list of texts", code="wrong_type")
         if not isinstance(self.metadata, Mapping):
             raise InputError(
-                f"filter metadata is {self.metadata!r}; pass a mapping of names to values",
-                code="wrong_type",
-                name="metadata",
+                f"filter metadata is {self.metadata!r}; pass a mapping of names to values", code="wrong_type"
             )
         if self.as_of is not None and self.as_of.tzinfo is None:
             raise InputError(
                 f"filter as_of: {self.as_of} has no time zone; pass an aware time, such as UTC",
                 code="no_time_zone",
-                name="as_of",
             )
         if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
             raise InputError(
                 f"filter pages {self.pages}: pages are counted from 1, the first before the last",
                 code="out_of_range",
-                name="pages",
-                value=self.pages,
             )
 
     @property
@@ -86,7 +79,7 @@ def _require_known(unknown: Iterable[UnknownLabel]) -> None:
     """Raise for the first label that no document has."""
     for each in unknown:
         hint = "" if each.name == _METADATA else "; `backstory documents` lists all"
-        raise InputError(f"{each.describe()}{hint}", code="unknown_value", **each._asdict())
+        raise InputError(f"{each.describe()}{hint}", code="unknown_value")
 
 
 def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:

@@ -65,7 +65,7 @@ def grep(
             much time or memory.
     """
     if not pattern:
-        raise InputError("the pattern is empty; give a text to look for", code="blank_text", name="pattern")
+        raise InputError("the pattern is empty; give a text to look for", code="blank_text")
     if limit < 0 or offset < 0:
         raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
     if is_regex and _count_repeats(pattern) > _MOST_REPEATS:

@@ -86,9 +86,7 @@ def read_messages(given: str | Sequence[Message], settings: ConversationSettings
     text = given.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(
-            "the text is blank; give a question, or a text whose parts are to be covered",
-            code="blank_text",
-            name="text",
+            "the text is blank; give a question, or a text whose parts are to be covered", code="blank_text"
         )
     _require_unicode(text)
     is_json = text.lstrip().startswith(("{", "["))
@@ -108,7 +106,6 @@ def _require_unicode(text: str) -> None:
         raise InputError(
             "the text contains half of a character (a lone surrogate); decode it with its own encoding",
             code="no_unicode",
-            name="text",
         ) from error
 
 
@@ -128,10 +125,9 @@ def _read_list(given: object) -> list[_Row]:
         raise InputError(
             f"a {type(given).__name__} is no conversation; give a text, or a list of messages",
             code="wrong_type",
-            name="query",
         )
     if not given:
-        raise InputError("the list holds no message", code="blank_text", name="query")
+        raise InputError("the list holds no message", code="blank_text")
     return [_read_message(message, number) for number, message in enumerate(given, start=1)]
 
 
@@ -145,7 +141,6 @@ def _read_message(message: object, number: int) -> _Row:
             f"message {number}, a {type(message).__name__}, has no text; give a text, or an object with text, author "
             "and time",
             code="absent_text",
-            name="query",
         ) from error
     author = given.author if isinstance(given.author, str) else _ANYBODY
     return author, None if given.kind == "system" else given.text

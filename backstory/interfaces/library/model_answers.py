@@ -82,7 +82,6 @@ class ModelAnswers:
                 f"the question was not sent to the model: {_WITHHELD}; ask without the name, or set answers.provider "
                 "to extractive",
                 code="withheld_question",
-                setting="privacy.documents",
             )
         own = {passage.id: passage for passage in passages}
         sent = [shown for passage in passages if (shown := self._show(passage)) is not None]

@@ -59,9 +59,7 @@ class Change:
         places = [resolve_path(path) for path in paths]
         absent = next((path for path in places if not path.exists()), None)
         if absent is not None:
-            raise InputError(
-                f"{absent} does not exist; name an existing file or folder", code="absent_file", path=absent
-            )
+            raise InputError(f"{absent} does not exist; name an existing file or folder", code="absent_file")
         further = [path for path in places if find_covering(self.workspace, path) is None]
         for path in further:
             require_apart(self.workspace, path)
@@ -111,9 +109,7 @@ class Change:
         if source := self._find_source(name):
             return _Removal(source=source)
         if corpus is None:
-            raise InputError(
-                f"nothing is called {name!r}; nothing is indexed yet", code="unknown_document", name=name
-            )
+            raise InputError(f"nothing is called {name!r}; nothing is indexed yet", code="unknown_document")
         row = corpus.find(name)
         path = corpus.paths[row["document_id"]]
         if (

@@ -34,7 +34,7 @@ def resolve_path(path: str | Path, base: Path = Path()) -> Path:
         InputError: No file can have this path, or it cannot be looked at.
     """
     if not str(path).strip():
-        raise InputError("the path is blank; name a file or a folder", code="blank_text", name="path")
+        raise InputError("the path is blank; name a file or a folder", code="blank_text")
     try:
         found = (base / Path(path).expanduser()).resolve()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -44,7 +44,6 @@ def resolve_path(path: str | Path, base: Path = Path()) -> Path:
         raise InputError(
             f"{str(path)[:_SHOWN]!r} is no path that can be used ({reason}); name a file or a folder",
             code="unusable_path",
-            path=path,
         ) from error
     return found
 
@@ -94,9 +93,7 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
         InputError: No document has this name, or several have it; the message lists them.
     """
     if not name.strip():
-        raise InputError(
-            "the name of a document is blank; give its path, title or id", code="blank_text", name="name"
-        )
+        raise InputError("the name of a document is blank; give its path, title or id", code="blank_text")
     for is_named in _kinds_of_names(name):
         found = [document for document in documents if is_named(document)]
         if len(found) == 1:
@@ -105,11 +102,8 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
             raise InputError(
                 f"{name!r} names {len(found)} documents: {_list(found)}; give the path of one of them",
                 code="ambiguous_document",
-                name=name,
             )
-    raise InputError(
-        f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document", name=name
-    )
+    raise InputError(f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document")
 
 
 def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[NamedDocument]:
@@ -124,11 +118,7 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
         InputError: The pattern is blank, or no document matches it; the message names the nearest ones.
     """
     if not pattern.strip():
-        raise InputError(
-            "the pattern of paths is blank; write one such as notes/**/*.md",
-            code="blank_text",
-            name="pattern",
-        )
+        raise InputError("the pattern of paths is blank; write one such as notes/**/*.md", code="blank_text")
     wanted = PurePosixPath(pattern).parts
     if "/" not in pattern:
         wanted = ("**", *wanted)

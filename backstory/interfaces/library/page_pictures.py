@@ -19,7 +19,6 @@ def draw_document_page(corpus: Corpus, name: str, page: int) -> bytes:
         raise InputError(
             f"{uri} has no picture of a page {page}; only pages of PDF files are drawn, and it has {pages}",
             code="unknown_page",
-            uri=uri,
         )
     settings = corpus.workspace.settings.documents
     file = next((each for each in list_all_files(corpus.workspace).files if each.uri == uri), None)
@@ -29,6 +28,5 @@ def draw_document_page(corpus: Corpus, name: str, page: int) -> bytes:
         raise InputError(
             f"{uri} has changed since it was indexed, so its pages may be others; index again",
             code="changed_document",
-            uri=uri,
         )
     return draw_page(content, uri, page, settings)

@@ -49,7 +49,6 @@ def rerank_hits(
         raise InputError(
             "there is no reranker; set `rerank: {provider: ...}` in backstory.yaml, or search without reranking",
             code="absent_setting",
-            setting="rerank.provider",
         )
     if len(found) < 2:
         return list(found), False, []

@@ -54,10 +54,7 @@ class SearchPlan:
             raise InputError(f"top_k {self.top_k} must be at least 1")
         if self.mode not in (None, "hybrid", "dense", "keyword"):
             raise InputError(
-                f"mode {self.mode!r} is not known; use hybrid, dense or keyword",
-                code="unknown_value",
-                name="mode",
-                value=self.mode,
+                f"mode {self.mode!r} is not known; use hybrid, dense or keyword", code="unknown_value"
             )
 
 

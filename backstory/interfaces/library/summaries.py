@@ -33,18 +33,10 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
     """
     if style not in STYLES:
         raise InputError(
-            f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}",
-            code="unknown_value",
-            name="style",
-            value=style,
+            f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}", code="unknown_value"
         )
     if max_words < 1:
-        raise InputError(
-            f"max_words_per_section is {max_words}; it must be at least 1",
-            code="out_of_range",
-            name="max_words_per_section",
-            value=max_words,
-        )
+        raise InputError(f"max_words_per_section is {max_words}; it must be at least 1", code="out_of_range")
     row = corpus.find(name)
     placed, document = place_text(row), corpus.describe(row)
     workspace = corpus.workspace
@@ -54,9 +46,6 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
             f"{document.uri} names members of a chat, so that no model is sent it while privacy.documents is reject; "
             "set summaries.provider to extractive, or privacy.documents to replace",
             code="withheld_document",
-            name=name,
-            uri=document.uri,
-            setting="privacy.documents",
         )
 
     def send(text: str) -> str:

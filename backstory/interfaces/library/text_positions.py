@@ -63,8 +63,6 @@ class PlacedText:
             raise InputError(
                 f"this document has pages 1 to {len(self.page_starts)}; pages {first}-{last} do not exist",
                 code="out_of_range",
-                name="pages",
-                value=(first, last),
             )
         end = self.page_starts[last] if last < len(self.page_starts) else len(self.text)
         return self.page_starts[first - 1], end

@@ -33,7 +33,6 @@ def read_own_context(library: Library, reference: str) -> dict[str, Any]:
             f"the context of window {context['window_id']} is not given to a model: {view.list_notes()[0]}; "
             "cover_conversation leaves such documents out",
             code="withheld_document",
-            setting="privacy.documents",
         )
     if library.workspace.settings.rag.tenant is None:
         return context

@@ -28,9 +28,7 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
         InputError: ``n`` is below 1.
     """
     if n < 1:
-        raise InputError(
-            f"n is {n}; it must be at least 1 result per document", code="out_of_range", name="n", value=n
-        )
+        raise InputError(f"n is {n}; it must be at least 1 result per document", code="out_of_range")
     by_document: dict[Any, list[dict[str, Any]]] = {}
     count = 0
     for result in results:

@@ -64,7 +64,6 @@ class VectorStore:
             raise WorkspaceError(
                 f"{self.path} does not exist; pass a chunks.parquet or the index folder of a workspace",
                 code="absent_file",
-                path=self.path,
             )
         if self.path.is_dir():
             self._index: SearchIndex | None = open_index(self.path, embedder_id=None)
@@ -141,8 +140,7 @@ class VectorStore:
         if queries.shape[1] != self.dimension:
             raise EmbedderMismatchError(
                 f"the query is {queries.shape[1]} wide and {self.path} is {self.dimension} wide; "
-                "use the model that built the store",
-                path=self.path,
+                "use the model that built the store"
             )
         request = SearchRequest(
             top_k=top_k,
@@ -195,19 +193,16 @@ def _read_chunks(path: Path) -> tuple[pl.DataFrame, Vectors]:
     try:
         frame = pl.read_parquet(path)
     except pl.exceptions.ComputeError as error:
-        raise SearchIndexError(
-            f"{path} is not a Parquet file ({error})", code="damaged_file", path=path
-        ) from error
+        raise SearchIndexError(f"{path} is not a Parquet file ({error})", code="damaged_file") from error
     absent = [name for name in _REQUIRED if name not in frame.columns]
     if absent:
         raise SearchIndexError(
             f"{path}: column {', '.join(absent)} is absent; a chunks.parquet holds {', '.join(_REQUIRED)}",
             code="absent_column",
-            path=path,
         )
     widths = frame["embedding"].list.len().unique()
     if len(widths) > 1:
-        raise SearchIndexError(f"{path}: embeddings of {len(widths)} widths; all must be equal", path=path)
+        raise SearchIndexError(f"{path}: embeddings of {len(widths)} widths; all must be equal")
     width = int(widths[0]) if len(widths) else 0
     flat = frame["embedding"].explode().cast(pl.Float32).to_numpy()
     vectors = flat.reshape(len(frame), width).astype(np.float32)

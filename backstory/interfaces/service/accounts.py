@@ -124,9 +124,7 @@ class Accounts:
         user_id = secrets.token_hex(_USER_ID_BYTES)
         with self.state.begin() as session:
             if session.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise InputError(
-                    f"there is a user {name} already; choose another name", code="known_user", name=name
-                )
+                raise InputError(f"there is a user {name} already; choose another name", code="known_user")
             session.execute("INSERT INTO users VALUES (?, ?, ?)", (user_id, name, _write_time(now)))
         return user_id
 
@@ -194,7 +192,6 @@ class Accounts:
             raise InputError(
                 f"{user} has no role in {tenant!r}; `backstory serve user list` shows all roles",
                 code="no_role",
-                name=user,
             )
 
     def forget_tenant(self, tenant: str) -> None:
@@ -239,7 +236,6 @@ class Accounts:
             raise InputError(
                 f"there is no token {token_id!r}; `backstory serve token list` shows all ids",
                 code="unknown_token",
-                name=token_id,
             )
 
     def authenticate(self, token: str, *, now: datetime | None = None) -> Caller | None:
@@ -341,9 +337,7 @@ def _find_user(session: Session, name: str) -> str:
     row: Any = session.execute("SELECT user_id FROM users WHERE name = ?", (name,)).fetchone()
     if row is None:
         raise InputError(
-            f"there is no user {name!r}; `backstory serve user list` shows all",
-            code="unknown_user",
-            name=name,
+            f"there is no user {name!r}; `backstory serve user list` shows all", code="unknown_user"
         )
     user_id: str = row[0]
     return user_id

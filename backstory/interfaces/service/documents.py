@@ -282,7 +282,6 @@ def _unknown(document_id: str) -> InputError:
     return InputError(
         f"there is no document {document_id!r}; the list of documents (GET /api/documents) has all",
         code="unknown_document",
-        name=document_id,
     )
 
 

@@ -37,10 +37,7 @@ def check_file_name(name: str) -> str:
     reason = _find_fault(composed)
     if reason is not None:
         raise InputError(
-            f"a file cannot be uploaded as {name[:_SHOWN]!r}: {reason}; rename it",
-            code="bad_file_name",
-            name=name,
-            reason=reason,
+            f"a file cannot be uploaded as {name[:_SHOWN]!r}: {reason}; rename it", code="bad_file_name"
         )
     return composed
 

@@ -40,7 +40,6 @@ def require_outside(path: Path, root: Path) -> None:
             f"the key file {path} lies in {root}, whose keys it opens: whoever copies the folder would have both; "
             "name a place outside by --key-file",
             code="key_file_inside",
-            path=path,
         )
 
 
@@ -69,7 +68,6 @@ def make_key_file(path: Path) -> None:
         raise AccountError(
             f"the key file {path} cannot be made ({error.strerror}); name another place by --key-file",
             code="unusable_key_file",
-            path=path,
         ) from error
 
 
@@ -89,24 +87,21 @@ def read_key_file(path: Path) -> bytes:
             f"the key file {path} is absent, and without it no stored key of a tenant can be read; restore it, or "
             "remove the keys by `backstory serve key remove` and store them again",
             code="no_key_file",
-            path=path,
         ) from error
     except OSError as error:
         raise AccountError(
             f"the key file {path} cannot be read ({error.strerror}); permit it to the user of the service",
             code="unusable_key_file",
-            path=path,
         ) from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise AccountError(f"{path} is no file; name the key file", code="unusable_key_file", path=path)
+            raise AccountError(f"{path} is no file; name the key file", code="unusable_key_file")
         if stat.S_IMODE(found.st_mode) & _OTHERS or found.st_uid not in (os.geteuid(), 0):
             raise AccountError(
                 f"the key file {path} is open to other users of the machine; close it by `chmod 600 {path}`, as its "
                 "owner, who must be the user of the service",
                 code="exposed_key_file",
-                path=path,
             )
         text = file.read(4 * KEY_BYTES)
     try:
@@ -117,6 +112,5 @@ def read_key_file(path: Path) -> bytes:
         raise AccountError(
             f"the key file {path} holds no key of {KEY_BYTES} bytes; restore it from a copy",
             code="damaged_key_file",
-            path=path,
         )
     return key

@@ -106,7 +106,6 @@ class KeyRing:
             raise InputError(
                 f"the tenant {tenant!r} has no key {name!r}; `backstory serve key list` shows all",
                 code="unknown_key",
-                name=name,
             )
         self.accounts.compact()
 
@@ -131,7 +130,6 @@ class KeyRing:
                 f"{name} of the tenant {tenant} cannot be opened by the key file {self._key_file}: it was sealed "
                 "with another one, or was altered; restore the file, or store the key again",
                 code="unopened_key",
-                name=name,
             ) from error
 
     def _open_cipher(self) -> AESGCM:
@@ -143,7 +141,6 @@ def _require_variable(name: str) -> None:
         raise InputError(
             f"{name!r} is no key that Backstory reads; name one of {', '.join(STORED_VARIABLES)}",
             code="unknown_variable",
-            name=name,
         )
 
 

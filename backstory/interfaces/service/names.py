@@ -36,7 +36,6 @@ def require_tenant_name(text: str) -> str:
             f"{text!r} cannot be the name of a tenant; use 1 to 63 small letters a-z, digits and hyphens, "
             "and begin with a letter or a digit",
             code="bad_tenant_name",
-            name=text,
         )
     return text
 
@@ -52,7 +51,6 @@ def require_user_name(text: str) -> str:
             f"{text!r} cannot be the name of a user; use 1 to 100 small letters a-z, digits and . _ @ + -, "
             "and begin with a letter or a digit",
             code="bad_user_name",
-            name=text,
         )
     return text
 
@@ -66,7 +64,7 @@ def require_role(text: str) -> Role:
     for role in ROLES:
         if role == text:
             return role
-    raise InputError(f"{text!r} is no role; choose one of {', '.join(ROLES)}", code="unknown_role", name=text)
+    raise InputError(f"{text!r} is no role; choose one of {', '.join(ROLES)}", code="unknown_role")
 
 
 def includes(held: Role | None, wanted: Role) -> bool:

@@ -83,7 +83,6 @@ class ServiceFolder:
                 f"{name} has no token and no role any more, but conversations may be left in: {places}. Repeat the "
                 "command when these can be used, or with `--without ADDRESS` for each that is gone for good",
                 code="unfinished_removal",
-                name=name,
             )
         self.tenants.places.forget_cleared(user_id)
         self.accounts.remove_user(name)
@@ -144,8 +143,7 @@ def open_service_folder(
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     elif not any((root / name).exists() for name in (_ACCOUNTS_FILE, TENANTS_FOLDER, SERVICE_SETTINGS)):
         raise InputError(
-            f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`",
-            path=root,
+            f"{root} is no folder of a service; make it by `backstory serve tenant add NAME --root {root}`"
         )
     path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()
     require_outside(path, root)
@@ -171,7 +169,6 @@ def read_shared_database(root: Path) -> str | None:
             f"{path} says more than `storage: {{database: ADDRESS}}`; all other settings are those of tenants, in "
             f"{TENANTS_FOLDER}/NAME/{SETTINGS_FILE}",
             code="other_setting",
-            path=path,
         )
     return settings.storage.database
 
@@ -198,7 +195,6 @@ def _move_accounts(path: Path, here: State, there: State) -> None:
         raise AccountError(
             f"{there.place} holds other accounts than {path}; name an empty schema, or move the file away",
             code="other_rows",
-            path=path,
         )
     read, _ = copy_state(here, there)
     here.close()

@@ -155,7 +155,7 @@ class TenantPlaces:
         found = self._find(tenant)
         record = _read_record(folder)
         if (found is None) != (record is None) or (found and record and found != (record.tenant_id, 0)):
-            raise _unknown(tenant)
+            raise _unknown()
         if record is None:  # its first entering makes it known
             yield
             return
@@ -163,7 +163,7 @@ class TenantPlaces:
             if record.tenant_id not in self._present:
                 self._locks = self._locks or self._accounts.open_locks("the service")
                 if not self._locks.take(_name_lock(record.tenant_id), wait=False, shared=True):
-                    raise _unknown(tenant)
+                    raise _unknown()
                 self._present[record.tenant_id] = 0
             self._present[record.tenant_id] += 1
         try:
@@ -270,7 +270,6 @@ class TenantPlaces:
                 raise InputError(
                     f"{tenant} has no place {address}; its places are: {', '.join(sorted({*places})) or 'none'}",
                     code="unknown_place",
-                    name=tenant,
                 )
 
     @contextmanager
@@ -304,7 +303,6 @@ class TenantPlaces:
                         f"the removal of {tenant} stopped at {address}: {error}; repeat the command when it can be "
                         f"used, or with `--without '{address}'` if it is gone for good",
                         code="unfinished_removal",
-                        name=tenant,
                     ) from error
                 emptied.left += left
                 if not left:
@@ -356,7 +354,6 @@ class TenantPlaces:
                     f"another machine has the tenant {tenant}, too ({others[0]}), and what it keeps in its folder is "
                     "not here; name a database and a store in its backstory.yaml, the same on every machine",
                     code="tenant_elsewhere",
-                    name=tenant,
                 )
         places: tuple[tuple[Kind, str | None], ...]
         places = ("database", storage.database), ("store", storage.files)
@@ -396,7 +393,6 @@ class TenantPlaces:
                     "machine; move the folder away, and run `backstory serve tenant add` here. If it is neither, "
                     f"delete {RECORD} in it",
                     code="foreign_folder",
-                    path=folder,
                 )
             tenant_id = known or secrets.token_hex(_ID_BYTES)
             if record is None or record.tenant_id != tenant_id:
@@ -458,7 +454,6 @@ def name_unfinished(tenant: str) -> AccountError:
         f"the removal of a tenant {tenant} is not finished; repeat `backstory serve tenant remove {tenant}`, or start "
         "the service on the machines that still have a folder of it",
         code="unfinished_removal",
-        name=tenant,
     )
 
 
@@ -477,9 +472,9 @@ def _name_place(kind: Kind, address: str) -> str:
     return address.partition(" ")[2] if kind == "folder" else address
 
 
-def _unknown(tenant: str) -> InputError:
+def _unknown() -> InputError:
     return InputError(
-        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant", name=tenant
+        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant"
     )
 
 

@@ -145,7 +145,7 @@ class Tenants:
         with self._making():
             if os.path.lexists(folder):
                 raise InputError(
-                    f"there is a tenant {name} already; choose another name", code="known_tenant", name=name
+                    f"there is a tenant {name} already; choose another name", code="known_tenant"
                 )
             # Only now, since a removal begins by giving the folder another name. Its end takes all roles of the name.
             if name in self.list_interrupted():
@@ -166,7 +166,7 @@ class Tenants:
             InputError: There is no tenant of this name. Whether the text could be a name makes no difference.
         """
         if not self._is_tenant(name):
-            raise _unknown(name)
+            raise _unknown()
         return self._folder / name
 
     def open_state(self, name: str) -> State:
@@ -287,7 +287,7 @@ class Tenants:
         elif is_tenant_name(name) and not aside.is_dir() and self.places.is_known(name):
             aside.mkdir(mode=OWNER_ONLY, parents=True)  # the folders are those of other machines
         elif not (is_tenant_name(name) and aside.is_dir()):
-            raise _unknown(name)
+            raise _unknown()
         self._retire(name)
         descriptor = os.open(aside, _FOLDER)
         try:
@@ -309,8 +309,6 @@ class Tenants:
                 f"the removal of {name} stopped at {error.filename} ({error.strerror}): what is left lies in {aside}; "
                 "permit its removal, and repeat the command",
                 code="unfinished_removal",
-                name=name,
-                path=aside,
             ) from error
         finally:
             os.close(descriptor)
@@ -331,7 +329,6 @@ class Tenants:
                 "repeat the command when it can, correct the address, or name it by `--without ADDRESS` if nothing of "
                 "the tenant is there",
                 code="unfinished_removal",
-                name=name,
             ) from error
 
     def _set_aside(self, name: str) -> None:
@@ -378,13 +375,13 @@ class Tenants:
         try:
             descriptor = os.open(self.folder(name), _FOLDER)
         except OSError as error:  # removed meanwhile, or a link
-            raise _unknown(name) from error
+            raise _unknown() from error
         try:
             lock(descriptor, shared=True)
             if not self._is_tenant(name) or not os.path.samestat(
                 os.fstat(descriptor), (self._folder / name).lstat()
             ):
-                raise _unknown(name)
+                raise _unknown()
             with self.places.present(name, self._folder / name):
                 yield descriptor
         finally:
@@ -481,13 +478,10 @@ def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
     try:
         release_collection(index, must_succeed=True, without=without)
     except (SearchIndexError, MissingExtraError) as error:
-        address = error.values.get("address")
-        gone = f", or with `--without '{address}'` if that server is gone for good" if address else ""
         raise AccountError(
             f"the removal of {name} stopped at the vectors of its index: {error}; repeat the command when they can be "
-            f"deleted{gone}",
+            "deleted, or with `--without ADDRESS` if that server is gone for good",
             code="unfinished_removal",
-            name=name,
         ) from error
 
 
@@ -507,8 +501,8 @@ def _measure(index: Path) -> int:
     return size
 
 
-def _unknown(name: str) -> InputError:
+def _unknown() -> InputError:
     # Neither an absent tenant nor a text that can be none is told apart, and the text is not repeated.
     return InputError(
-        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant", name=name
+        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant"
     )

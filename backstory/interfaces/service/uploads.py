@@ -93,7 +93,6 @@ def store_uploads(
                 raise InputError(
                     f"{name!r} and {known!r} are two files that look the same, or are one to some machines; rename one",
                     code="colliding_name",
-                    name=name,
                 )
             outcomes.append(_compare(folder / name, upload, replaces=replaces))
         wanted = [
@@ -147,22 +146,17 @@ def _check(workspace: Workspace, upload: Upload) -> str:
     most = ReadingLimits(settings.read_seconds, settings.read_megabytes).most_bytes
     if upload.size > most:
         raise InputError(
-            f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it",
-            code="too_large",
-            name=name,
+            f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it", code="too_large"
         )
     if find_reader(name, READERS) is None and not is_archive(name):
         known = list_formats(reader.format for reader in READERS)
         raise InputError(
             f"{name} is of no format that is read; save its text as one of these: {known}",
             code="unsupported_format",
-            name=name,
         )
     reason = explain_path(f"{UPLOADS_FOLDER}/{name}", make_rules(settings))
     if reason is not None:
-        raise InputError(
-            f"{name} would not be read: {reason}", code="bad_file_name", name=name, reason=reason
-        )
+        raise InputError(f"{name} would not be read: {reason}", code="bad_file_name")
     return name
 
 
@@ -189,7 +183,6 @@ def _compare(path: Path, upload: Upload, *, replaces: bool) -> Literal["added", 
         raise InputError(
             f"{path.name} is the name of something else than an uploaded file; rename yours",
             code="colliding_name",
-            name=path.name,
         )
     if path.stat().st_size == upload.size and _is_same(path, upload):
         return "unchanged"
@@ -198,7 +191,6 @@ def _compare(path: Path, upload: Upload, *, replaces: bool) -> Literal["added", 
     raise InputError(
         f"there is a file {path.name} with another content; choose to replace it (`replace=true`), or rename yours",
         code="existing_document",
-        name=path.name,
     )
 
 

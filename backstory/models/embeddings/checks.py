@@ -22,7 +22,6 @@ def require_text(texts: Sequence[str]) -> None:
             raise EmbeddingInputError(
                 f"text {position} is of type {type(text).__name__}; pass strings, and drop nulls beforehand",
                 code="no_text",
-                text=position,
             )
         try:
             text.encode()
@@ -31,7 +30,6 @@ def require_text(texts: Sequence[str]) -> None:
                 f"text {position} holds a lone surrogate at character {error.start}, which is not text; "
                 "replace it, for example by text.encode('utf-8', 'replace').decode()",
                 code="no_text",
-                text=position,
             ) from error
 
 
@@ -54,10 +52,6 @@ def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_i
             f"embeds whole; the longest, text {longest}, has {token_counts[longest]}. Cut them with "
             "backstory.text.chunking.cut.cut_chunks and the embedder's count_tokens first",
             code="too_long",
-            texts=over,
-            text=longest,
-            tokens=int(token_counts[longest]),
-            limit=limit,
         )
 
 
@@ -68,9 +62,6 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
             f"{embedder_id} answered {count} texts with {vectors.dtype} vectors of shape {vectors.shape}; "
             f"expected float32 of shape {(count, dimension)}",
             code="unusable_vectors",
-            embedder=embedder_id,
-            shape=vectors.shape,
-            dtype=str(vectors.dtype),
         )
     off = np.abs(np.linalg.norm(vectors, axis=1) - 1)
     strays = np.flatnonzero(~(off <= _UNIT_TOLERANCE))
@@ -78,8 +69,6 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
         raise EmbeddingError(
             f"{embedder_id} answered text {strays[0]} with a vector whose length is not 1, or that is not finite",
             code="unusable_vectors",
-            embedder=embedder_id,
-            text=int(strays[0]),
         )
 
 
@@ -94,9 +83,6 @@ def make_unit_rows(
             f"{embedder_id} answered {count} texts with {len(values)} vectors of width "
             f"{' and '.join(map(str, widths))} instead of {count} of width {dimension}",
             code="unusable_vectors",
-            embedder=embedder_id,
-            count=len(values),
-            widths=tuple(widths),
         )
     rows = np.array(values, np.float64)
     norms = np.linalg.norm(rows, axis=1)
@@ -106,8 +92,6 @@ def make_unit_rows(
             f"{embedder_id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
             f"finite; the first is text {unusable[0]} of the request",
             code="unusable_vectors",
-            embedder=embedder_id,
-            text=int(unusable[0]),
         )
     vectors: Vectors = (rows / norms[:, None]).astype(np.float32)
     return vectors

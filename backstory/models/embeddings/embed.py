@@ -134,9 +134,7 @@ def embed_texts(
         report(int(known.sum()), len(unique))
     if not known.all():
         raise EmbeddingError(
-            f"{embedder.id} planned batches that do not hold every text",
-            code="incomplete_plan",
-            embedder=embedder.id,
+            f"{embedder.id} planned batches that do not hold every text", code="incomplete_plan"
         )
     stats = EmbeddingStats(
         texts=len(texts),

@@ -134,9 +134,7 @@ class ServiceEmbedder:
         blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
         if blank is not None:
             raise EmbeddingInputError(
-                f"text {blank} is blank, which {self.id} refuses; drop blank texts",
-                code="blank_text",
-                text=blank,
+                f"text {blank} is blank, which {self.id} refuses; drop blank texts", code="blank_text"
             )
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for batch in self.plan_batches(counts):
@@ -164,18 +162,14 @@ class ServiceEmbedder:
         }
         if sorted(by_index, key=str) != sorted(range(len(entries)), key=str):
             raise EmbeddingError(
-                f"{self.id} answered with vectors whose `index` does not count from 0",
-                code="wrong_order",
-                embedder=self.id,
+                f"{self.id} answered with vectors whose `index` does not count from 0", code="wrong_order"
             )
         vectors: list[Any] = [by_index[index] for index in range(len(entries))]
         if not all(
             isinstance(row, list) and all(type(value) in (int, float) for value in row) for row in vectors
         ):
             raise EmbeddingError(
-                f"{self.id} answered with an embedding that is no list of numbers",
-                code="no_numbers",
-                embedder=self.id,
+                f"{self.id} answered with an embedding that is no list of numbers", code="no_numbers"
             )
         return vectors
 
@@ -207,8 +201,6 @@ class ServiceEmbedder:
                 f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and takes "
                 f"others: {refusal}. Change the text, or leave its document or chat out",
                 code="refused_text",
-                characters=len(texts[0]),
-                **refusal.values,
             )
             error.text = texts[0]
             raise error from refusal

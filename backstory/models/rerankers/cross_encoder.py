@@ -35,7 +35,6 @@ class CrossEncoderReranker:
                 "rerank.provider is cross_encoder, but rerank.model_dir names no folder; set it to a folder with "
                 "model.onnx and tokenizer.json",
                 code="absent_setting",
-                setting="rerank.model_dir",
             )
         files = find_model_folder(settings.model_dir, "rerank.model_dir")
         self.id = f"cross_encoder:{files.name}:{files.checksum[:12]}:{settings.max_tokens}"
@@ -90,7 +89,6 @@ def _read_scores(output: NDArray[Any], mask: NDArray[np.int64]) -> NDArray[np.fl
             f"the cross-encoder answered {count} pairs with an output of shape {output.shape}; it must give one score "
             f"per pair, shape ({count}, 1), or one for each of the classes irrelevant and relevant",
             code="unusable_scores",
-            shape=output.shape,
         )
     logits = output.reshape(count, -1).astype(np.float64)
     # With two classes, the softmax of "relevant" grows with the difference of the two scores.

@@ -49,9 +49,6 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
             f"{settings.sent} there. If you trust that address, set it as base_url of the service (services in "
             "backstory.yaml)",
             code="redirected",
-            status=status,
-            target=_name_host(target),
-            setting="base_url",
         )
     kind, answered, details = _read_error(failure.body)
     said = quote_service(answered, key)
@@ -62,30 +59,22 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
         return AuthenticationError(
             f"{service} refused the key ({message}); check {' or '.join(variables)}, and that the key may use the API",
             code="refused_key",
-            status=status,
-            said=said,
-            variables=variables,
         )
     delay = _read_delay(failure.headers, details)
     is_spent = status == 402 or kind in _EXHAUSTED or _is_daily(details)
     if is_spent or (status == 429 and (delay or 0) > _LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
             f"the quota or credit at {service} is used up ({message}); finished work is kept, so run the same command "
-            "again when it has been renewed",
-            status=status,
-            said=said,
+            "again when it has been renewed"
         )
     if status == 429:
         quota_wait = _QUOTA_DELAY_SECONDS if delay is None else delay
-        return TransientError(message, quota_wait, status=status, said=said)
+        return TransientError(message, quota_wait)
     if status in _TRANSIENT_CODES or status >= 500:
         wait = None if delay is None else min(delay, _LONGEST_DELAY_SECONDS)
-        return TransientError(message, wait, status=status, said=said)
+        return TransientError(message, wait)
     refusal = settings.failure(
-        f"{service} refused the request ({message}); a retry would not help",
-        code="refused",
-        status=status,
-        said=said,
+        f"{service} refused the request ({message}); a retry would not help", code="refused"
     )
     refusal.blames_content = status in _CONTENT_CODES
     return refusal

@@ -175,8 +175,6 @@ class Service:
                 f"{self.name} gave no usable answer in {self.settings.max_attempts} attempts; the last error: {error}. "
                 "Finished work is kept, so run the same command again",
                 code="no_answer",
-                attempts=self.settings.max_attempts,
-                **error.values,
             ) from error
         return result
 
@@ -239,7 +237,7 @@ class Service:
         """Describe a lost connection; the client's error is never chained, since it may hold the request's headers."""
         name = type(error).__name__
         message = redact(str(error), self._key_text()) or "connection lost"
-        return TransientError(f"{name}: {message}", cause=name)
+        return TransientError(f"{name}: {message}")
 
     def _connect(self) -> Any:
         with self._connecting:

@@ -97,11 +97,7 @@ def post(
     try:
         require_address(address)
     except ValueError as error:
-        raise AlertError(
-            f"the address of the webhook cannot be used: {error}",
-            code="invalid_address",
-            setting="alerts.webhook",
-        ) from None
+        raise AlertError(f"alerts.webhook cannot be used: {error}", code="invalid_address") from None
     body = json.dumps(payload).encode()
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -109,9 +105,7 @@ def post(
         except _TransientError as error:
             if attempt == ATTEMPTS:
                 raise AlertError(
-                    f"{error}, after {ATTEMPTS} attempts; the next run tries again",
-                    code=error.code,
-                    **error.values,
+                    f"{error}, after {ATTEMPTS} attempts; the next run tries again", code=error.code
                 ) from None
             pause = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
             log_event(logger, "webhook failed", attempt=attempt, retry_in=pause, cause=error)
@@ -164,10 +158,8 @@ def _post_once(url: str, body: bytes, timeout: float) -> None:
 
 def _refuse(host: str | None, status: int) -> NoReturn:
     if status in _TRANSIENT or status >= 500:
-        raise _TransientError(f"{host} answered HTTP {status}", code="refused", status=status)
-    raise AlertError(
-        f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused", status=status
-    )
+        raise _TransientError(f"{host} answered HTTP {status}", code="refused")
+    raise AlertError(f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused")
 
 
 def _follow(url: str, location: str) -> str:

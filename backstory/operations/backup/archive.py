@@ -142,7 +142,6 @@ def require_outside(workspace: Workspace, path: Path) -> None:
         raise InputError(
             f"{path} lies in the workspace, and would be lost with it; name another place",
             code="inside_workspace",
-            path=path,
         )
 
 
@@ -154,21 +153,15 @@ def _choose_path(workspace: Workspace, destination: Path) -> Path:
         raise InputError(
             f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",
             code="other_ending",
-            path=destination,
         )
     if path.exists():
         raise InputError(
             f"{path} exists; a backup never replaces a file, so name another one, or a folder",
             code="already_there",
-            path=path,
         )
     require_outside(workspace, path)
     if not path.parent.is_dir():
-        raise InputError(
-            f"the folder {path.parent} does not exist; create it first",
-            code="absent_folder",
-            path=path.parent,
-        )
+        raise InputError(f"the folder {path.parent} does not exist; create it first", code="absent_folder")
     return path
 
 
@@ -179,9 +172,7 @@ def _private_temporary(path: Path) -> Iterator[IO[bytes]]:
     with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o600), "w+b") as file:
         if not lock(file, wait=False):
             raise InputError(
-                f"another backup to {path} is being written; wait for it, or name another file",
-                code="busy",
-                path=path,
+                f"another backup to {path} is being written; wait for it, or name another file", code="busy"
             )
         file.truncate(0)
         try:

@@ -95,9 +95,7 @@ class Members:
             if error.errno is not None:
                 raise
             raise InputError(
-                f"{name} became shorter while it was read; start the backup again",
-                code="changed_file",
-                name=name,
+                f"{name} became shorter while it was read; start the backup again", code="changed_file"
             ) from error
         self.files[name] = FileRecord(size=described.size, sha256=reader.sha256)
 

@@ -124,7 +124,6 @@ def _copy_files(workspace: Workspace, target: str) -> Copied:
             raise StoreError(
                 f"{source.store.locate(name)} is absent; `backstory run` makes it again",
                 code="missing_object",
-                object=name,
             )
         size += len(content)
         if not there.store.has(name, content):

@@ -123,12 +123,11 @@ def place(
 
 def _require_room(root: Path, *, replace: bool) -> None:
     if root.exists() and not root.is_dir():
-        raise InputError(f"{root} is a file; name a folder with --into", code="file_in_the_way", path=root)
+        raise InputError(f"{root} is a file; name a folder with --into", code="file_in_the_way")
     if not replace and root.is_dir() and any(root.iterdir()):
         raise InputError(
             f"{root} is not empty; name another folder with --into, or move its content aside with --replace",
             code="not_empty",
-            path=root,
         )
 
 
@@ -162,27 +161,23 @@ def _extract(path: Path, folder: Path) -> Contents:
         with tarfile.open(path) as tar:
             _extract_safely(tar, folder)
     except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}", code="absent_file", path=path) from error
+        raise InputError(f"there is no file {path}", code="absent_file") from error
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
-            f"{path} is not a whole backup ({error}); nothing was restored", code="damaged_backup", path=path
+            f"{path} is not a whole backup ({error}); nothing was restored", code="damaged_backup"
         ) from error
     listed = folder / CONTENTS_FILE
     try:
         contents = Contents.model_validate_json(listed.read_bytes())
     except (FileNotFoundError, ValidationError) as error:
         raise InputError(
-            f"{path} is not a whole backup: its list of contents is absent or damaged",
-            code="damaged_backup",
-            path=path,
+            f"{path} is not a whole backup: its list of contents is absent or damaged", code="damaged_backup"
         ) from error
     if contents.format != FORMAT:
         raise InputError(
             f"{path} has format {contents.format}, and this version of Backstory restores format {FORMAT}; install "
             f"Backstory {contents.version}",
             code="other_format",
-            path=path,
-            format=contents.format,
         )
     listed.unlink()
     _verify(path, folder, contents)
@@ -199,8 +194,6 @@ def _verify(path: Path, folder: Path, contents: Contents) -> None:
         raise InputError(
             f"{path} is damaged: {name} is {'not listed' if name in found else 'absent'}",
             code="damaged_backup",
-            path=path,
-            name=name,
         )
     for name, expected in contents.files.items():
         with (folder / name).open("rb") as file:
@@ -209,8 +202,6 @@ def _verify(path: Path, folder: Path, contents: Contents) -> None:
             raise InputError(
                 f"{path} is damaged: {name} differs from its checksum; nothing was restored",
                 code="damaged_backup",
-                path=path,
-                name=name,
             )
 
 

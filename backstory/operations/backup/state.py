@@ -82,7 +82,7 @@ def _add_tables(members: Members, workspace: Workspace, scratch: Path) -> None:
     for table, names in copy.list_files().items():
         damaged = copy.find_damage(table)
         if table == "documents" and damaged:
-            raise DamagedTableError(damaged[WHOLE], table=table, partition=WHOLE)
+            raise DamagedTableError(damaged[WHOLE])
         for key, name in names.items():
             if key not in damaged:
                 members.add_bytes(f"data/{name}", copy.store.read(name) or b"")

@@ -69,7 +69,7 @@ def restore_from_store(address: str, into: Path | None = None, *, replace: bool 
     store = open_store(place.rstrip("/"))
     names = [f"{_FOLDER}/{name}"] if name else _list_backups(store, "")
     if not names:
-        raise InputError(f"{address} holds no backup; compare the address", code="no_backup", path=address)
+        raise InputError(f"{address} holds no backup; compare the address", code="no_backup")
     latest = max(names, key=lambda one: one.rpartition("/")[2])
     with TemporaryDirectory(prefix="backstory-") as folder:
         path = Path(folder) / latest.rpartition("/")[2]

@@ -112,10 +112,9 @@ def read_lines(file: Path) -> list[str]:
         raise InputError(
             f"{file} cannot be read as UTF-8 text ({error}); name a file with one message on each line",
             code="unreadable_file",
-            path=file,
         ) from error
     if not lines:
-        raise InputError(f"{file} holds no message; write one on each line", code="blank_text", path=file)
+        raise InputError(f"{file} holds no message; write one on each line", code="blank_text")
     return lines
 
 
@@ -140,9 +139,7 @@ def _check_references(
     ):
         absent = found.join(wanted, on=column, how="anti")[column].unique().sort()
         if len(absent):
-            raise InputError(
-                f"{len(absent)} {what} {path}: {', '.join(absent.head(5))}", code="unknown_ids", path=path
-            )
+            raise InputError(f"{len(absent)} {what} {path}: {', '.join(absent.head(5))}", code="unknown_ids")
 
 
 def _read(folder: Path, name: str) -> pl.DataFrame:
@@ -151,7 +148,6 @@ def _read(folder: Path, name: str) -> pl.DataFrame:
         raise InputError(
             f"{path} is absent; a labelled set holds docs.parquet, windows.parquet and qrels.parquet",
             code="absent_file",
-            path=path,
         )
     frame = pl.read_parquet(path)
     wanted: dict[str, pl.DataType | type[pl.DataType]] = dict(_COLUMNS[name])
@@ -171,7 +167,6 @@ def _select(
         raise InputError(
             f"{path}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}",
             code="absent_column",
-            path=path,
         )
     return frame.select(pl.col(column).cast(dtype) for column, dtype in wanted.items())
 

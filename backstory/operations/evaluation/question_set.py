@@ -100,14 +100,12 @@ def read_question_set(file: Path) -> list[LabelledQuestion]:
         raise InputError(
             f"{file} cannot be read as UTF-8 text ({error}); name a file with one question in JSON on each line",
             code="unreadable_file",
-            path=file,
         ) from error
     questions = [_read_line(file, place, line) for place, line in enumerate(lines, start=1) if line.strip()]
     if not questions:
         raise InputError(
             f'{file} holds no question; write one on each line, such as {{"question": "…", "answerable": true}}',
             code="blank_text",
-            path=file,
         )
     return questions
 
@@ -127,4 +125,4 @@ def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
         known = ", ".join(LabelledQuestion.model_fields)
         fault = f"{field + ': ' if field else ''}{first['msg']}; the fields are {known}"
         cause = error
-    raise InputError(f"{file}, line {line}: {fault}", code="invalid_line", path=file, line=line) from cause
+    raise InputError(f"{file}, line {line}: {fault}", code="invalid_line") from cause

@@ -198,9 +198,7 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
     if not ids:
         known = stored | set(origins["conversation_id"])
         raise InputError(
-            f"there is no conversation {name!r}; there are {_list(known)}",
-            code="unknown_conversation",
-            name=name,
+            f"there is no conversation {name!r}; there are {_list(known)}", code="unknown_conversation"
         )
     is_meant = pl.col("conversation_id").is_in(list(ids))
     held = origins.filter(is_meant)
@@ -234,7 +232,6 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
             f"no person in the exports or tables has the name {name!r}; give the name as the exports write it, or a "
             f"pseudonym as the tables do, such as {_list(stored)}",
             code="unknown_member",
-            name=name,
         )
     names = {written for written in read.names if identify(written) in found} or {name}
     holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
@@ -259,16 +256,13 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
     if not uris:
         known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
         raise InputError(
-            f"there is no document {name!r}; give its path, such as {_list(known)}",
-            code="unknown_document",
-            name=name,
+            f"there is no document {name!r}; give its path, such as {_list(known)}", code="unknown_document"
         )
     for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
         raise InputError(
             f"{uri.removeprefix(WRITTEN_PREFIX)} is a post that Backstory wrote about a window and would write again; "
             "forget the conversation, member or document behind it",
             code="written_post",
-            name=uri.removeprefix(WRITTEN_PREFIX),
         )
     paths = [locate(uri, str(folder)) for uri in sorted(uris)]
     files = tuple(path for path in paths if (workspace.root / path).exists())

@@ -42,7 +42,6 @@ def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
             f"no run has read the documents of {workspace.root} yet; start `backstory run`, or without chats "
             "`backstory add`",
             code="no_tables",
-            path=workspace.tables_dir,
         )
     rows = workspace.date_locally(read_document_catalog(workspace.tables))
     tenant = workspace.settings.rag.tenant

@@ -130,9 +130,7 @@ def preview_run(
     """
     for path in paths:
         if not path.exists() and not path.is_symlink():
-            raise InputError(
-                f"{path} does not exist; name an existing file or folder", code="absent_file", path=path
-            )
+            raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
     opened = None if planned else _open(paths, workspace)
     if opened is None:
         settings = planned or Settings()

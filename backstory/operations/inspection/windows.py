@@ -139,7 +139,6 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
         raise InputError(
             f"no window began on {day}; the nearest began on {' and '.join(map(str, nearest))}",
             code="no_window",
-            nearest=nearest,
         )
     return found
 

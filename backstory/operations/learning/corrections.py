@@ -43,7 +43,6 @@ def read_corrections(path: Path) -> Corrections:
             f"{path} is damaged, and it holds what people said about documents. Restore it from a backup, or delete "
             "it: `backstory learn` then knows nothing of their corrections",
             code="damaged_record",
-            path=path,
         ) from error
     return corrections
 

@@ -141,5 +141,4 @@ def _require_prior(workspace: Workspace) -> None:
             f"rag.strategy is {strategy}, which weighs no document by what was learned; set "
             "`rag: {strategy: coverage}` in backstory.yaml, or leave it out",
             code="no_prior",
-            setting="rag.strategy",
         )

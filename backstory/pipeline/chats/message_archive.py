@@ -139,8 +139,6 @@ def _read_archive(workspace: Workspace, names: Sequence[str]) -> pl.DataFrame:
             f"{workspace.archive} holds real names, since `privacy.pseudonyms` was off when a run wrote it. Switch "
             "pseudonyms off again, or delete the folder and lose the messages that only it holds",
             code="real_names",
-            path=workspace.archive,
-            setting="privacy.pseudonyms",
         )
     named = find_real_names(archived, names)["message_id"].unique()
     if named.is_empty():

@@ -273,7 +273,6 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
             raise SettingsError(
                 f"privacy.names: entry {number} shows a person by the name of another member; choose another name",
                 code="name_of_another",
-                setting="privacy.names",
             )
         if person not in known:
             logger.warning(

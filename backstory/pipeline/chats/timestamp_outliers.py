@@ -37,7 +37,6 @@ def require_no_timestamp_outliers(messages: pl.DataFrame) -> None:
         f"phone's clock had been wrong: {named}. Correct or remove them in the export, choose days with --from "
         "and --to, or set `partitions: {allow_timestamp_outliers: true}` if the dates are right",
         code="timestamp_outliers",
-        setting="partitions.allow_timestamp_outliers",
     )
 
 

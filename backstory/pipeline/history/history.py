@@ -208,8 +208,7 @@ class RunHistory:
         if late:
             raise StoppedError(
                 f"the run has taken more than {limit} minutes (runs.max_minutes) and stopped before {partition}; "
-                "finished work is kept, so run the same command again to resume, or raise the limit",
-                setting="runs.max_minutes",
+                "finished work is kept, so run the same command again to resume, or raise the limit"
             )
 
     def follow(self, what: str, report: Callable[[int, int], None]) -> Callable[[int, int], None]:

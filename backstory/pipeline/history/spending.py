@@ -161,8 +161,7 @@ class Spending:
             for unit, limit in _limits(budget).items():
                 if used[unit] + asked[unit] > limit + _ROUNDING:
                     raise BudgetExhaustedError(
-                        self._describe_end(name, unit, limit, used[unit], asked[unit], place.day),
-                        setting=f"costs.{name}.{unit}",
+                        self._describe_end(name, unit, limit, used[unit], asked[unit], place.day)
                     )
                 room = room and used[unit] + held[unit] + asked[unit] <= limit + _ROUNDING
         return room

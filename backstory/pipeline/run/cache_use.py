@@ -89,7 +89,6 @@ def prune_caches(workspace: Workspace) -> Pruning:
         raise WorkspaceError(
             f"{workspace.tables_dir} holds no tables, so pruning would delete every vector; run `backstory run` first",
             code="no_tables",
-            path=workspace.tables_dir,
         )
     with running(workspace.catalog.state, "the pruning of caches"):
         before = measure_caches(workspace)

@@ -73,6 +73,4 @@ def _require_formats(formats: Iterable[str]) -> None:
             f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
             f"{', '.join(known)}",
             code="unknown_format",
-            setting="chunks.chunkers",
-            formats=tuple(unknown),
         )

@@ -87,9 +87,7 @@ def find_partitions(workspace: Workspace) -> list[str]:
             # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
             if stored := workspace.tables.keys("messages"):
                 return stored
-            raise WorkspaceError(
-                _describe_nothing(workspace, read), code="no_messages", path=workspace.chats_dir
-            )
+            raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
         extent = " ".join(map(str, (keys.min(), keys.max())))
         known = Entry(_fingerprint_extent(workspace, files), extent, len(messages))
         workspace.catalog.record(_EXTENT, {_EXPORTS: known})
@@ -284,12 +282,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
     log_unread(sources)
     if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
-        raise WorkspaceError(
-            _describe_nothing(workspace, read),
-            code="no_messages",
-            path=workspace.chats_dir,
-            sources=tuple(read.sources.filter(pl.col("status") != "ignored")["source"]),
-        )
+        raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
     drop_outside(workspace, messages)
     _warn_of_unused_entries(workspace, read)
     record_opted_out(workspace, reading.opted_out)

@@ -65,7 +65,6 @@ def read_material(
             raise WorkspaceError(
                 f"window {window.window_id} has no context yet; run `backstory run`, or wait for the run under way",
                 code="no_context",
-                window_id=window.window_id,
             )
         rows = rows_of_window[window.window_id]
         places = {message: place for place, message in enumerate(window.message_ids)}

@@ -75,7 +75,6 @@ def read_learned(path: Path) -> Learned:
             f"{path} is of another release of Backstory; run `backstory learn --undo` to go on without it, and "
             "`backstory learn` to fit again",
             code="other_format",
-            path=path,
         )
     documents, probabilities = learned.documents, learned.probabilities
     is_sound = documents is None or documents.fit.is_sound
@@ -100,5 +99,4 @@ def _damaged(path: Path) -> WorkspaceError:
         f"{path} is damaged, and it weighs documents and probabilities. Restore it from a backup; or run `backstory "
         "learn --undo` to go on without it, and `backstory learn` to fit again",
         code="damaged_record",
-        path=path,
     )

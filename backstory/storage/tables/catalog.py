@@ -159,9 +159,7 @@ class Catalog:
             if lost:
                 raise ConflictError(
                     f"{lost[0][0]} {lost[0][1]} was written by another run since this one read it; run the same "
-                    "command again, which makes it from what is there now",
-                    table=lost[0][0],
-                    partition=lost[0][1],
+                    "command again, which makes it from what is there now"
                 )
             version = self._version + 1
             rows = [(*_COUNTER, self._name or uuid4().hex, "", 0, version)]

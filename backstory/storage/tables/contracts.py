@@ -113,8 +113,6 @@ def conform(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
         raise ContractError(
             f"{model.__name__}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}",
             code="absent_column",
-            table=model.__name__,
-            columns=tuple(absent),
         )
     return frame.select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
 
@@ -139,7 +137,7 @@ def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
     try:
         make_schema(model).validate(frame, lazy=True)
     except (SchemaErrors, SchemaError) as error:
-        raise ContractError(f"{model.__name__}: {_describe(error)}", table=model.__name__) from error
+        raise ContractError(f"{model.__name__}: {_describe(error)}") from error
     return frame
 
 

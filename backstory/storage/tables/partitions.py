@@ -44,7 +44,6 @@ def partition_key(moment: datetime, grain: Grain, timezone: str = "UTC") -> str:
         raise InputError(
             f"{moment.isoformat()} has no time zone; give one, such as tzinfo=datetime.UTC",
             code="no_time_zone",
-            value=moment,
         )
     local = moment.astimezone(UTC if grain == "hour" else ZoneInfo(timezone))
     return _name(_floor(local.replace(tzinfo=UTC), grain), grain)
@@ -115,10 +114,7 @@ def partition_range(first: str, last: str, grain: Grain) -> list[str]:
     moment, end = _parse(first, grain), _parse(last, grain)
     if end < moment:
         raise InputError(
-            f"the range from {first} to {last} ends before it begins; swap the two",
-            code="swapped_range",
-            first=first,
-            last=last,
+            f"the range from {first} to {last} ends before it begins; swap the two", code="swapped_range"
         )
     keys = []
     while moment <= end:
@@ -137,8 +133,6 @@ def _parse(key: str, grain: Grain) -> datetime:
     raise InputError(
         f"{key!r} does not name a partition of one {grain}; write {_EXAMPLES[grain]}",
         code="invalid_partition",
-        partition=key,
-        grain=grain,
     )
 
 

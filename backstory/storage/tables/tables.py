@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from io import BytesIO
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -148,8 +147,8 @@ class Tables:
         def read(
             columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
-            for key, name in names.items():
-                frame = self._read_file(table, key, name, None if columns is None else tuple(columns))
+            for name in names.values():
+                frame = self._read_file(table, name, None if columns is None else tuple(columns))
                 if row_limit is not None:
                     if row_limit <= 0:
                         return
@@ -328,9 +327,9 @@ class Tables:
         names = self._name_files(table, partitions)
         wanted = None if columns is None else tuple(columns)
         if isinstance(self.store, Folder) or len(names) < 2:
-            return {key: self._read_file(table, key, name, wanted) for key, name in names.items()}
+            return {key: self._read_file(table, name, wanted) for key, name in names.items()}
         with ThreadPoolExecutor(_THREADS) as threads:
-            frames = threads.map(lambda key: self._read_file(table, key, names[key], wanted), names)
+            frames = threads.map(lambda key: self._read_file(table, names[key], wanted), names)
             return dict(zip(names, frames, strict=True))
 
     def _name_files(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, str]:
@@ -341,43 +340,36 @@ class Tables:
         wanted = sorted(entries if partitions is None else {*partitions} & entries.keys())
         return {key: name_file(table, key, entries[key]) for key in wanted if entries[key].rows}
 
-    def _read_file(self, table: str, key: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-        kept = self._open_once(table, key, name)
+    def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
+        kept = self._open_once(table, name)
         if kept is None:
             file = self.store.open(name)
             if file is None:
-                raise self._damaged(table, key, name, "is absent")
+                raise self._damaged(name, "is absent")
             with file:
                 return pl.read_parquet(file, columns=None if columns is None else list(columns))
         return kept.clone() if columns is None else kept.select(columns)
 
-    def _open_once(self, table: str, key: str, name: str) -> pl.DataFrame | None:
+    def _open_once(self, table: str, name: str) -> pl.DataFrame | None:
         """Compare a file with its hash when it is first read, and return its rows if they are kept."""
         kept = _keep(self.store.locate(name), self.store.stamp(name))
         if not kept:
             content = self.store.read(name)
             if content is None:
-                raise self._damaged(table, key, name, "is absent")
+                raise self._damaged(name, "is absent")
             if _hash(content)[:_NAMED_DIGITS] != name.split(".")[-2]:
-                raise self._damaged(table, key, name, "is not the file that was written")
+                raise self._damaged(name, "is not the file that was written")
             if dict(pl.read_parquet_schema(BytesIO(content))) != dict(polars_schema(_model(table))):
                 raise ContractError(
                     f"{self.store.locate(name)} was written by another version of Backstory; `backstory run` makes "
                     f"{table} again",
                     code="other_columns",
-                    path=Path(self.store.locate(name)),
-                    table=table,
                 )
             kept.append(pl.read_parquet(BytesIO(content)) if len(content) <= _KEPT_BYTES else None)
         return kept[0]
 
-    def _damaged(self, table: str, key: str, name: str, what: str) -> DamagedTableError:
-        return DamagedTableError(
-            f"{self.store.locate(name)} {what}; {_REMEDY}",
-            path=Path(self.store.locate(name)),
-            table=table,
-            partition=key,
-        )
+    def _damaged(self, name: str, what: str) -> DamagedTableError:
+        return DamagedTableError(f"{self.store.locate(name)} {what}; {_REMEDY}")
 
 
 def copy_tables(source: Tables, target: Tables) -> int:
@@ -432,9 +424,7 @@ def _list_files(entries: Entries) -> dict[str, dict[str, str]]:
 def _model(table: str) -> type[Table]:
     if table not in SERVED_TABLES:
         raise InputError(
-            f"there is no table {table!r}; the tables are {', '.join(SERVED_TABLES)}",
-            code="unknown_table",
-            table=table,
+            f"there is no table {table!r}; the tables are {', '.join(SERVED_TABLES)}", code="unknown_table"
         )
     return SERVED_TABLES[table]
 
@@ -445,8 +435,6 @@ def _require_key(table: str, key: str) -> None:
             f"{table}: {key!r} cannot name a partition; use letters, digits and _ . : + -, "
             "beginning with a letter or digit",
             code="invalid_partition",
-            table=table,
-            partition=key,
         )
 
 

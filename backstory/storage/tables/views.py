@@ -214,7 +214,6 @@ def _make_views(connection: duckdb.DuckDBPyConnection, root: Source) -> None:
                 f"{store.locate(CURRENT)} does not exist; `backstory run`, or without chats `backstory add`, writes it "
                 "with the tables",
                 code="no_tables",
-                path=root,
             )
         names = json.loads(content)["tables"]
     _open_network(connection, store)
@@ -241,7 +240,6 @@ def _refuse_earlier(root: Source) -> WorkspaceError:
     return WorkspaceError(
         f"the tables of {where} were written by an earlier version of Backstory; `backstory run` makes them again",
         code="other_format",
-        path=where,
     )
 
 
@@ -267,7 +265,6 @@ def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
             f"DuckDB {version} finds no httpfs extension; install duckdb-extension-httpfs=={duckdb.__version__} "
             "(the extra s3 does)",
             code="no_httpfs_extension",
-            version=version,
         ) from error
     access = read_store_access()
     if not {"key_id", "secret"} <= access.keys():
@@ -276,7 +273,6 @@ def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
             "role or profile; set both, and AWS_SESSION_TOKEN for a role: `aws configure export-credentials --format "
             "env`",
             code="no_keys_in_environment",
-            address=store.address,
         )
     endpoint = urlsplit(access.pop("endpoint", ""))
     options = {"scope": f"s3://{urlsplit(store.address).netloc}", **access}

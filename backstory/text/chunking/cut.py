@@ -144,22 +144,11 @@ def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens:
         raise InputError(
             f"max_tokens has {len(ceilings)} values for {len(texts)} texts; give one for each",
             code="wrong_count",
-            name="max_tokens",
         )
     if overlap_tokens < 0:
-        raise InputError(
-            f"overlap_tokens is {overlap_tokens}; give 0 or more",
-            code="out_of_range",
-            name="overlap_tokens",
-            value=overlap_tokens,
-        )
+        raise InputError(f"overlap_tokens is {overlap_tokens}; give 0 or more", code="out_of_range")
     if ceilings and min(ceilings) < 1:
-        raise InputError(
-            f"max_tokens is {min(ceilings)}; give 1 or more",
-            code="out_of_range",
-            name="max_tokens",
-            value=min(ceilings),
-        )
+        raise InputError(f"max_tokens is {min(ceilings)}; give 1 or more", code="out_of_range")
 
 
 def _cut_stubborn_pieces(

@@ -187,7 +187,6 @@ def _cut_unit(texts: Sequence[str], unit: _Unit, limits: Sequence[int]) -> tuple
                 f"the character {text[start:end]!r} alone has {unit.tokens} tokens, "
                 f"over the {limits[unit.text]} that a chunk has room for; raise max_tokens",
                 code="no_room",
-                name="max_tokens",
             )
         middle = (start + end) // 2
         ranges = [(start, middle), (middle, end)]

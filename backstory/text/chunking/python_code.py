@@ -75,9 +75,7 @@ def outline_python(text: str) -> tuple[Definition, ...]:
             warnings.simplefilter("ignore")  # of doubtful escapes in someone else's code
             module = ast.parse(text)
     except SyntaxError as error:
-        raise PythonSyntaxError(
-            f"not valid {version} in line {error.lineno or 1}: {error.msg}", line=error.lineno or 1
-        ) from error
+        raise PythonSyntaxError(f"not valid {version} in line {error.lineno or 1}: {error.msg}") from error
     except (RecursionError, MemoryError) as error:  # the parser reports a full stack as a lack of memory
         raise PythonSyntaxError(
             f"nested too deeply for the parser of {version}", code="nested_too_deeply"

@@ -172,7 +172,6 @@ def _check_room(text: TitledText, room: int) -> None:
             f"document {text.name} ({title!r}): a chunk of {text.chunker.max_tokens} tokens that begins with the "
             f"title has room for {max(room, 0)} tokens of text; raise chunks.max_tokens, or shorten the title",
             code="no_room",
-            setting="chunks.max_tokens",
         )
 
 

@@ -132,7 +132,6 @@ class ModelAnswerer:
                 f"{self.id} gave no answer that can be read: {cut_line(str(error), _SHOWN_REASON)}; ask once more, "
                 "use other words, or set another model (answers.model)",
                 code="unusable_answer",
-                reason=str(error),
             ) from None
         note = f"the model or its service declined to answer: {cut_line(str(error), _SHOWN_REASON)}."
         return self._make((), _name_parts(parts, ()), "unsafe", (note,), model)

@@ -103,7 +103,7 @@ def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder) -> None:
     (tmp_path / "models").write_text("a file where a folder should be")
 
-    with raises(ModelFileError, "unwritable_folder", variable="BACKSTORY_CACHE_DIR"):
+    with raises(ModelFileError, "unwritable_folder", "BACKSTORY_CACHE_DIR"):
         require_built_file(tmp_path / "models" / "tiny" / "model.onnx", build)
 
 

@@ -82,7 +82,7 @@ def test_the_environment_chooses_the_format(
     log_event(logger, "built", rows=3)
     assert read_lines(capsys.readouterr().err)[0]["rows"] == 3
     monkeypatch.setenv("BACKSTORY_LOG_FORMAT", "xml")
-    with raises(InputError, "unknown_value", variable="BACKSTORY_LOG_FORMAT", value="xml"):
+    with raises(InputError, "unknown_value", "BACKSTORY_LOG_FORMAT", "xml"):
         configure_logs()
 
 

@@ -259,7 +259,7 @@ def test_a_collection_is_released_once_or_left_to_a_server_that_is_gone(
         release_collection(tmp_path / "index", must_succeed=True)
         assert name not in list_collections(uri)
         build_at(uri, small, tmp_path / "index")
-    with raises(SearchIndexError, "unusable_server", address=uri):
+    with raises(SearchIndexError, "unusable_server", uri):
         release_collection(tmp_path / "index", must_succeed=True)
     release_collection(tmp_path / "index", must_succeed=True, without=[uri])
     assert (tmp_path / "index" / COLLECTION_FILE).is_file()
@@ -329,11 +329,11 @@ def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tm
         build_at(uri, small, tmp_path / "index")
     query, request = small.queries(1), SearchRequest(top_k=5, ranking="hybrid")
     with open_index(tmp_path / "index") as index:
-        with raises(SearchIndexError, "unusable_server", address=uri):
+        with raises(SearchIndexError, "unusable_server", uri):
             index.search(query, request, texts=["topic1"])
         exact = index.search(query, SearchRequest(top_k=5, mode="exact"))
     assert exact.engine == "exact"
-    with raises(SearchIndexError, "unusable_server", address=uri):
+    with raises(SearchIndexError, "unusable_server", uri):
         build_at(uri, small, tmp_path / "other")
     assert not (tmp_path / "other" / "CURRENT").exists()
 

@@ -363,7 +363,7 @@ def test_reasons_name_files_as_their_table_does() -> None:
 
 
 def test_absent_folder_is_an_error(tmp_path: Path) -> None:
-    with raises(WorkspaceError, "absent_folder", path=tmp_path / "chats"):
+    with raises(WorkspaceError, "absent_folder", tmp_path / "chats"):
         read_exports(tmp_path / "chats", SETTINGS)
 
 

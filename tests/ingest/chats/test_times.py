@@ -42,7 +42,7 @@ def test_the_whole_file_tells_the_order(read_text: ReadText, dates: list[str], e
     "dates", [["05/06/24"], ["01/02/24", "03/04/24"], ["03/04/24", "01/02/24"], ["05/06/2024", "05/06/2024"]]
 )
 def test_ambiguous_file_names_the_setting(read_text: ReadText, dates: list[str]) -> None:
-    with raises(ExportSettingError, "ambiguous_dates", setting="conversations.date_order") as caught:
+    with raises(ExportSettingError, "ambiguous_dates", "conversations.date_order") as caught:
         read_text(chat(*dates))
 
     assert isinstance(caught.value, ReadError)
@@ -192,7 +192,7 @@ def test_one_line_in_another_order_is_quarantined(read_text: ReadText) -> None:
 
 
 def test_setting_that_contradicts_the_file_is_an_error(read_text: ReadText) -> None:
-    with raises(ExportSettingError, "impossible_dates", setting="conversations.date_order"):
+    with raises(ExportSettingError, "impossible_dates", "conversations.date_order"):
         read_text(chat("02/13/24", "02/14/24", "03/01/24"), date_order="dmy")
 
 

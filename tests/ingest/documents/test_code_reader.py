@@ -75,12 +75,12 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_a_file_without_text_is_empty(content: bytes) -> None:
-    with raises(ReadError, "empty_document", uri="a.py"):
+    with raises(ReadError, "empty_document", "a.py"):
         READER.read(content, "a.py")
 
 
 def test_a_binary_file_is_refused() -> None:
-    with raises(ReadError, "not_utf8", uri="video.ts"):
+    with raises(ReadError, "not_utf8", "video.ts"):
         READER.read(b"G\x40\0\xff\xfe" * 100, "video.ts")
 
 

@@ -93,13 +93,13 @@ def test_a_table_in_another_encoding_is_read() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b" , \n,,\n"])
 def test_a_table_without_text_is_empty(content: bytes) -> None:
-    with raises(ReadError, "empty_document", uri="a.csv"):
+    with raises(ReadError, "empty_document", "a.csv"):
         READER.read(content, "a.csv")
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04" + b"x" * 40, b"PAR1" + b"\0" * 50, b"\0" * 100])
 def test_a_binary_file_is_refused(content: bytes) -> None:
-    with raises(ReadError, "binary_file", uri="a.csv"):
+    with raises(ReadError, "binary_file", "a.csv"):
         READER.read(content, "a.csv")
 
 

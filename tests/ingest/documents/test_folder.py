@@ -254,7 +254,7 @@ def test_the_pattern_says_which_files(write: Write, pattern: str, uris: list[str
 def test_a_pattern_outside_the_folder_is_a_settings_error_with_its_line(tmp_path: Path, pattern: str) -> None:
     path = tmp_path / "backstory.yaml"
     path.write_text(f'documents:\n  folder: posts\n  pattern: "{pattern}"\n', encoding="utf-8")
-    with raises(SettingsError, "invalid_setting", line=3, setting="documents.pattern"):
+    with raises(SettingsError, "invalid_setting", 3, "documents.pattern"):
         read_settings(path)
 
 

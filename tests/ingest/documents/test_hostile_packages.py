@@ -170,7 +170,7 @@ def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: s
     reader = find_reader(uri, READERS)
     assert reader is not None
     file = make_zip(FILES[uri][1] | {name: content}, zipfile.ZIP_STORED)
-    with raises(ReadError, "nested_too_deeply", uri=uri):
+    with raises(ReadError, "nested_too_deeply", uri):
         read_document(reader, file, uri, DocumentSettings())
 
 
@@ -202,7 +202,7 @@ def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: s
     limits = DocumentSettings(read_seconds=10, read_megabytes=256)
     with pytest.raises(ReadError) as raised:
         read_document(reader, make_zip(FILES[uri][1] | {name: content}), uri, limits)
-    assert raised.value.values["uri"] == uri
+    assert uri in str(raised.value)
 
 
 @pytest.mark.parametrize("uri", ["a.docx", "a.pptx", "a.odt", "a.epub", "a.xlsx"])

@@ -194,7 +194,7 @@ def test_a_broken_file_is_named_with_its_line(text: str, line: str, words: str) 
     ("content", "line"), [(b"one\ntwo \xff\n", 2), ("one\ntwo \u00e9\n".encode() + b"three \xe9", 3)]
 )
 def test_a_file_with_a_line_that_is_not_utf8_is_named_with_the_line(content: bytes, line: int) -> None:
-    with raises(ReadError, "not_utf8", uri="post.md", line=line):
+    with raises(ReadError, "not_utf8", "post.md", line):
         READER.read(content, "post.md")
 
 
@@ -222,7 +222,7 @@ def test_a_file_is_read_in_the_encoding_that_its_bytes_tell(text: str, encoding:
     [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", bytes(range(1, 32)) + "tête à tête".encode("latin-1")],
 )
 def test_bytes_that_are_no_text_are_not_read_in_a_guessed_encoding(content: bytes) -> None:
-    with raises(ReadError, "binary_file", uri="post.md"):
+    with raises(ReadError, "binary_file", "post.md"):
         READER.read(content, "post.md")
 
 
@@ -273,7 +273,7 @@ def test_other_documents_are_no_drafts(front: str) -> None:
     [("---\na: b\ndraft: perhaps\n---\n", 3, "draft"), ("---\nisDraft: [true]\n---\n", 2, "isDraft")],
 )
 def test_a_draft_that_is_neither_true_nor_false_is_an_error(front: str, line: int, name: str) -> None:
-    with raises(ReadError, "invalid_field", uri="post.md", line=line, name=name):
+    with raises(ReadError, "invalid_field", "post.md", line, name):
         READER.read(f"{front}Text".encode(), "post.md", drafts=False)
 
 
@@ -313,7 +313,7 @@ def test_a_date_of_change_is_kept_apart(name: str, spell: Callable[[str], str]) 
 
 @pytest.mark.parametrize("name", sorted({*PRECEDENCE, *stated_fields.UPDATE_FIELDS} - {"published"}))
 def test_a_field_that_holds_no_date_is_named(name: str) -> None:
-    with raises(ReadError, "invalid_field", uri="a/post.md", line=3, name=name):
+    with raises(ReadError, "invalid_field", "a/post.md", 3, name):
         read(f"---\ntitle: A\n{name}: soon\n---\nText")
 
 

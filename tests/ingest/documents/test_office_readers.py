@@ -258,7 +258,7 @@ def test_missing_chapters_are_named_and_locked_ones_refused() -> None:
     rest = {name: part for name, part in parts.items() if "two" not in name}
     assert read("a.epub", rest).unread == "1 of its chapters are missing in the file; get a whole copy"
     lock = '<e xmlns="http://www.w3.org/2001/04/xmlenc#"><EncryptionMethod Algorithm="{}"/></e>'
-    with raises(ReadError, "protected", uri="a.epub"):
+    with raises(ReadError, "protected", "a.epub"):
         read(
             "a.epub",
             parts | {"META-INF/encryption.xml": lock.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc")},
@@ -279,7 +279,7 @@ def test_missing_chapters_are_named_and_locked_ones_refused() -> None:
     ],
 )
 def test_a_file_without_text_is_said_to_be_empty(uri: str, parts: dict[str, str | bytes]) -> None:
-    with raises(ReadError, "empty_document", uri=uri):
+    with raises(ReadError, "empty_document", uri):
         read(uri, parts)
 
 
@@ -289,7 +289,7 @@ def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
         "3 images were not read; export the document as PDF, whose images can be recognised"
     )
     assert read("a.docx", word_parts(paragraph("Long. " * 300)) | images).unread is None
-    with raises(ReadError, "empty_document", uri="a.docx"):
+    with raises(ReadError, "empty_document", "a.docx"):
         read("a.docx", word_parts("") | images)
 
 
@@ -301,7 +301,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr("backstory.base.extras._can_be_found", lambda name: name != module)
     assert name_reading(DocumentSettings()) != with_extra, "a run after it is installed must not be spared"
-    with raises(ReadError, "missing_extra", uri=uri):
+    with raises(ReadError, "missing_extra", uri):
         read(uri, WORD if uri == "a.docx" else sheet_parts(Beds=""))
 
 

@@ -49,17 +49,17 @@ def test_each_record_is_a_row() -> None:
     "table", [pl.DataFrame(), pl.DataFrame({"a": [None, None]}), pl.DataFrame({"a": ["", None]})]
 )
 def test_a_table_without_text_is_empty(table: pl.DataFrame) -> None:
-    with raises(ReadError, "empty_document", uri="a.parquet"):
+    with raises(ReadError, "empty_document", "a.parquet"):
         ParquetReader().read(write(table), "a.parquet")
 
 
 def test_a_damaged_table_is_refused() -> None:
     content = write(pl.DataFrame({"a": [1, 2]}))
     days = write(pl.DataFrame({"a": pl.Series([2**30], dtype=pl.Int32).cast(pl.Date)}))
-    with raises(ReadError, "empty_document", uri="a.parquet"):
+    with raises(ReadError, "empty_document", "a.parquet"):
         ParquetReader().read(b"", "a.parquet")
     for damaged in (content[:-6], b"PAR1", content[:4] + b"\xff" * 30 + content[34:], days):
-        with raises(ReadError, "damaged_file", uri="a.parquet"):
+        with raises(ReadError, "damaged_file", "a.parquet"):
             ParquetReader().read(damaged, "a.parquet")
 
 

@@ -163,7 +163,7 @@ def test_a_field_whose_name_is_blank_is_none() -> None:
 
 
 def test_a_wrong_date_is_an_error_with_its_line() -> None:
-    with raises(ReadError, "invalid_field", uri="a", line=4, name="date"):
+    with raises(ReadError, "invalid_field", "a", 4, "date"):
         read("restructuredtext", "Title\n=====\n\n:date: soon\n\nText")
 
 

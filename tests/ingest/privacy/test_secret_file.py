@@ -79,7 +79,7 @@ def test_file_that_is_no_secret_is_an_error_and_is_kept(tmp_path: Path, content:
     path = tmp_path / "secret.key"
     path.write_text(content, encoding="utf-8")
 
-    with raises(WorkspaceError, "no_secret", path=path) as raised:
+    with raises(WorkspaceError, "no_secret", path) as raised:
         load(path)
 
     assert not content or content not in str(raised.value)
@@ -141,7 +141,7 @@ def test_pseudonyms_of_two_secrets_never_stand_beside_each_other(
     lose(filled)
     changed = add_message(filled)
 
-    with raises(WorkspaceError, code, path=changed.secret):
+    with raises(WorkspaceError, code, changed.secret):
         build_table(changed, "messages", find_partitions(changed))
 
     assert filled.tables.read("messages").equals(before)

@@ -136,7 +136,7 @@ def test_a_document_that_is_too_large_to_export_is_said(drive: Drive, tmp_path: 
 
 @pytest.mark.parametrize("drive", ["{}", "{folder: 'a b'}", "{files: ['x/../y']}"])
 def test_ids_are_checked(make_workspace: Any, drive: str) -> None:
-    with raises(SettingsError, "invalid_setting", setting="documents.sources.0.drive"):
+    with raises(SettingsError, "invalid_setting", "documents.sources.0.drive"):
         make_workspace(f"{SETTINGS}documents: {{sources: [{{drive: {drive}}}]}}\n")
 
 

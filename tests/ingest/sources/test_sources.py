@@ -247,16 +247,16 @@ def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, 
         (workspace.chats_dir, "other_use"),
         (workspace.secret.parent, "other_use"),
     ):
-        with raises(InputError, code, path=path):
+        with raises(InputError, code, path):
             add_source(workspace, path)
     assert [source.name for source in list_added(workspace)] == ["my-notes"]
 
 
 def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspace], notes: Path) -> None:
     workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{path: '{notes}'}}]}}\n")
-    with raises(InputError, "source_of_settings", name="my-notes"):
+    with raises(InputError, "source_of_settings", "my-notes"):
         remove_source(workspace, "my-notes")
-    with raises(InputError, "unknown_source", name="unknown"):
+    with raises(InputError, "unknown_source", "unknown"):
         remove_source(workspace, "unknown")
 
 
@@ -275,7 +275,7 @@ def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspa
 def test_sources_that_cannot_be_are_refused_in_the_settings(
     make_workspace: Callable[..., Workspace], sources: str, code: str, setting: str
 ) -> None:
-    with raises(SettingsError, code, setting=setting):
+    with raises(SettingsError, code, setting):
         list_sources(make_workspace(f"{SETTINGS}documents: {{sources: {sources}}}\n"))
 
 
@@ -284,7 +284,7 @@ def test_a_name_in_the_settings_and_in_the_list_is_refused(workspace: Workspace,
     file = workspace.root / "backstory.yaml"
     stated = f"{SETTINGS}documents: {{sources: [{{path: near, name: my-notes}}]}}\n"
     file.write_text(stated, encoding="utf-8")
-    with raises(SettingsError, "duplicate_source", name="my-notes"):
+    with raises(SettingsError, "duplicate_source", "my-notes"):
         list_sources(open_workspace(workspace.root))
 
 
@@ -292,7 +292,7 @@ def test_a_name_in_the_settings_and_in_the_list_is_refused(workspace: Workspace,
 def test_a_damaged_list_is_said_and_not_taken_for_an_empty_one(workspace: Workspace, content: str) -> None:
     workspace.added_sources.parent.mkdir(exist_ok=True)
     workspace.added_sources.write_text(content, encoding="utf-8")
-    with raises(WorkspaceError, "damaged_record", path=workspace.added_sources):
+    with raises(WorkspaceError, "damaged_record", workspace.added_sources):
         list_sources(workspace)
 
 

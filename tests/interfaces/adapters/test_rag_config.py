@@ -60,7 +60,7 @@ def test_names_of_the_original_configuration_stand_for_ours_and_a_warning_says_s
         ('[rag]\nchunker = "lines"', "unknown_value", "chunker"),
         ('[rag.vector_store]\ncollection_name = "../up"', "invalid_name", "vector_store.collection_name"),
         ('[rag.vector_store]\nurl = "http://a"', "unused_setting", "vector_store.url"),
-        ('[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"', "absent_setting", "vector_store.mcp_server"),
+        ('[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"', "absent_setting", "mcp_server"),
         (
             '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = "run"\napi_key = "key-of-mine"',
             "unused_setting",
@@ -69,12 +69,12 @@ def test_names_of_the_original_configuration_stand_for_ours_and_a_warning_says_s
         (
             '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = "run \'notes"',
             "invalid_command",
-            "vector_store.mcp_server",
+            "mcp_server",
         ),
         (
             '[rag.vector_store]\nprovider = "mcp"\nmcp_tool = "t"\nmcp_server = " "',
             "absent_setting",
-            "vector_store.mcp_server",
+            "mcp_server",
         ),
         ("[rag]\nembedding_provider = 5", "wrong_type", "rag.embedding_provider"),
         ("[rag", "invalid_toml", None),
@@ -83,14 +83,14 @@ def test_names_of_the_original_configuration_stand_for_ours_and_a_warning_says_s
 def test_what_is_no_configuration_is_refused_by_name(
     tmp_path: Path, text: str, code: str, setting: str | None
 ) -> None:
-    with raises(SettingsError, code, path=tmp_path / "config.toml", setting=setting) as raised:
+    with raises(SettingsError, code, tmp_path / "config.toml", setting) as raised:
         read(tmp_path, text)
     assert "config.toml" in str(raised.value)
     assert "key-of-mine" not in str(raised.value)
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with raises(SettingsError, "invalid_toml", path=tmp_path / "absent.toml"):
+    with raises(SettingsError, "invalid_toml", tmp_path / "absent.toml"):
         RAGConfig.read(tmp_path / "absent.toml")
     assert VectorStoreConfig().provider == "backstory"
 

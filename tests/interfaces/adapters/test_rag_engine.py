@@ -207,8 +207,8 @@ def test_another_model_of_the_same_width_is_told_apart_and_nothing_is_lost(base:
     provider, other = start(base, "two")
     with raises(SearchIndexError, "embedder_mismatch") as raised:
         other.search("rye bread")
-    assert str(raised.value.values["embedder"]).endswith("model=one")
-    assert str(raised.value.values["wanted"]).endswith("model=two")
+    assert "model=one" in str(raised.value)
+    assert "model=two" in str(raised.value)
     other.index_file("notes/bread.md")
     assert "Rye bread" in provider.texts[-1]
     assert other.search("rye bread", 1)[0]["distance"] < 1
@@ -227,7 +227,7 @@ def test_a_model_that_changes_its_width_under_one_name_is_an_error(base: Path) -
     engine = RAGEngine(RAGConfig(enabled=True, embedding_provider=Changing()), base)
     embedder = engine.library.workspace.embedder
     assert embedder.embed(["a"], task="query").shape == (1, 8)
-    with raises(EmbeddingError, "unusable_vectors", widths=(9,)):
+    with raises(EmbeddingError, "unusable_vectors", *(9,)):
         embedder.embed(["later"], task="query")
 
 
@@ -247,24 +247,24 @@ def test_a_workspace_of_a_person_is_not_taken(base: Path) -> None:
     folder = base / ".rag" / "documents"
     folder.mkdir(parents=True)
     (folder / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    with raises(InputError, "foreign_settings", path=folder / "backstory.yaml"):
+    with raises(InputError, "foreign_settings", folder / "backstory.yaml"):
         RAGEngine(HASHING, base).index_file("notes/bread.md")
     assert (folder / "backstory.yaml").read_text(encoding="utf-8") == SETTINGS
 
 
 def test_a_provider_that_is_none_never_means_the_default(base: Path) -> None:
     for wrong in (RecordingProvider, 5, None):
-        with raises(SettingsError, "wrong_type", setting="embedding_provider"):
+        with raises(SettingsError, "wrong_type", "embedding_provider"):
             RAGConfig(enabled=True, embedding_provider=wrong)  # type: ignore[arg-type]
     for named in ("nonsense", {"provider": "openai"}):
         with raises(SettingsError, "invalid_setting"):
             RAGEngine(RAGConfig(enabled=True, embedding_provider=named), base).search("rye")
-    with raises(SettingsError, "wrong_type", setting="chunk_size"):
+    with raises(SettingsError, "wrong_type", "chunk_size"):
         RAGConfig(chunk_size="large")  # type: ignore[arg-type]
 
 
 def test_a_base_folder_that_is_not_there_is_an_error_and_is_not_made(base: Path) -> None:
-    with raises(InputError, "no_folder", path=base / "nots"):
+    with raises(InputError, "no_folder", base / "nots"):
         RAGEngine(HASHING, base / "nots").search("rye bread")
     assert not (base / "nots").exists()
 

@@ -105,7 +105,7 @@ def test_a_server_that_cannot_be_asked_is_an_error_without_the_key(
 
 
 def test_a_key_is_not_sent_unencrypted_to_another_machine() -> None:
-    with raises(SettingsError, "unencrypted", setting="vector_store.mcp_server"):
+    with raises(SettingsError, "unencrypted", "vector_store"):
         engine_of("find_notes", "http://search.example/mcp", KEY).search("bread")
 
 
@@ -130,7 +130,7 @@ def test_a_remote_index_is_not_written_to(address: str) -> None:
     engine = engine_of("find_notes", address, KEY, NOTES)
     with raises(InputError, "no_index"):
         engine.add_documents(["a"], ["Text."])
-    with raises(InputError, "blank_text", name="query"):
+    with raises(InputError, "blank_text"):
         engine.search(" ")
 
 

@@ -68,7 +68,7 @@ def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -
 
 def test_without_tables_nothing_is_pruned(workspace: Workspace) -> None:
     store(workspace, workspace.embedder.id, "a text")
-    with raises(WorkspaceError, "no_tables", path=workspace.tables_dir):
+    with raises(WorkspaceError, "no_tables", workspace.tables_dir):
         prune_caches(workspace)
     assert measure_caches(workspace).vectors == {workspace.embedder.id: 1}
 

@@ -60,9 +60,9 @@ def test_the_resource_reads_the_wanted_partitions(made_workspace: Workspace) -> 
 
 def test_a_folder_that_is_no_workspace_is_named_and_not_read_as_empty(tmp_path: Path) -> None:
     tables = TablesResource(root=str(tmp_path))
-    with raises(WorkspaceError, "no_workspace", path=tmp_path):
+    with raises(WorkspaceError, "no_workspace", tmp_path):
         tables.read("windows")
-    with raises(WorkspaceError, "no_workspace", path=tmp_path):
+    with raises(WorkspaceError, "no_workspace", tmp_path):
         tables.connect()
 
 

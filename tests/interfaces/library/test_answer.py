@@ -138,7 +138,7 @@ def test_a_question_longer_than_the_input_of_the_embedder_is_answered(library: L
 
 
 def test_a_blank_question_is_an_error(library: Library) -> None:
-    with raises(InputError, "blank_text", name="question"):
+    with raises(InputError, "blank_text", "question"):
         library.answer("  ")
 
 

@@ -116,9 +116,9 @@ def test_a_folder_may_be_read_without_its_folders(library: Library, tmp_path: Pa
 
 def test_no_place_for_documents_is_an_error_and_nothing_is_recorded(library: Library, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("Good.", encoding="utf-8")
-    with raises(InputError, "absent_file", path=tmp_path / "absent"):
+    with raises(InputError, "absent_file", tmp_path / "absent"):
         library.index([tmp_path / "good.md", tmp_path / "absent"])
-    with raises(InputError, "other_use", path=library.workspace.tables_dir):
+    with raises(InputError, "other_use", library.workspace.tables_dir):
         library.index([tmp_path / "good.md", library.workspace.tables_dir])
     assert library.index().documents == 6
 
@@ -187,7 +187,7 @@ def test_a_persons_file_is_neither_replaced_nor_deleted(library: Library) -> Non
     edited = library.workspace.documents_dir / "added" / "one.md"
     edited.write_text(edited.read_text(encoding="utf-8").replace("First", "My own words"), encoding="utf-8")
     content = edited.read_bytes()
-    with raises(InputError, "edited_file", path=edited):
+    with raises(InputError, "edited_file", edited):
         library.add(["Third.", "Replaced."], ["three", "one"])
     assert not (library.workspace.documents_dir / "added" / "three.md").exists()
     report = library.remove("one")
@@ -259,7 +259,7 @@ def test_a_file_that_cannot_be_excluded_stops_the_whole_removal(library: Library
     (root / "backstory.yaml").write_text(f"{settings}{source}", encoding="utf-8")
     with Library.open(root) as library:
         library.add(["Berths are cheaper in spring."], ["berths"])
-        with raises(InputError, "source_of_settings", name="notes"):
+        with raises(InputError, "source_of_settings", "notes"):
             library.remove(["berths", "a.md"])
         assert (root / "posts" / "added" / "berths.md").is_file()
 
@@ -280,7 +280,7 @@ def test_texts_are_added_and_removed_for_the_tenant_of_the_settings(
     empty = library.status()
     assert (empty.state, empty.documents) == ("ready", 0)
     assert "no document states the tenant 'ana'" in (empty.reason or "")
-    with raises(InputError, "unknown_document", name="night-train.md"):
+    with raises(InputError, "unknown_document", "night-train.md"):
         library.document("night-train.md")
     library.add(["Quinces of Ana."], ["one"])
     assert (library.document("one").tenant, library.status().reason) == ("ana", None)

@@ -109,7 +109,7 @@ def test_what_names_members_is_withheld_where_it_must_not_be_sent(
     made: Path, tmp_path: Path, chat: ChatServer
 ) -> None:
     asking, passage = connect(made, tmp_path / "workspace", chat, "reject")
-    with raises(InputError, "withheld_question", setting="privacy.documents"):
+    with raises(InputError, "withheld_question", "privacy.documents"):
         asking.answer(QUESTION, [QUESTION], [passage], kind="lookup")
     routed = asking.route(QUESTION, by_rules)
     assert (routed.route.kind, routed.tokens) == ("lookup", 0)

@@ -92,7 +92,7 @@ def test_pages_and_lines_of_a_character() -> None:
     assert placed.text[slice(*placed.bounds_of_pages(2, 3))] == "two\nthree"
     assert placed.text[slice(*placed.bounds_of_line(2))] == "two"
     for wrong in ((0, 1), (2, 1), (1, 4)):
-        with raises(InputError, "out_of_range", name="pages"):
+        with raises(InputError, "out_of_range", "pages"):
             placed.bounds_of_pages(*wrong)
 
 
@@ -135,7 +135,7 @@ def test_a_paragraph_is_a_part_unless_it_is_a_few_words(indexed_once: Library) -
     ("text", "code"), [(" \n ", "blank_text"), ("\u200b", "blank_text"), ("a \ud800 train", "no_unicode")]
 )
 def test_a_text_without_words_has_no_context(indexed_once: Library, text: str, code: str) -> None:
-    with raises(InputError, code, name="text"):
+    with raises(InputError, code, "text"):
         indexed_once.context(text)
 
 

@@ -50,7 +50,7 @@ def test_nothing_retrieved_is_not_sufficient(indexed_once: Library) -> None:
     for nothing in ("", " \n", [], ["", " "]):
         found = indexed_once.evaluate(QUESTION, nothing)
         assert (found.sufficient, found.confidence, found.similarity) == (False, "high", None)
-    with raises(InputError, "blank_text", name="question"):
+    with raises(InputError, "blank_text", "question"):
         indexed_once.evaluate(" ", ANSWER)
 
 

@@ -99,7 +99,7 @@ def test_the_result_is_of_its_schema(library: Library) -> None:
 def test_wrong_arguments_are_errors(
     indexed_once: Library, arguments: tuple[str], code: str, name: str
 ) -> None:
-    with raises(InputError, code, name=name):
+    with raises(InputError, code, name):
         indexed_once.summarize(*arguments)
 
 
@@ -151,6 +151,6 @@ def test_calls_count_against_the_budget_of_the_day(
     library = make_library(SETTINGS + MODEL % chat.url + "costs: {day: {calls: 1}}\n")
     library.index()
     library.summarize("sourdough.md", "brief")
-    with raises(BudgetExhaustedError, setting="costs.day.calls"):
+    with raises(BudgetExhaustedError, None, "costs.day.calls"):
         library.summarize("sourdough.md", "bullets")
     assert len(chat.requests) == 1

@@ -76,15 +76,15 @@ def test_nprobe_is_accepted_with_a_warning(store: VectorStore) -> None:
 
 
 def test_a_query_of_another_width_is_refused(store: VectorStore) -> None:
-    with raises(EmbedderMismatchError, path=store.path):
+    with raises(EmbedderMismatchError, None, store.path):
         store.search([1.0, 0.0, 0.0])
 
 
 def test_a_store_that_is_not_there_or_not_a_store_is_an_error(tmp_path: Path) -> None:
-    with raises(WorkspaceError, "absent_file", path=tmp_path / "chunks.parquet"):
+    with raises(WorkspaceError, "absent_file", tmp_path / "chunks.parquet"):
         VectorStore(tmp_path / "chunks.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 but not really PAR1")
-    with raises(SearchIndexError, "damaged_file", path=tmp_path / "broken.parquet"):
+    with raises(SearchIndexError, "damaged_file", tmp_path / "broken.parquet"):
         VectorStore(tmp_path / "broken.parquet")
     original_chunks().drop("embedding").write_parquet(tmp_path / "other.parquet")
     with raises(SearchIndexError, "absent_column"):

@@ -116,7 +116,7 @@ def test_a_revoked_token_is_refused_at_once_and_by_every_process(accounts: Accou
     Accounts(accounts.state).revoke_token(caller.token_id)
     assert accounts.authenticate(first) is None
     assert accounts.authenticate(second) is not None
-    with raises(InputError, "unknown_token", name=caller.token_id):
+    with raises(InputError, "unknown_token", caller.token_id):
         accounts.revoke_token(caller.token_id)
 
 
@@ -131,7 +131,7 @@ def test_a_role_that_is_taken_back_ends_with_the_next_request(accounts: Accounts
     caller = accounts.authenticate(token)
     assert caller is not None
     assert dict(caller.roles) == {}
-    with raises(InputError, "no_role", name="anna"):
+    with raises(InputError, "no_role", "anna"):
         accounts.revoke("anna", "garden")
 
 
@@ -166,25 +166,25 @@ NO_NAMES = ["", ".", "..", "a/b", "a\\b", "a b", "a\n", "ａnna", "аnna", "a'",
 def test_a_name_that_could_be_taken_for_another_or_for_a_pattern_is_refused(
     accounts: Accounts, name: str
 ) -> None:
-    with raises(InputError, "bad_user_name", name=name):
+    with raises(InputError, "bad_user_name", name):
         accounts.add_user(name)
 
 
 @ON_FILES
 @pytest.mark.parametrize("tenant", [*NO_NAMES, "-a", "A", "a.b", "a_b", "a" * 64])
 def test_a_role_is_granted_only_in_what_can_be_a_tenant(accounts: Accounts, tenant: str) -> None:
-    with raises(InputError, "bad_tenant_name", name=tenant):
+    with raises(InputError, "bad_tenant_name", tenant):
         accounts.grant("anna", tenant, "reader")
 
 
 def test_what_is_unknown_is_named(accounts: Accounts) -> None:
-    with raises(InputError, "known_user", name="anna"):
+    with raises(InputError, "known_user", "anna"):
         accounts.add_user("anna")
-    with raises(InputError, "unknown_user", name="a%"):
+    with raises(InputError, "unknown_user", "a%"):
         accounts.make_token("a%")
-    with raises(InputError, "unknown_user", name="nobody"):
+    with raises(InputError, "unknown_user", "nobody"):
         accounts.remove_user("nobody")
-    with raises(InputError, "unknown_role", name="admin"):
+    with raises(InputError, "unknown_role", "admin"):
         accounts.grant("anna", "garden", "admin")
 
 

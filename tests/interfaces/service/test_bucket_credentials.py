@@ -99,5 +99,5 @@ def test_a_tenant_asks_by_its_own_credentials(tenants: Tenants) -> None:
     ],
 )
 def test_credentials_that_leave_something_to_the_environment_are_refused(tenants: Tenants, told: str) -> None:
-    with raises(AuthenticationError, "unusable_key", variable=BUCKET_VARIABLE):
+    with raises(AuthenticationError, "unusable_key", BUCKET_VARIABLE):
         tenants.keys.seal("garden", BUCKET_VARIABLE, SecretStr(told))

@@ -162,7 +162,7 @@ def test_what_is_no_safe_credential_is_refused_and_not_quoted(
 ) -> None:
     text = json.dumps({**json.loads(make_user(drive, KITCHEN)), **fields})
     for value in (text, "[]", "no JSON", '"text"'):
-        with raises(AuthenticationError, "unusable_key", variable=DRIVE_VARIABLE) as caught:
+        with raises(AuthenticationError, "unusable_key", DRIVE_VARIABLE) as caught:
             tenants.keys.seal("kitchen", DRIVE_VARIABLE, SecretStr(value))
         assert value not in str(caught.value)
     with raises(InputError, "blank_key"):

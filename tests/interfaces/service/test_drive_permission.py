@@ -183,5 +183,5 @@ def test_nobody_ends_what_others_have_begun_by_beginning_often(served: Running, 
     ],
 )
 def test_what_is_no_client_is_refused(served: Running, told: str) -> None:
-    with raises(AuthenticationError, "unusable_key", variable=DRIVE_CLIENT_VARIABLE):
+    with raises(AuthenticationError, "unusable_key", DRIVE_CLIENT_VARIABLE):
         served.service.tenants.keys.seal("workshop", DRIVE_CLIENT_VARIABLE, SecretStr(told))

@@ -34,5 +34,5 @@ def test_a_name_is_composed_and_folds_to_that_of_its_likes() -> None:
     "com1.txt", "Lpt\u00b9.md", "x" * 300 + ".md", "\u5831" * 81 + ".md", "a\udcff.md", "a://b.md",
 ])  # fmt: skip
 def test_a_name_with_a_trick_is_refused(name: str) -> None:
-    with raises(InputError, "bad_file_name", name=name):
+    with raises(InputError, "bad_file_name"):
         check_file_name(name)

@@ -58,7 +58,7 @@ def test_a_key_is_replaced_and_removed(ring: KeyRing) -> None:
     assert ring.stamp("garden") != before
     ring.remove("garden", ANSWER_KEY_VARIABLE)
     assert ring.names("garden") == ()
-    with raises(InputError, "unknown_key", name=ANSWER_KEY_VARIABLE):
+    with raises(InputError, "unknown_key", ANSWER_KEY_VARIABLE):
         ring.remove("garden", ANSWER_KEY_VARIABLE)
     assert ring.open("kitchen") == {ANSWER_KEY_VARIABLE: OF_KITCHEN}
 
@@ -77,7 +77,7 @@ def test_no_file_of_the_service_holds_a_key_and_the_key_file_is_private(
 def test_without_the_key_file_no_key_is_read_and_none_is_added(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     for use in (lambda: ring.open("garden"), lambda: ring.seal("cellar", ANSWER_KEY_VARIABLE, OF_GARDEN)):
-        with raises(AccountError, "no_key_file", path=key_file):
+        with raises(AccountError, "no_key_file", key_file):
             use()
     assert not key_file.exists()
     assert ring.open("cellar") == {}
@@ -87,7 +87,7 @@ def test_without_the_key_file_no_key_is_read_and_none_is_added(ring: KeyRing, ke
 def test_another_key_file_opens_nothing(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     make_key_file(key_file)
-    with raises(AccountError, "unopened_key", name=ANSWER_KEY_VARIABLE):
+    with raises(AccountError, "unopened_key", ANSWER_KEY_VARIABLE):
         ring.open("garden")
     with raises(AccountError, "unopened_key"):
         ring.seal("cellar", ANSWER_KEY_VARIABLE, OF_GARDEN)
@@ -108,21 +108,21 @@ def test_a_sealed_key_opens_for_its_tenant_and_under_its_name_alone(ring: KeyRin
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620])
 def test_a_key_file_that_others_may_open_is_refused(ring: KeyRing, key_file: Path, mode: int) -> None:
     key_file.chmod(mode)
-    with raises(AccountError, "exposed_key_file", path=key_file):
+    with raises(AccountError, "exposed_key_file", key_file):
         ring.open("garden")
 
 
 @pytest.mark.parametrize("text", ["", "00" * 31, "00" * 33, "zz" * 32, "é" * 32])
 def test_a_key_file_without_a_key_is_refused(ring: KeyRing, key_file: Path, text: str) -> None:
     key_file.write_text(text, encoding="utf-8")
-    with raises(AccountError, "damaged_key_file", path=key_file):
+    with raises(AccountError, "damaged_key_file", key_file):
         ring.open("garden")
 
 
 def test_what_is_no_file_is_no_key_file(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     os.mkfifo(key_file, 0o600)
-    with raises(AccountError, "unusable_key_file", path=key_file):
+    with raises(AccountError, "unusable_key_file", key_file):
         ring.open("garden")
 
 
@@ -131,7 +131,7 @@ def test_a_key_file_in_the_folder_that_it_protects_is_refused(tmp_path: Path) ->
     root.mkdir()
     (tmp_path / "link").symlink_to(root)
     for inside in (root / "service.key", root / "a" / "b.key", tmp_path / "link" / "service.key"):
-        with raises(AccountError, "key_file_inside", path=inside):
+        with raises(AccountError, "key_file_inside", inside):
             require_outside(inside, root)
     require_outside(tmp_path / "root.key", root)
     require_outside(default_key_file(tmp_path), root)
@@ -148,17 +148,17 @@ def test_a_key_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["PATH", "BACKSTORY_MCP_TOKEN", "", "openai_api_key", "%"])
 def test_only_keys_that_the_library_reads_are_stored(ring: KeyRing, name: str) -> None:
-    with raises(InputError, "unknown_variable", name=name):
+    with raises(InputError, "unknown_variable", name):
         ring.seal("garden", name, OF_GARDEN)
 
 
 def test_what_is_no_key_is_refused_and_not_repeated(ring: KeyRing) -> None:
-    with raises(AuthenticationError, "unusable_key", variable=ANSWER_KEY_VARIABLE) as raised:
+    with raises(AuthenticationError, "unusable_key", ANSWER_KEY_VARIABLE) as raised:
         ring.seal("garden", ANSWER_KEY_VARIABLE, SecretStr("sk-with\na break"))
     assert "sk-with" not in str(raised.value)
     with raises(InputError, "blank_key"):
         ring.seal("garden", ANSWER_KEY_VARIABLE, SecretStr(" \n"))
-    with raises(InputError, "bad_tenant_name", name="../kitchen"):
+    with raises(InputError, "bad_tenant_name", "../kitchen"):
         ring.seal("../kitchen", ANSWER_KEY_VARIABLE, OF_GARDEN)
     assert ring.open("garden") == {ANSWER_KEY_VARIABLE: OF_GARDEN}
 
@@ -180,7 +180,7 @@ def test_a_workspace_with_keys_of_its_own_never_uses_those_of_the_process(
     address = "https://api.openai.com/v1"
     assert read_service_key(ANSWER_KEY_VARIABLE, address, garden) == OF_GARDEN
     for variable, keys in ((WRITER_KEY_VARIABLE, garden), (ANSWER_KEY_VARIABLE, cellar)):
-        with raises(AuthenticationError, "missing_key", variables=(variable, OPENAI_KEY_VARIABLE)):
+        with raises(AuthenticationError, "missing_key", *(variable, OPENAI_KEY_VARIABLE)):
             read_service_key(variable, address, keys)
     assert read_service_key(WRITER_KEY_VARIABLE, "http://127.0.0.1:1/v1", garden) is None
     with raises(AuthenticationError, "missing_key"):

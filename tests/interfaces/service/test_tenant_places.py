@@ -30,9 +30,9 @@ def test_a_wrong_address_blocks_no_removal(machines: Machines) -> None:
         pass
     assert one.tenants.places.list_databases() == []
     assert one.remove_user("anna") == 0
-    with raises(AccountError, "unfinished_removal", name="garden"):
+    with raises(AccountError, "unfinished_removal", "garden"):
         one.tenants.remove("garden")
-    with raises(InputError, "unknown_place", name="garden"):
+    with raises(InputError, "unknown_place", "garden"):
         one.tenants.remove("garden", without=["elsewhere"])
     assert one.tenants.remove("garden", without=[wrong]).left == (f"{wrong}, which was not looked at",)
     make_tenant(one, None)
@@ -51,7 +51,7 @@ def test_a_place_that_refuses_the_first_write_is_not_one_of_the_tenant(machines:
     [database] = machines.addresses
     one.tenants.places.require_places("garden", folder, [database])
     store = f"{machines.bucket.root}/{machines.folder.name}/garden"
-    with raises(InputError, "unknown_place", name="garden"):
+    with raises(InputError, "unknown_place", "garden"):
         one.tenants.places.require_places("garden", folder, [store])
 
 

@@ -125,7 +125,7 @@ def test_whatever_is_no_tenant_gives_the_same_answer(root: Path, name: str) -> N
     tenants = open_tenants(root)
     told = set()
     for use in (tenants.folder, tenants.remove, lambda text: tenants.entering(text).__enter__()):
-        with raises(InputError, "unknown_tenant", name=name) as raised:
+        with raises(InputError, "unknown_tenant") as raised:
             use(name)
         told.add(str(raised.value))
     with raises(InputError, "unknown_tenant") as raised:
@@ -137,7 +137,7 @@ def test_whatever_is_no_tenant_gives_the_same_answer(root: Path, name: str) -> N
 @pytest.mark.parametrize("name", [text for text in OTHER_TEXTS if text != "nobody"])
 def test_no_other_text_becomes_a_folder(root: Path, name: str) -> None:
     before = sorted(root.rglob("*"))
-    with raises(InputError, "bad_tenant_name", name=name):
+    with raises(InputError, "bad_tenant_name", name):
         open_tenants(root).create(name)
     assert sorted(root.rglob("*")) == before
 
@@ -149,7 +149,7 @@ def test_a_tenant_is_made_whole_private_and_once(root: Path) -> None:
     assert folder.parent.stat().st_mode & 0o077 == 0
     assert str(root) not in (folder / "backstory.yaml").read_text(encoding="utf-8")
     (folder / "posts" / "mine.md").write_text("mine", encoding="utf-8")
-    with raises(InputError, "known_tenant", name="attic"):
+    with raises(InputError, "known_tenant", "attic"):
         tenants.create("attic")
     assert (folder / "posts" / "mine.md").exists()
     assert tenants.names() == ("attic", *NAMES)
@@ -189,7 +189,7 @@ def test_a_link_in_the_place_of_a_tenant_is_none(root: Path) -> None:
     (root / "tenants" / "attic").symlink_to(root / "tenants" / "kitchen")
     assert tenants.names() == NAMES
     for use in (tenants.folder, lambda text: tenants.entering(text).__enter__()):
-        with raises(InputError, "unknown_tenant", name="attic"):
+        with raises(InputError, "unknown_tenant"):
             use("attic")
 
 
@@ -324,7 +324,7 @@ def test_nothing_is_left_of_a_removed_tenant(root: Path) -> None:
     for path in root.rglob("*"):
         assert "garden" not in path.name
         assert not path.is_file() or MARKS["garden"].encode() not in path.read_bytes()
-    with raises(InputError, "unknown_tenant", name="garden"):
+    with raises(InputError, "unknown_tenant"):
         tenants.entering("garden").__enter__()
     assert [dict(user.roles) for user in accounts.list_users()] == [{"kitchen": "reader"}]
     tenants.create("garden")
@@ -363,7 +363,7 @@ def test_a_removal_waits_for_who_has_entered_and_lets_nobody_in(root: Path) -> N
             removing = pool.submit(elsewhere.remove, "garden")
             while "garden" in tenants.names():
                 assert not removing.done()
-            with raises(InputError, "unknown_tenant", name="garden"):
+            with raises(InputError, "unknown_tenant"):
                 tenants.entering("garden").__enter__()
             assert not removing.done()
             assert elsewhere.list_interrupted() == ("garden",)
@@ -397,7 +397,7 @@ def test_a_removal_that_cannot_finish_is_told_and_repeated(
         tenants = open_tenants(root)
         (tenants.folder("garden") / "posts").chmod(0o500)
         aside = root.resolve() / "tenants" / ".removed-garden"
-        with raises(AccountError, "unfinished_removal", name="garden", path=aside):
+        with raises(AccountError, "unfinished_removal", "garden", aside):
             tenants.remove("garden")
         assert (tenants.names(), tenants.list_interrupted()) == (("cellar", "kitchen"), ("garden",))
         (aside / "posts").chmod(0o700)
@@ -411,7 +411,7 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     assert tenants.list_interrupted() == ("garden",)
     assert tenants.names() == ("cellar", "kitchen")
     # A later tenant would have its roles and keys, and lose its folder when the removal goes on.
-    with raises(AccountError, "unfinished_removal", name="garden"):
+    with raises(AccountError, "unfinished_removal", "garden"):
         tenants.create("garden")
     assert tenants.remove("garden").is_complete
     assert not list(root.rglob("*garden*"))
@@ -428,10 +428,10 @@ def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
     with serve_milvus(root.with_name("milvus")) as uri:
         make_corpus(4).build(tenants.folder("garden") / "index", engine="milvus", uri=uri)
     monkeypatch.setattr("backstory.index.engines.milvus._CONNECT_SECONDS", 0.5)
-    with raises(InputError, "unknown_place", name="garden"):
+    with raises(InputError, "unknown_place", "garden"):
         tenants.remove("garden", without=["http://127.0.0.1:1"])
     for _ in range(2):  # its folder is aside the second time
-        with raises(AccountError, "unfinished_removal", name="garden"):
+        with raises(AccountError, "unfinished_removal", "garden"):
             tenants.remove("garden")
     with monkeypatch.context() as killed:
         killed.setattr(tenants.places, "drop_folder", interrupt)

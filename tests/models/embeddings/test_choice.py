@@ -93,12 +93,12 @@ def test_an_embedder_stands_for_itself() -> None:
     "name", ["", "openai:text-embedding-3-small", "granite", "google-gla:gemini-2.5-pro"]
 )
 def test_an_unknown_name_is_refused(name: str) -> None:
-    with raises(InputError, "unknown_embedder", name=name):
+    with raises(InputError, "unknown_embedder", name):
         resolve_embedder(name)
 
 
 def test_a_gemini_name_needs_a_key() -> None:
-    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         resolve_embedder("google-gla:gemini-embedding-001")
 
 

@@ -180,7 +180,7 @@ def test_a_text_over_the_limit_is_refused_before_anything_is_computed(cache: Emb
     embed_texts(RecordingEmbedder(), TEXTS[:5], task="document", cache=cache)
     embedder = RecordingEmbedder()
 
-    with raises(EmbeddingInputError, "too_long", texts=1, text=10, tokens=2049, limit=2048):
+    with raises(EmbeddingInputError, "too_long", 1, 10, 2049, 2048):
         embed_texts(embedder, [*TEXTS, "word " * 2049], task="document", cache=cache)
 
     assert embedder.batches == []
@@ -188,7 +188,7 @@ def test_a_text_over_the_limit_is_refused_before_anything_is_computed(cache: Emb
 
 @pytest.mark.parametrize("text", [None, 3, "\udc00"])
 def test_what_is_not_text_is_refused(cache: EmbeddingCache, text: Any) -> None:
-    with raises(EmbeddingInputError, "no_text", text=10):
+    with raises(EmbeddingInputError, "no_text", 10):
         embed_texts(RecordingEmbedder(), [*TEXTS, text], task="document", cache=cache)
 
 
@@ -213,22 +213,22 @@ def _with(value: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fault", "values"),
+    ("fault", "named"),
     [
-        (lambda vectors: vectors[1:], {"shape": (4, 256)}),
-        (lambda vectors: vectors[:, 1:], {"shape": (5, 255)}),
-        (lambda vectors: vectors.astype(np.float64), {"dtype": "float64"}),
-        (_with(float("nan")), {"text": 2}),
-        (_with(float("inf")), {"text": 2}),
-        (_with(0.0), {"text": 2}),
-        (_with(1.0), {"text": 2}),
+        (lambda vectors: vectors[1:], [(4, 256)]),
+        (lambda vectors: vectors[:, 1:], [(5, 255)]),
+        (lambda vectors: vectors.astype(np.float64), ["float64"]),
+        (_with(float("nan")), [2]),
+        (_with(float("inf")), [2]),
+        (_with(0.0), [2]),
+        (_with(1.0), [2]),
     ],
     ids=["short", "narrow", "double", "nan", "infinite", "zero", "long"],
 )
 def test_unusable_vectors_are_an_error_and_not_kept(
-    cache: EmbeddingCache, fault: Any, values: dict[str, Any]
+    cache: EmbeddingCache, fault: Any, named: list[object]
 ) -> None:
-    with raises(EmbeddingError, "unusable_vectors", **values):
+    with raises(EmbeddingError, "unusable_vectors", *named):
         embed_texts(Faulty(fault), TEXTS, task="document", cache=cache)
 
     assert cache.count_by_owner() == {HashingEmbedder.id: 5}

@@ -80,9 +80,7 @@ def test_a_text_over_the_limit_is_refused_and_counted(embedder: Embedder) -> Non
     text = "word " * (embedder.max_input_tokens + 1)
     count = embedder.count_tokens([text])[0]
 
-    with raises(
-        EmbeddingInputError, "too_long", texts=1, text=1, tokens=count, limit=embedder.max_input_tokens
-    ):
+    with raises(EmbeddingInputError, "too_long", 1, 1, count, embedder.max_input_tokens):
         embedder.embed(["fine", text], task="document")
 
 

@@ -124,23 +124,23 @@ def _replaced(values: Callable[[int], Any]) -> Behaviour:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "values"),
+    ("behaviour", "named"),
     [
-        (_short, {"count": 2, "widths": (16,)}),
-        (_replaced(lambda _: None), {"count": 3, "widths": (0, 16)}),
-        (_replaced(lambda dimension: [1.0] * (dimension - 1)), {"count": 3, "widths": (15, 16)}),
-        (_replaced(lambda dimension: [float("nan")] * dimension), {"text": 1}),
-        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), {"text": 1}),
-        (_replaced(lambda dimension: [0.0] * dimension), {"text": 1}),
+        (_short, [2, 16]),
+        (_replaced(lambda _: None), [3, 0, 16]),
+        (_replaced(lambda dimension: [1.0] * (dimension - 1)), [3, 15, 16]),
+        (_replaced(lambda dimension: [float("nan")] * dimension), [1]),
+        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), [1]),
+        (_replaced(lambda dimension: [0.0] * dimension), [1]),
     ],
     ids=["short", "missing", "narrow", "nan", "infinite", "zero"],
 )
 def test_unusable_vectors_are_an_error(
-    server: GeminiServer, connect: Connect, behaviour: Behaviour, values: dict[str, object]
+    server: GeminiServer, connect: Connect, behaviour: Behaviour, named: list[object]
 ) -> None:
     server.script.append(behaviour)
 
-    with raises(EmbeddingError, "unusable_vectors", **values):
+    with raises(EmbeddingError, "unusable_vectors", *named):
         connect().embed(TEXTS, task="document")
 
     assert len(server.requests) == 1
@@ -165,7 +165,7 @@ def test_a_given_client_is_used_within_the_same_time_out(
 def test_a_blank_text_is_refused_before_anything_is_sent(
     server: GeminiServer, connect: Connect, text: str
 ) -> None:
-    with raises(EmbeddingInputError, "blank_text", text=1):
+    with raises(EmbeddingInputError, "blank_text", 1):
         connect().embed(["soup", text], task="document")
 
     assert server.requests == []
@@ -185,7 +185,7 @@ def test_the_key_named_first_is_the_one_that_is_sent(
 def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
     settings = EmbeddingSettings(provider="gemini", base_url=server.url)
 
-    with raises(AuthenticationError, "missing_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         GeminiEmbedder(settings).embed(["soup"], task="query")
 
     assert server.requests == []
@@ -199,7 +199,7 @@ def test_the_key_does_not_follow_a_redirect(
         target = f"{other.url}/v1beta?key={api_key}"
         server.script.append(gemini_server.fail(status, headers={"Location": target}))
 
-        with raises(EmbeddingError, "redirected", target=other.url, setting="base_url") as caught:
+        with raises(EmbeddingError, "redirected", other.url, "base_url") as caught:
             connect(max_attempts=3).embed(TEXTS, task="document")
 
         assert other.requests == []

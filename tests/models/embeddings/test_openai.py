@@ -124,7 +124,7 @@ def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
     key: str,
 ) -> None:
     monkeypatch.setenv("BACKSTORY_EMBEDDING_KEY", key)
-    with raises(AuthenticationError, "unusable_key", variable="BACKSTORY_EMBEDDING_KEY") as caught:
+    with raises(AuthenticationError, "unusable_key", "BACKSTORY_EMBEDDING_KEY") as caught:
         connect_openai().embed(["soup"], task="query")
     assert "bc" not in f"{caught.value}{caplog.text}"
     assert not vectors.requests
@@ -132,7 +132,7 @@ def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
 
 def test_openai_itself_needs_a_key(connect_openai: Connect) -> None:
     variables = ("BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY")
-    with raises(AuthenticationError, "missing_key", variables=variables):
+    with raises(AuthenticationError, "missing_key", *variables):
         connect_openai(base_url=None).embed(["soup"], task="query")
 
 
@@ -141,17 +141,17 @@ def _set(row: int, values: Any) -> ChatBehaviour:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "code", "values"),
+    ("behaviour", "code", "named"),
     [
-        (change(lambda rows: rows[1:]), "unusable_vectors", {"count": 2, "widths": (16,)}),
-        (_set(1, None), "no_numbers", {}),
-        (_set(1, "AAAA"), "no_numbers", {}),
-        (_set(1, [1.0] * 15), "unusable_vectors", {"count": 3, "widths": (15, 16)}),
-        (_set(1, [float("nan")] * 16), "unusable_vectors", {"text": 1}),
-        (_set(1, [0.0] * 16), "unusable_vectors", {"text": 1}),
-        (lambda request: reply(vectors_of(request), [0, 1, 1]), "wrong_order", {}),
-        (lambda request: reply(vectors_of(request), [1, 2, 3]), "wrong_order", {}),
-        (lambda request: reply(vectors_of(request), [None, None, None]), "wrong_order", {}),
+        (change(lambda rows: rows[1:]), "unusable_vectors", [2, 16]),
+        (_set(1, None), "no_numbers", []),
+        (_set(1, "AAAA"), "no_numbers", []),
+        (_set(1, [1.0] * 15), "unusable_vectors", [3, 15, 16]),
+        (_set(1, [float("nan")] * 16), "unusable_vectors", [1]),
+        (_set(1, [0.0] * 16), "unusable_vectors", [1]),
+        (lambda request: reply(vectors_of(request), [0, 1, 1]), "wrong_order", []),
+        (lambda request: reply(vectors_of(request), [1, 2, 3]), "wrong_order", []),
+        (lambda request: reply(vectors_of(request), [None, None, None]), "wrong_order", []),
     ],
     ids=["short", "null", "base64", "narrow", "nan", "zero", "twice", "from 1", "no index"],
 )
@@ -160,11 +160,11 @@ def test_unusable_vectors_are_an_error(
     connect_openai: Connect,
     behaviour: ChatBehaviour,
     code: str,
-    values: dict[str, object],
+    named: list[object],
 ) -> None:
     vectors.script.append(behaviour)
 
-    with raises(EmbeddingError, code, **values):
+    with raises(EmbeddingError, code, *named):
         connect_openai().embed(TEXTS, task="document")
 
     assert len(vectors.requests) == 1
@@ -175,7 +175,7 @@ def test_vectors_of_another_width_are_refused(vectors: ChatServer, connect_opena
     embedder.embed(TEXTS, task="document")
     vectors.always = change(lambda rows: [row[:20] for row in rows])
 
-    with raises(EmbeddingError, "unusable_vectors", widths=(20,)):
+    with raises(EmbeddingError, "unusable_vectors", *(20,)):
         embedder.embed(TEXTS, task="document")
 
 
@@ -185,7 +185,7 @@ def test_the_refused_text_is_found(vectors: ChatServer, connect_openai: Connect,
     texts = [f"message {number}" for number in range(20)]
     texts[13] = "a poisoned letter"
 
-    with raises(EmbeddingInputError, "refused_text", characters=17, status=status) as raised:
+    with raises(EmbeddingInputError, "refused_text", 17, status) as raised:
         connect_openai().embed(texts, task="document")
 
     assert raised.value.text == "a poisoned letter"

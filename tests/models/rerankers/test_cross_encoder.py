@@ -125,9 +125,9 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     write_cross_encoder(tmp_path / "model", {})
     (tmp_path / "model" / name).unlink()
 
-    with raises(ModelFileError, "absent_file", setting="rerank.model_dir") as raised:
+    with raises(ModelFileError, "absent_file", "rerank.model_dir") as raised:
         connect(tmp_path / "model")
-    assert name in str(raised.value.values["names"])
+    assert name in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
@@ -135,17 +135,17 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     write_cross_encoder(tmp_path / "model", {})
     (tmp_path / "model" / name).write_bytes(b"{}")
 
-    with raises(ModelFileError, "damaged_file", path=tmp_path / "model" / name):
+    with raises(ModelFileError, "damaged_file", tmp_path / "model" / name):
         connect(tmp_path / "model").judge([request_of("soup", "rust")])
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     write_cross_encoder(tmp_path / "three", {"soup": 1.0}, classes=3)
-    with raises(ModelError, "unusable_scores", shape=(2, 3)):
+    with raises(ModelError, "unusable_scores", *(2, 3)):
         connect(tmp_path / "three").judge([request_of("soup", "rust")])
 
     write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
-    with raises(ModelFileError, "unsupported_model", inputs=("pixel_values",)):
+    with raises(ModelFileError, "unsupported_model", *("pixel_values",)):
         connect(tmp_path / "pixels").judge([request_of("soup", "rust")])
 
 

@@ -47,7 +47,7 @@ def test_every_window_is_asked_once_and_keeps_its_place(server: GeminiServer, co
 def test_a_daily_quota_stops_and_no_further_window_is_asked(server: GeminiServer, connect: Connect) -> None:
     server.script.append(gemini_server.exceed("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
 
-    with raises(QuotaExhaustedError, status=429):
+    with raises(QuotaExhaustedError, None, 429):
         connect(threads=1).judge([request_of("a", "b", window_id=str(number)) for number in range(50)])
 
     assert len(server.requests) < 50

@@ -41,5 +41,5 @@ def test_the_settings_choose_the_provider() -> None:
     )
     assert local is not None
     assert local.id.startswith("openai:127.0.0.1:11434/v1:tiny:")
-    with raises(ModelFileError, "absent_setting", setting="rerank.model_dir"):
+    with raises(ModelFileError, "absent_setting", "rerank.model_dir"):
         make_reranker(RerankSettings(provider="cross_encoder"))

@@ -77,10 +77,10 @@ def test_attempts_that_are_used_up_are_an_error_of_the_stage(
 ) -> None:
     service.play(always=service.fail(500, "backend error"))
 
-    with raises(use.failure, "no_answer", attempts=4, status=500) as caught:
+    with raises(use.failure, "no_answer", 4, 500) as caught:
         use.connect(service, tmp_path, max_attempts=4)()
 
-    assert "backend error" in str(caught.value.values["said"])
+    assert "backend error" in str(caught.value)
     assert type(caught.value) is use.failure
     assert len(service.requests) == 4
 
@@ -90,10 +90,10 @@ def test_silence_past_the_time_out_is_an_error_of_the_stage(
 ) -> None:
     service.play(always=service.stay_silent)
 
-    with raises(use.failure, "no_answer", attempts=2) as caught:
+    with raises(use.failure, "no_answer", 2) as caught:
         use.connect(service, tmp_path, timeout_seconds=0.1, max_attempts=2)()
 
-    assert str(caught.value.values["cause"]).endswith("Timeout")
+    assert "Timeout" in str(caught.value)
     wait_for(lambda: len(service.requests) == 2, "the server has read what was sent")
 
 
@@ -157,10 +157,10 @@ def test_a_refused_request_is_an_error_of_the_stage_at_once(
     for count, status in enumerate((404, 405), start=1):
         service.play(service.fail(status, "no such thing"))
 
-        with raises(use.failure, "refused", status=status) as caught:
+        with raises(use.failure, "refused", status) as caught:
             call()
 
-        assert "no such thing" in str(caught.value.values["said"])
+        assert "no such thing" in str(caught.value)
         assert type(caught.value) is use.failure
         assert not caught.value.blames_content
         assert len(service.requests) == count
@@ -173,10 +173,10 @@ def test_a_refusal_of_the_content_is_marked_as_such(service: Service, use: Use, 
     for count, status in enumerate((400, 413, 422), start=1):
         service.play(always=service.fail(status, "too long"))
 
-        with raises(use.failure, "refused", status=status) as caught:
+        with raises(use.failure, "refused", status) as caught:
             call()
 
-        assert "too long" in str(caught.value.values["said"])
+        assert "too long" in str(caught.value)
         assert caught.value.blames_content
         assert len(service.requests) == sent * count
 
@@ -189,7 +189,7 @@ def test_a_redirect_is_not_followed(service: Service, use: Use, tmp_path: Path) 
     ):
         service.play(service.fail(status, headers=headers))
 
-        with raises(use.failure, "redirected", status=status, setting="base_url") as caught:
+        with raises(use.failure, "redirected", status, "base_url") as caught:
             call()
 
         assert service.key not in "".join(traceback.format_exception(caught.value))
@@ -203,7 +203,7 @@ def test_a_refused_key_of_an_openai_service_names_the_variable_of_its_own_stage(
     use = USES[name]
     openai_service.play(openai_service.fail(401))
 
-    with raises(AuthenticationError, "refused_key", variables=(use.key_variable, "OPENAI_API_KEY")):
+    with raises(AuthenticationError, "refused_key", *(use.key_variable, "OPENAI_API_KEY")):
         use.connect(openai_service, tmp_path)()
 
 
@@ -226,10 +226,9 @@ def test_a_key_that_the_service_repeats_is_in_no_log_and_no_error(
         with pytest.raises(expected) as caught:
             call()
 
-        assert "[key]" in str(caught.value.values["said"])
+        assert "[key]" in str(caught.value)
         assert type(caught.value) is expected
         seen = [*traceback.format_exception(caught.value), repr(caught.value), caplog.text]
-        seen.append(repr(caught.value.values))
         seen += [str(vars(record)) for record in caplog.records]
         assert not any(service.key in text for text in seen)
     assert {record.name.partition(".")[0] for record in caplog.records} >= {"backstory", "httpx2"}
@@ -242,7 +241,7 @@ def test_gemini_blames_the_key_for_a_request_that_it_calls_invalid(
 ) -> None:
     gemini_service.play(gemini_service.fail(400, "API key not valid. Please pass a valid API key."))
 
-    with raises(AuthenticationError, "refused_key", variables=("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(AuthenticationError, "refused_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         USES["embed"].connect(gemini_service, tmp_path)()
 
     assert len(gemini_service.requests) == 1

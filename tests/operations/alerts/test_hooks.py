@@ -54,14 +54,14 @@ def test_a_transient_failure_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("answers", "code", "values", "attempts"),
+    ("answers", "code", "named", "attempts"),
     [
-        ([(500, {})] * ATTEMPTS, "refused", {"status": 500}, ATTEMPTS),
-        ([(429, {})] * ATTEMPTS, "refused", {"status": 429}, ATTEMPTS),
-        ([(404, {})], "refused", {"status": 404}, 1),
-        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "redirected", {}, 1),
-        ([(302, {"Location": "file:///etc/passwd"})], "redirected", {}, 1),
-        ([(308, {"Location": PATH})] * 3, "redirected", {}, 3),
+        ([(500, {})] * ATTEMPTS, "refused", [500], ATTEMPTS),
+        ([(429, {})] * ATTEMPTS, "refused", [429], ATTEMPTS),
+        ([(404, {})], "refused", [404], 1),
+        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "redirected", [], 1),
+        ([(302, {"Location": "file:///etc/passwd"})], "redirected", [], 1),
+        ([(308, {"Location": PATH})] * 3, "redirected", [], 3),
     ],
 )  # fmt: skip
 def test_what_cannot_be_delivered_is_told_without_the_address(
@@ -69,11 +69,11 @@ def test_what_cannot_be_delivered_is_told_without_the_address(
     send: Callable[..., list[float]],
     answers: list[tuple[int, dict[str, str]]],
     code: str,
-    values: dict[str, object],
+    named: list[object],
     attempts: int,
 ) -> None:
     webhook.answers.extend(answers)
-    with raises(AlertError, code, **values) as caught:
+    with raises(AlertError, code, *named) as caught:
         send()
     assert len(webhook.received) == attempts
     assert "Secret" not in str(caught.value)
@@ -110,7 +110,7 @@ def test_a_server_that_is_not_there_is_told(send: Callable[..., list[float]]) ->
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://a/b", "secret", "https://"])
 def test_only_web_addresses_are_opened(address: str) -> None:
-    with raises(AlertError, "invalid_address", setting="alerts.webhook"):
+    with raises(AlertError, "invalid_address", "alerts.webhook"):
         post(SecretStr(address), PAYLOAD, 1.0)
 
 

@@ -176,7 +176,7 @@ def test_a_test_without_a_hook_says_what_to_set(
 def test_a_wrong_setting_is_refused_without_its_secret(
     make_workspace: Callable[..., Workspace], tmp_path: Path, alerts: str, setting: str
 ) -> None:
-    with raises(SettingsError, "invalid_setting", setting=setting) as caught:
+    with raises(SettingsError, "invalid_setting", setting) as caught:
         make_workspace(f"{SETTINGS}alerts: {{{alerts}}}\n")
     assert "secret-part" not in str(caught.value)
     assert str(tmp_path) in str(caught.value)

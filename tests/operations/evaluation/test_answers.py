@@ -200,16 +200,16 @@ def test_a_set_is_read_with_alternatives_parts_and_history(tmp_path: Path) -> No
 def test_a_wrong_line_is_named_with_its_file_number_and_field(tmp_path: Path, line: str) -> None:
     file = tmp_path / "set.jsonl"
     file.write_text(f'{{"question": "q"}}\n{line}\n', encoding="utf-8")
-    with raises(InputError, "invalid_line", path=file, line=2):
+    with raises(InputError, "invalid_line", file, 2):
         read_question_set(file)
 
 
 def test_a_set_that_is_absent_not_text_or_empty_is_refused(tmp_path: Path) -> None:
-    with raises(InputError, "unreadable_file", path=tmp_path / "none.jsonl"):
+    with raises(InputError, "unreadable_file", tmp_path / "none.jsonl"):
         read_question_set(tmp_path / "none.jsonl")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe")
-    with raises(InputError, "unreadable_file", path=tmp_path / "bytes.jsonl"):
+    with raises(InputError, "unreadable_file", tmp_path / "bytes.jsonl"):
         read_question_set(tmp_path / "bytes.jsonl")
     (tmp_path / "blank.jsonl").write_text("\n \n", encoding="utf-8")
-    with raises(InputError, "blank_text", path=tmp_path / "blank.jsonl"):
+    with raises(InputError, "blank_text", tmp_path / "blank.jsonl"):
         read_question_set(tmp_path / "blank.jsonl")

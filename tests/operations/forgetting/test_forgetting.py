@@ -249,7 +249,7 @@ def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
 
 @pytest.mark.parametrize("kind", ["conversation", "member", "document"])
 def test_what_is_not_there_is_not_forgotten(made: Workspace, kind: Kind) -> None:
-    with raises(InputError, f"unknown_{kind}", name="nothing"):
+    with raises(InputError, f"unknown_{kind}", "nothing"):
         forget(reopen(made), kind, "nothing")
     assert not made.forgotten.exists()
 
@@ -298,5 +298,5 @@ def test_what_is_forgotten_leaves_the_written_posts_too(workspace: Workspace, ki
         for path in sorted(written.glob("2025-*.md"))
         if path != edited and not path.name.endswith(".draft.md")
     )
-    with raises(InputError, "written_post", name=f"written/{another.name}"):
+    with raises(InputError, "written_post", f"written/{another.name}"):
         forget(reopen(workspace), "document", f"written/{another.name}")

@@ -200,7 +200,7 @@ def test_the_list_tells_nothing_without_its_key(garden_forgotten: Workspace) -> 
     assert key_file.stat().st_mode & 0o077 == 0
     assert read_forgotten(list_file).key.hex() not in list_file.read_text(encoding="ascii")
     key_file.unlink()
-    with raises(WorkspaceError, "damaged_record", path=key_file):
+    with raises(WorkspaceError, "damaged_record", key_file):
         read_forgotten(list_file)
 
 

@@ -352,7 +352,7 @@ def test_undated_documents_and_an_assumed_clock_are_noted(make_workspace: Callab
 
 
 def test_what_is_not_there_is_an_error(workspace: Workspace, elsewhere: Path) -> None:
-    with raises(InputError, "absent_file", path=Path("nowhere")):
+    with raises(InputError, "absent_file", Path("nowhere")):
         preview_run([Path("nowhere")])
     with raises(WorkspaceError, "no_workspace"):
         preview_run()
@@ -368,7 +368,7 @@ def test_settings_that_mix_chats_and_documents_are_refused(make_workspace: Calla
     (workspace.root / "backstory.yaml").write_text(
         f"{SETTINGS}documents: {{folder: chats}}\n", encoding="utf-8"
     )
-    with raises(SettingsError, "nested_folders", setting="documents.folder"):
+    with raises(SettingsError, "nested_folders", "documents.folder"):
         preview_run([workspace.root])
 
 

@@ -50,20 +50,20 @@ def test_a_day_of_several_windows_lists_them_with_ids_that_can_be_pasted(made: W
 
 
 @pytest.mark.parametrize(
-    ("reference", "code", "values"),
+    ("reference", "code", "named"),
     [
-        ("2025-03-14", "no_window", {"nearest": [date(2025, 3, 13), date(2025, 3, 15)]}),
-        ("2025-03-12", "no_window", {"nearest": [date(2025, 3, 13)]}),
-        ("2026-01-01", "no_window", {"nearest": [date(2025, 3, 15)]}),
-        ("2025-02-30", "invalid_date", {}),
-        ("zz", "unknown_window", {}),
-        ("", "unknown_window", {}),
+        ("2025-03-14", "no_window", [date(2025, 3, 13), date(2025, 3, 15)]),
+        ("2025-03-12", "no_window", [date(2025, 3, 13)]),
+        ("2026-01-01", "no_window", [date(2025, 3, 15)]),
+        ("2025-02-30", "invalid_date", []),
+        ("zz", "unknown_window", []),
+        ("", "unknown_window", []),
     ],
 )
 def test_a_reference_to_nothing_says_what_there_is(
-    made: Workspace, reference: str, code: str, values: dict[str, object]
+    made: Workspace, reference: str, code: str, named: list[object]
 ) -> None:
-    with raises(InputError, code, **values):
+    with raises(InputError, code, *named):
         find_window(made, reference)
 
 

@@ -151,7 +151,7 @@ def test_corrections_are_forgotten_with_what_they_are_about(corrected: Workspace
 )
 def test_damaged_corrections_are_an_error(corrected: Workspace, content: str) -> None:
     corrected.corrections.write_text(content, encoding="utf-8")
-    with raises(WorkspaceError, "damaged_record", path=corrected.corrections):
+    with raises(WorkspaceError, "damaged_record", corrected.corrections):
         gather_labels(corrected)
 
 

@@ -158,7 +158,7 @@ def test_a_damaged_fit_is_an_error_until_it_is_removed(
     learned: Workspace, change: Callable[[str], str], code: str
 ) -> None:
     learned.learned.write_text(change(learned.learned.read_text("utf-8")), "utf-8")
-    with raises(WorkspaceError, code, path=learned.learned):
+    with raises(WorkspaceError, code, learned.learned):
         hash_dependencies(learned, "decisions")
     assert not examine_learned(learned.root).passed
     assert unlearn(learned)
@@ -196,7 +196,7 @@ def test_only_what_reads_the_prior_depends_on_the_fit(learned: Workspace) -> Non
     without = hash_all()
     learned.learned.write_bytes(fit)
     assert hash_all() == without
-    with raises(InputError, "no_prior", setting="rag.strategy"):
+    with raises(InputError, "no_prior", "rag.strategy"):
         learn(open_workspace(learned.root))
 
 

@@ -180,7 +180,7 @@ def test_a_run_beyond_its_limit_stops_before_the_next_group(
             monkeypatch.setattr(time, "monotonic", lambda: later)
             history.advance("hits", DAYS[1], 1, 3)
 
-    with raises(StoppedError, setting="runs.max_minutes"):
+    with raises(StoppedError, None, "runs.max_minutes"):
         run_for_a_minute()
     [record] = history.read()
     assert (record.status, record.stage, record.partition, record.done) == ("stopped", "hits", DAYS[1], 1)

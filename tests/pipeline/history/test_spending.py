@@ -62,14 +62,14 @@ def test_a_call_beyond_a_budget_is_refused_and_the_sentence_says_when_it_goes_on
 def test_the_budget_of_a_run_is_that_of_one_run_and_not_of_calls_outside(tmp_path: Path) -> None:
     spending = spend(tmp_path, run={"calls": 1})
     use(spending, Usage(calls=1))
-    with raises(BudgetExhaustedError, setting="costs.run.calls"):
+    with raises(BudgetExhaustedError, None, "costs.run.calls"):
         use(spending, Usage(calls=1))
     for run in ("another", OUTSIDE_RUNS):
         use(spending, Usage(calls=1), place=Place(run, DAY, "embedding", "gemini-embedding-001"))
 
 
 def test_a_call_that_alone_exceeds_the_budget_is_told_from_a_used_up_one(tmp_path: Path) -> None:
-    with raises(BudgetExhaustedError, setting="costs.day.tokens"):
+    with raises(BudgetExhaustedError, None, "costs.day.tokens"):
         spend(tmp_path, day={"tokens": 500}).require_room(FLASH, Usage(1, 1, 600))
 
 
@@ -87,14 +87,14 @@ def test_a_call_waits_for_what_other_calls_reserved_and_did_not_use(tmp_path: Pa
         waiting.wait()
         settle(Usage(1, 1, 20))
         following.result()
-    with raises(BudgetExhaustedError, setting="costs.day.tokens"):
+    with raises(BudgetExhaustedError, None, "costs.day.tokens"):
         spending.require_room(FLASH, Usage(1, 1, 1))
 
 
 def test_a_reservation_that_was_never_settled_counts_in_full(tmp_path: Path) -> None:
     spending = spend(tmp_path, day={"tokens": 100})
     spending.reserve(FLASH, Usage(1, 1, 90), seconds=0.0)
-    with raises(BudgetExhaustedError, setting="costs.day.tokens"):
+    with raises(BudgetExhaustedError, None, "costs.day.tokens"):
         use(spending, Usage(1, 1, 11))
 
 

@@ -61,5 +61,5 @@ def test_a_map_that_turns_the_order_and_a_gain_that_is_no_number_are_damage(
     record = json.loads(path.read_text("utf-8"))
     record["probabilities"] |= change
     path.write_text(json.dumps(record), "utf-8")
-    with raises(WorkspaceError, "damaged_record", path=path):
+    with raises(WorkspaceError, "damaged_record", path):
         read_learned(path)

@@ -329,5 +329,5 @@ def test_the_original_is_stable_and_leaves_its_input_alone() -> None:
 
 
 def test_the_original_refuses_to_keep_nothing() -> None:
-    with raises(InputError, "out_of_range", name="n"):
+    with raises(InputError, "out_of_range", "n"):
         deduplicate_by_document([], n=0)

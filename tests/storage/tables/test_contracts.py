@@ -44,7 +44,7 @@ def test_a_breach_is_named_as_pandera_names_it(breach: Callable[[pl.DataFrame], 
     assert not keeps_contract(broken, Messages)
     with pytest.raises((SchemaError, SchemaErrors)):
         make_schema(Messages).validate(broken, lazy=True)
-    with raises(ContractError, table="Messages"):
+    with raises(ContractError, None, "Messages"):
         validate(broken, Messages)
 
 
@@ -60,6 +60,6 @@ def test_numbers_out_of_range_are_found_as_pandera_finds_them(value: float | Non
     assert keeps_contract(kept, WindowContexts)
     with pytest.raises(SchemaErrors):
         make_schema(WindowContexts).validate(broken, lazy=True)
-    with raises(ContractError, table="WindowContexts") as caught:
+    with raises(ContractError, None, "WindowContexts") as caught:
         validate(broken, WindowContexts)
     assert "coverage" in str(caught.value)

@@ -122,7 +122,7 @@ def test_two_runs_of_other_partitions_both_commit_and_of_the_same_the_second_is_
     seen = first.catalog.version, second.catalog.version
     first.commit({(TABLE, "a"): Made(make_rows(1), "")}, seen=seen[0])
     second.commit({(TABLE, "b"): Made(make_rows(2), "")}, seen=seen[1])
-    with raises(ConflictError, table=TABLE, partition="a"):
+    with raises(ConflictError, None, TABLE, "a"):
         second.commit({(TABLE, key): Made(make_rows(3), "") for key in "ac"}, seen=seen[1])
     assert read_lines(first) == read_lines(second) == [1, 2]
     second.commit({(TABLE, "a"): Made(make_rows(3), "")}, seen=second.catalog.version)
@@ -137,7 +137,7 @@ def test_changed_inputs_and_lost_or_damaged_files_are_stale_and_nothing_else(tab
     wanted = dict.fromkeys(["changed", "empty", "kept", "lost", "unknown"], "inputs")
     assert tables.stale(TABLE, {**wanted, "changed": "others"}) == ["changed", "lost", "unknown"]
     assert tables.find_damage(TABLE).keys() == {"lost"}
-    with raises(DamagedTableError, table=TABLE, partition="lost"):
+    with raises(DamagedTableError, None, TABLE, "lost"):
         tables.read(TABLE, ["lost"])
     write(tables, "lost", 1)
     assert tables.stale(TABLE, wanted) == ["unknown"]
@@ -152,7 +152,7 @@ def test_a_damaged_or_foreign_file_is_named_and_made_again(tmp_path: Path) -> No
     path = tmp_path / tables.list_files()[TABLE]["a"]
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    with raises(DamagedTableError, path=path, table=TABLE, partition="a"):
+    with raises(DamagedTableError, None, path, TABLE, "a"):
         tables.read(TABLE)
     assert tables.stale(TABLE, {"a": "inputs"}) == ["a"]
     write(tables, "a", *range(30_000))
@@ -163,7 +163,7 @@ def test_rows_that_break_a_contract_leave_everything_as_it_was(tmp_path: Path) -
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
     window = make_windows([{"window_id": "w"}])
-    with raises(ContractError, table="Windows"):
+    with raises(ContractError, None, "Windows"):
         tables.commit(
             {(TABLE, "a"): Made(make_rows(2), ""), ("windows", "a"): Made(pl.concat([window, window]), "")}
         )
@@ -173,11 +173,11 @@ def test_rows_that_break_a_contract_leave_everything_as_it_was(tmp_path: Path) -
 @pytest.mark.parametrize("key", ["", "../a", "a/b", "a\\b", ".hidden", "a\n", "a*", "a" * 201])
 def test_keys_that_could_leave_the_folder_are_refused(tmp_path: Path, key: str) -> None:
     tables = open_tables(tmp_path)
-    with raises(InputError, "invalid_partition", table=TABLE, partition=key):
+    with raises(InputError, "invalid_partition", TABLE, key):
         write(tables, key, 1)
-    with raises(InputError, "invalid_partition", table=TABLE, partition=key):
+    with raises(InputError, "invalid_partition", TABLE, key):
         tables.read(TABLE, [key])
-    with raises(InputError, "unknown_table", table="../quarantine"):
+    with raises(InputError, "unknown_table", "../quarantine"):
         tables.read("../quarantine")
 
 
@@ -229,7 +229,7 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
     (tmp_path / "windows").write_bytes(b"in the way of a folder")
-    with raises(WorkspaceError, "unwritable", path=tmp_path / "windows"):
+    with raises(WorkspaceError, "unwritable", tmp_path / "windows"):
         tables.commit({("windows", "a"): Made(make_windows([{"window_id": "w"}]), "")})
 
 

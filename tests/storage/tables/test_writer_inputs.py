@@ -71,7 +71,7 @@ def test_tables_of_an_earlier_version_are_said_to_be_that(made: Workspace, tmp_p
     tables = Path(shutil.copytree(made.tables_dir, tmp_path / "tables"))
     for file in (tables / "window_contexts").rglob("*.parquet"):
         pl.read_parquet(file).drop("messages").write_parquet(file)
-    with raises(WorkspaceError, "other_format", path=tables):
+    with raises(WorkspaceError, "other_format", tables):
         connect(tables)
 
 

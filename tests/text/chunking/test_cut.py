@@ -259,15 +259,15 @@ def test_a_cluster_over_the_ceiling_is_cut_rather_than_lost() -> None:
 
 
 def test_a_ceiling_below_one_character_is_an_error() -> None:
-    with raises(InputError, "no_room", name="max_tokens"):
+    with raises(InputError, "no_room", "max_tokens"):
         chunk_markdown("😀", 4, 0)
 
 
 @pytest.mark.parametrize(("limits", "name"), [((0, 0), "max_tokens"), ((5, -1), "overlap_tokens")])
 def test_contradicting_limits_are_errors(limits: tuple[int, int], name: str) -> None:
-    with raises(InputError, "out_of_range", name=name):
+    with raises(InputError, "out_of_range", name):
         chunk_markdown("text", *limits)
-    with raises(InputError, "wrong_count", name="max_tokens"):
+    with raises(InputError, "wrong_count", "max_tokens"):
         cut_chunks(["a", "b"], max_tokens=[5], overlap_tokens=0, count_tokens=count_words)
 
 

@@ -156,7 +156,7 @@ def test_what_is_not_python_is_refused_and_cut_as_text(text: str, codes: list[st
     with pytest.raises(PythonSyntaxError) as raised:
         outline_python(text)
     assert raised.value.code in codes
-    assert line is None or raised.value.values["line"] == line
+    assert line is None or f"line {line}" in str(raised.value)
     if len(text) < 1000:
         spans = cut_one(text, 100)
         check(text, spans, 100)

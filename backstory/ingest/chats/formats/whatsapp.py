@@ -84,7 +84,7 @@ def parse_whatsapp(
         )
     except ExportSettingError as error:
         authors = frozenset(headers["author"].drop_nulls())
-        raise ExportSettingError(str(error), authors, code=error.code, **error.values) from error
+        raise ExportSettingError(str(error), authors, code=error.code) from error
     headers = _with_local_time(headers, order, latest_year)
     blocks = _split_into_blocks(written, headers, lines.undecodable)
     rows = (

@@ -49,9 +49,7 @@ class CodeReader:
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         text = decode_text(content, uri)
         if not text.strip():
-            raise ReadError(
-                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
-            )
+            raise ReadError(f"{uri}: the file holds no text; write some, or remove it", code="empty_document")
         path = PurePosixPath(uri)
         chunker, problem = _choose_chunker(text, path.suffix.lower())
         return ParsedDocument(

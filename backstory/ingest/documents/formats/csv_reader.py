@@ -45,7 +45,6 @@ class CsvReader:
             raise ReadError(
                 f"{uri}: this is not a table of text; give the file the ending of its kind",
                 code="binary_file",
-                uri=uri,
             )
         if b"\r" in content and b"\n" not in content:
             content = content.replace(b"\r", b"\n")
@@ -63,9 +62,7 @@ class CsvReader:
         ]
         if not rows:
             raise ReadError(
-                f"{uri}: the table holds no text; write some, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: the table holds no text; write some, or remove the file", code="empty_document"
             )
         names, rows = _find_names(rows)
         for line, cells in rows:

@@ -35,12 +35,11 @@ class HtmlReader:
         html = decode_text(content, uri, find_html_encoding(content))
         text, unread = convert_html(html, is_xml=_XHTML.match(html) is not None)
         if not text.strip() and unread is not None:
-            raise ReadError(f"{uri}: {unread}", code="nested_too_deeply", uri=uri)
+            raise ReadError(f"{uri}: {unread}", code="nested_too_deeply")
         if not text.strip():
             raise ReadError(
                 f"{uri}: the page shows no text without its scripts; save it from a browser, or remove the file",
                 code="empty_document",
-                uri=uri,
             )
         head = HtmlHead()
         try:

@@ -42,25 +42,19 @@ class JsonReader:
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         text = decode_text(content, uri)
         if not text.strip():
-            raise ReadError(
-                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
-            )
+            raise ReadError(f"{uri}: the file holds no text; write some, or remove it", code="empty_document")
         try:
             value = parse_json(text)
             lines = list_rows(value) if isinstance(value, list) else _list_members(value)
         except json.JSONDecodeError as error:
             raise ReadError(
-                f"{uri}:{error.lineno}: this is not valid JSON: {error.msg}; correct it",
-                uri=uri,
-                line=error.lineno,
+                f"{uri}:{error.lineno}: this is not valid JSON: {error.msg}; correct it"
             ) from error
         except TooDeepError as error:
-            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri) from error
+            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply") from error
         if len(lines) == 1:
             raise ReadError(
-                f"{uri}: the JSON holds no value; write some, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: the JSON holds no value; write some, or remove the file", code="empty_document"
             )
         return ParsedDocument(text="\n".join(lines), chunker="rows")
 
@@ -95,22 +89,16 @@ class JsonLinesReader:
             else:
                 values.append(value)
         if not filled:
-            raise ReadError(
-                f"{uri}: the file holds no text; write some, or remove it", code="empty_document", uri=uri
-            )
+            raise ReadError(f"{uri}: the file holds no text; write some, or remove it", code="empty_document")
         lines = list_rows(values)
         if len(lines) == 1:
             problem = unread.describe()
             if problem is None:
                 raise ReadError(
-                    f"{uri}: the lines hold no value; write some, or remove the file",
-                    code="empty_document",
-                    uri=uri,
+                    f"{uri}: the lines hold no value; write some, or remove the file", code="empty_document"
                 )
             raise ReadError(
-                f"{uri}: no line was read ({problem}); correct them, or remove the file",
-                code="no_line",
-                uri=uri,
+                f"{uri}: no line was read ({problem}); correct them, or remove the file", code="no_line"
             )
         return ParsedDocument(text="\n".join(lines), chunker="rows", unread=unread.describe())
 

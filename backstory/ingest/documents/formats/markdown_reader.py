@@ -38,7 +38,6 @@ class MarkdownReader:
             raise ReadError(
                 f"{uri}: there is no text after the front matter; write some, or remove the file",
                 code="empty_document",
-                uri=uri,
             )
         headings = outline_markdown(body).heading_paths()
         published_at = find_date(front)

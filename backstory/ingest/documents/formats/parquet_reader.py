@@ -33,9 +33,7 @@ class ParquetReader:
     def read(self, content: bytes, uri: str, *, drafts: bool = True) -> ParsedDocument | None:  # noqa: ARG002
         """Read one file; see :class:`backstory.ingest.documents.reader.DocumentReader`."""
         if not content:
-            raise ReadError(
-                f"{uri}: the file is empty; write it again, or remove it", code="empty_document", uri=uri
-            )
+            raise ReadError(f"{uri}: the file is empty; write it again, or remove it", code="empty_document")
         try:
             table = pl.scan_parquet(io.BytesIO(content))
             schema = table.collect_schema()
@@ -47,7 +45,6 @@ class ParquetReader:
                 f"{uri}: the table has {count:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
                 "split it",
                 code="too_many_rows",
-                uri=uri,
             )
         bytes_in = [name for name, dtype in schema.items() if _holds_bytes(dtype)]
         names = [name for name in schema.names() if name not in bytes_in]
@@ -56,12 +53,10 @@ class ParquetReader:
         except _DAMAGED as error:
             raise _refuse(uri) from error
         except TooDeepError as error:
-            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply", uri=uri) from error
+            raise ReadError(f"{uri}: {error}; make it flatter", code="nested_too_deeply") from error
         if not any(rows):
             raise ReadError(
-                f"{uri}: the table holds no text; write some, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: the table holds no text; write some, or remove the file", code="empty_document"
             )
         return ParsedDocument(
             text="\n".join([show_header(names), *filter(None, rows)]),
@@ -76,7 +71,6 @@ def _refuse(uri: str) -> ReadError:
     return ReadError(
         f"{uri}: the Parquet file is damaged, or holds times outside the calendar; write it again",
         code="damaged_file",
-        uri=uri,
     )
 
 

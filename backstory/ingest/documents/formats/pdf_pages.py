@@ -161,7 +161,7 @@ def _open(content: bytes, uri: str) -> pypdfium2.PdfDocument:
             reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
         else:
             reason = "the PDF is damaged or incomplete; copy, write or export it again"
-        raise ReadError(f"{uri}: {reason}", code="damaged_file", uri=uri) from error
+        raise ReadError(f"{uri}: {reason}", code="damaged_file") from error
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:

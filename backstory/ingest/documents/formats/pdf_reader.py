@@ -27,9 +27,7 @@ class PdfReader:
     def read_pages(self, content: bytes, uri: str) -> PagedFile:
         """Read all pages; see :class:`backstory.ingest.documents.ocr.paged_file.PictureReader`."""
         if not content.strip(b"\0 \t\r\n"):
-            raise ReadError(
-                f"{uri}: the file is empty; export it again, or remove it", code="empty_document", uri=uri
-            )
+            raise ReadError(f"{uri}: the file is empty; export it again, or remove it", code="empty_document")
         # Loading the libraries takes a third of a second, which only workspaces with a PDF should pay.
         from backstory.ingest.documents.formats.pdf_pages import read_pdf
 

@@ -31,15 +31,10 @@ def decode_text(content: bytes, uri: str, encoding: str | None = None) -> str:
         line = content[: error.start].count(b"\n") + 1
         name = "UTF-8" if encoding == UTF8 else encoding
         raise ReadError(
-            f"{uri}:{line}: this is not {name} text; save the file as UTF-8",
-            code="not_utf8",
-            uri=uri,
-            line=line,
+            f"{uri}:{line}: this is not {name} text; save the file as UTF-8", code="not_utf8"
         ) from error
     if encoding != UTF8 and (name_binary_kind(content[:HEAD_BYTES]) or _CONTROL.search(text)):
         raise ReadError(
-            f"{uri}: this is not text; remove the file, or give its name another ending",
-            code="binary_file",
-            uri=uri,
+            f"{uri}: this is not text; remove the file, or give its name another ending", code="binary_file"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n")

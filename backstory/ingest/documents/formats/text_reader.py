@@ -51,9 +51,7 @@ class TextReader:
             return None
         if not marked.text.strip():
             raise ReadError(
-                f"{uri}: there is no text in it; write some, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: there is no text in it; write some, or remove the file", code="empty_document"
             )
         published_at = find_date(fields)
         return ParsedDocument(

@@ -121,13 +121,7 @@ class FrontMatter:
         return text
 
     def _error(self, field: Field, problem: str) -> ReadError:
-        return ReadError(
-            f"{self.uri}:{field.line}: {problem}",
-            code="invalid_field",
-            uri=self.uri,
-            line=field.line,
-            name=field.name,
-        )
+        return ReadError(f"{self.uri}:{field.line}: {problem}", code="invalid_field")
 
 
 def plain_name(name: str) -> str:

@@ -57,9 +57,7 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
         if end is None:
             if mark == "---" and not _YAML_FIELD.match(following):
                 return FrontMatter(uri, {}), text
-            raise ReadError(
-                f"{uri}:1: the front matter is not closed; add a line {mark} after it", uri=uri, line=1
-            )
+            raise ReadError(f"{uri}:1: the front matter is not closed; add a line {mark} after it")
         block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
         fields = _read_yaml(block, uri) if mark == "---" else _read_toml(block, uri)
     except RecursionError as error:
@@ -69,10 +67,7 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
 
 def _too_deep(uri: str) -> ReadError:
     return ReadError(
-        f"{uri}:1: the front matter is nested too deeply; make it flat",
-        code="nested_too_deeply",
-        uri=uri,
-        line=1,
+        f"{uri}:1: the front matter is nested too deeply; make it flat", code="nested_too_deeply"
     )
 
 
@@ -87,35 +82,25 @@ def _read_yaml(block: str, uri: str) -> list[Field]:
         line = error.problem_mark.line if error.problem_mark else 0
         problem = f"{error.problem}; correct it, or quote a text that holds a colon"
         raise ReadError(
-            f"{uri}:{line + 2}: the front matter is not valid YAML: {problem}",
-            code="invalid_yaml",
-            uri=uri,
-            line=line + 2,
+            f"{uri}:{line + 2}: the front matter is not valid YAML: {problem}", code="invalid_yaml"
         ) from error
     except (YAMLError, ValueError, OverflowError) as error:
         problem = str(error).partition("\n")[0]
         raise ReadError(
-            f"{uri}:1: the front matter is not valid YAML: {problem}; correct it",
-            code="invalid_yaml",
-            uri=uri,
-            line=1,
+            f"{uri}:1: the front matter is not valid YAML: {problem}; correct it", code="invalid_yaml"
         ) from error
     if root is None:
         return []
     if not isinstance(root, MappingNode):
         raise ReadError(
             f"{uri}:2: the front matter must be lines such as `title: Text`; if it is a part of the text, "
-            "begin it with a blank line",
-            uri=uri,
-            line=2,
+            "begin it with a blank line"
         )
     fields: dict[str, Field] = {}
     for key, value in root.value:
         name, line = str(key.value), key.start_mark.line + 2
         if name in fields:
-            raise ReadError(
-                f"{uri}:{line}: the front matter has {name} twice; remove one", uri=uri, line=line, name=name
-            )
+            raise ReadError(f"{uri}:{line}: the front matter has {name} twice; remove one")
         fields[name] = Field(name, _plain_node(value), line)
     return list(fields.values())
 
@@ -143,15 +128,10 @@ def _read_toml(block: str, uri: str) -> list[Field]:
         raise ReadError(
             f"{uri}:{line + 1}: the front matter is not valid TOML: {problem}; correct it",
             code="invalid_toml",
-            uri=uri,
-            line=line + 1,
         ) from error
     except ValueError as error:  # a number with more digits than Python converts
         raise ReadError(
-            f"{uri}:1: the front matter holds a number of too many digits; shorten it",
-            code="invalid_toml",
-            uri=uri,
-            line=1,
+            f"{uri}:1: the front matter holds a number of too many digits; shorten it", code="invalid_toml"
         ) from error
     return [
         Field(name, _plain_value(value), _line_of(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", block) + 1)
@@ -174,16 +154,12 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
         problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise ReadError(
             f"{uri}:{line}: the front matter is not valid JSON: {problem}; correct it, or begin a text that is no "
-            "front matter with a blank line",
-            uri=uri,
-            line=line,
+            "front matter with a blank line"
         ) from error
     rest = _REST_OF_LINE.match(text, end)
     if rest is None:
         line = text.count("\n", 0, end) + 1
-        raise ReadError(
-            f"{uri}:{line}: text follows the front matter; begin it on a line of its own", uri=uri, line=line
-        )
+        raise ReadError(f"{uri}:{line}: text follows the front matter; begin it on a line of its own")
     block = text[:end]
     fields = [
         Field(
@@ -195,12 +171,7 @@ def _split_json(text: str, uri: str) -> tuple[FrontMatter, str]:
     ]
     twice = next((field for field in fields if names.count(field.name) > 1), None)
     if twice is not None:
-        raise ReadError(
-            f"{uri}:{twice.line}: the front matter has {twice.name} twice; remove one",
-            uri=uri,
-            line=twice.line,
-            name=twice.name,
-        )
+        raise ReadError(f"{uri}:{twice.line}: the front matter has {twice.name} twice; remove one")
     return collect_fields(uri, fields), text[rest.end() :]
 
 

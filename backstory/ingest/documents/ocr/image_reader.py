@@ -27,14 +27,10 @@ class ImageReader:
         """Check the file; see :class:`backstory.ingest.documents.ocr.paged_file.PictureReader`."""
         if not content:
             raise ReadError(
-                f"{uri}: the file is empty; save the image again, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: the file is empty; save the image again, or remove the file", code="empty_document"
             )
         if not (name_binary_kind(content[:HEAD_BYTES]) or "").startswith("an image"):
-            raise ReadError(
-                f"{uri}: this is not an image; give the file its right ending, or remove it", uri=uri
-            )
+            raise ReadError(f"{uri}: this is not an image; give the file its right ending, or remove it")
         return PagedFile(texts=("",), pictures=(1,))
 
     def draw_page(self, content: bytes, page: int) -> bytes:  # noqa: ARG002 - Tesseract reads all pages of a TIFF

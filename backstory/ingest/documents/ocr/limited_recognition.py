@@ -67,9 +67,9 @@ def read_pictures(
     try:
         answer = _run(_LIST, request, content, settings)
     except ReadingLimitError as error:
-        raise ReadError(f"{uri}: {error}", code=error.code, uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code=error.code) from error
     if "error" in answer:
-        raise ReadError(answer["error"], code=answer["code"], **answer["values"])
+        raise ReadError(answer["error"], code=answer["code"])
     paged = _decode(answer["file"])
     recognition = _recognise(paged, request, content, settings) if paged.pictures else Recognition()
     return compose_document(paged, recognition, uri)
@@ -81,12 +81,7 @@ def list_request(request: bytes) -> bytes:
     try:
         paged = _find_reader(wanted).read_pages(content, wanted["uri"])
     except ReadError as error:
-        failure = {
-            "error": str(error),
-            "code": error.code,
-            "values": error.values,
-        }
-        return json.dumps(failure).encode()
+        return json.dumps({"error": str(error), "code": error.code}).encode()
     changed = paged.updated_at.isoformat() if paged.updated_at else None
     return json.dumps({"file": asdict(paged) | {"updated_at": changed}}).encode()
 

@@ -151,23 +151,19 @@ def _name_lack(paged: PagedFile, recognition: Recognition, uri: str) -> ReadErro
     if recognition.failures:
         page, reason = next(iter(recognition.failures.items()))
         return ReadError(
-            f"{uri}: it holds only images, and the text of page {page} cannot be recognised: {reason}",
-            uri=uri,
+            f"{uri}: it holds only images, and the text of page {page} cannot be recognised: {reason}"
         )
     if paged.pictures and recognition.obstacle:
-        return ReadError(f"{uri}: it holds only images; {recognition.obstacle}", code="needs_ocr", uri=uri)
+        return ReadError(f"{uri}: it holds only images; {recognition.obstacle}", code="needs_ocr")
     if paged.damaged:
         return ReadError(
             f"{uri}: {list_pages(paged.damaged)} cannot be read: the file is damaged; write or export it again",
             code="damaged_file",
-            uri=uri,
         )
     if paged.pictures:
-        return ReadError(describe_wordless(uri), code="empty_document", uri=uri)
+        return ReadError(describe_wordless(uri), code="empty_document")
     return ReadError(
-        f"{uri}: all its pages are blank; put text into it, or remove the file",
-        code="empty_document",
-        uri=uri,
+        f"{uri}: all its pages are blank; put text into it, or remove the file", code="empty_document"
     )
 
 

@@ -118,7 +118,6 @@ def recognise_pages(
         raise ReadError(
             "it takes more processor time than `documents.read_seconds` allows; raise the setting",
             code="too_slow",
-            setting="documents.read_seconds",
         )
     if process.returncode != 0:
         code = process.returncode

@@ -94,7 +94,6 @@ def _require_own(folder: Path, names: Collection[str]) -> None:
             if taken
             else f"{folder} is a file; name a folder with --output",
             code="foreign_file",
-            path=folder,
         )
 
 

@@ -127,7 +127,6 @@ def fill_in(name: str, template: str, fields: Mapping[str, Value | None]) -> str
             raise SettingsError(
                 f"site.front_matter.{name}: there is no field {{{field}}}; the fields are {', '.join(sorted(fields))}",
                 code="unknown_field",
-                name=name,
             )
     alone = _FIELD.fullmatch(template)
     if alone is None:

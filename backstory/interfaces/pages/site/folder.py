@@ -84,7 +84,6 @@ def claim_folder(folder: Path, mark_name: str, explanation: str, kind: str) -> N
             f"{folder} is not the folder of {'an' if kind[0] in 'aeiou' else 'a'} {kind}, and not empty; name an "
             "empty or new folder with --output",
             code="foreign_folder",
-            path=folder,
         )
     folder.mkdir(parents=True, exist_ok=True)
     mark.write_text(explanation, encoding="utf-8")

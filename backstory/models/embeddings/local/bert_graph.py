@@ -70,15 +70,12 @@ def read_pack(path: Path, checksum: str, remedy: str) -> bytes:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file", path=path) from error
+        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file") from error
     found = hashlib.sha256(content).hexdigest()
     if found != checksum:
         raise ModelFileError(
             f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
             code="other_checksum",
-            path=path,
-            found=found,
-            expected=checksum,
         )
     return content
 

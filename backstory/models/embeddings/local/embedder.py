@@ -126,7 +126,6 @@ class LocalEmbedder:
                     f"the prompt {prompt!r} of {self.id} holds a special token, which no text may hold; only models "
                     "whose prompts are words can be run",
                     code="special_token",
-                    prompt=prompt,
                 )
         self._prompts_are_text = True
 
@@ -212,7 +211,7 @@ def _find_pooling(model: Path) -> Pooling:
         modes = {name for name, on in stated.items() if name.startswith("pooling_mode_") and on is True}
     except (ValueError, AttributeError) as error:
         raise ModelFileError(
-            f"{path} cannot be read ({error}); fetch the model again", code="damaged_file", path=path
+            f"{path} cannot be read ({error}); fetch the model again", code="damaged_file"
         ) from error
     known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
     if len(modes) != 1 or not modes <= known.keys():
@@ -220,7 +219,6 @@ def _find_pooling(model: Path) -> Pooling:
             f"{path}: the pooling {', '.join(sorted(modes))} cannot be done; export the model with its pooling, as the "
             "output sentence_embedding",
             code="unsupported_model",
-            path=path,
         )
     return known[modes.pop()]
 

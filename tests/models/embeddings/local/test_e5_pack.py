@@ -115,12 +115,12 @@ def test_the_id_names_the_pack(tmp_path: Path) -> None:
 
 
 def test_a_pack_that_is_not_the_tested_one_is_refused(pack: Path) -> None:
-    with raises(ModelFileError, "other_checksum", path=pack, expected=PACK_SHA256):
+    with raises(ModelFileError, "other_checksum", pack, PACK_SHA256):
         read_e5_pack(pack)
 
 
 def test_an_absent_pack_is_told(tmp_path: Path) -> None:
-    with raises(ModelFileError, "absent_file", path=tmp_path / "e5.bin"):
+    with raises(ModelFileError, "absent_file", tmp_path / "e5.bin"):
         read_e5_pack(tmp_path / "e5.bin")
 
 

@@ -73,7 +73,6 @@ def _refuse_rights(package: Package) -> None:
             raise ReadError(
                 f"{package.uri}: digital rights management protects it; get a copy without, or remove the file",
                 code="protected",
-                uri=package.uri,
             )
 
 

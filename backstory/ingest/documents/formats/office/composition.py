@@ -59,9 +59,7 @@ def compose_document(
         ReadError: There is no text.
     """
     if not text.strip():
-        raise ReadError(
-            f"{uri}: there is no text {place}{mention_images(images)}", code="empty_document", uri=uri
-        )
+        raise ReadError(f"{uri}: there is no text {place}{mention_images(images)}", code="empty_document")
     stated = read_properties(properties)
     return ParsedDocument(
         text=text,

@@ -113,11 +113,9 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
         ReadError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
     """
     if not content:
-        raise ReadError(
-            f"{uri}: the file is empty; save it again, or remove it", code="empty_document", uri=uri
-        )
+        raise ReadError(f"{uri}: the file is empty; save it again, or remove it", code="empty_document")
     if content.startswith(_OLE):
-        raise ReadError(f"{uri}: {_describe_ole(content, kind)}", uri=uri)
+        raise ReadError(f"{uri}: {_describe_ole(content, kind)}")
     if not content.startswith(b"PK"):
         found = name_binary_kind(content[:HEAD_BYTES])
         what = (
@@ -125,7 +123,7 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
             if found
             else f"is not {kind}, although its name says so"
         )
-        raise ReadError(f"{uri}: this {what}; give it the name of its kind, or save it again", uri=uri)
+        raise ReadError(f"{uri}: this {what}; give it the name of its kind, or save it again")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_entries(archive.infolist(), uri)
@@ -140,18 +138,14 @@ def open_package(content: bytes, uri: str, kind: str) -> Package:
         raise damaged(uri, "it cannot be unpacked") from error
     if _ENCRYPTION in parts.get(_MANIFEST, b""):
         raise ReadError(
-            f"{uri}: this is {kind} that is protected by a password; save it without one",
-            code="protected",
-            uri=uri,
+            f"{uri}: this is {kind} that is protected by a password; save it without one", code="protected"
         )
     return Package(uri, parts, tuple(archive.namelist()))
 
 
 def damaged(uri: str, problem: str) -> ReadError:
     """Build the error for a damaged file."""
-    return ReadError(
-        f"{uri}: the file is damaged: {problem}; write or export it again", code="damaged_file", uri=uri
-    )
+    return ReadError(f"{uri}: the file is damaged: {problem}; write or export it again", code="damaged_file")
 
 
 def parse_xml(content: bytes, uri: str, name: str) -> Element:
@@ -184,9 +178,7 @@ def refuse_definitions(content: bytes, uri: str, name: str) -> None:
     if prologue.has_definition:
         raise ReadError(
             f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
-            "be made to do harm, and is not read",
-            uri=uri,
-            name=name,
+            "be made to do harm, and is not read"
         )
 
 
@@ -236,32 +228,25 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
         name = PurePosixPath(entry.filename)
         if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
             raise ReadError(
-                f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it",
-                uri=uri,
-                name=entry.filename,
+                f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it"
             )
         if entry.filename in names:
             raise damaged(uri, f"it holds {entry.filename!r} twice")
         names.add(entry.filename)
         if entry.flag_bits & _IS_ENCRYPTED:
-            raise ReadError(
-                f"{uri}: it is protected by a password; save it without one", code="protected", uri=uri
-            )
+            raise ReadError(f"{uri}: it is protected by a password; save it without one", code="protected")
         total += entry.file_size if _is_text(entry.filename) else 0
         if _is_text(entry.filename) and entry.file_size > max(SMALL_BYTES, MOST_RATIO * entry.compress_size):
             raise ReadError(
                 f"{uri}: its part {entry.filename!r} grows to {entry.file_size:,} bytes when unpacked, more than "
-                f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read",
-                uri=uri,
-                name=entry.filename,
+                f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read"
             )
         if len(names) > MOST_PARTS:
-            raise ReadError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it", uri=uri)
+            raise ReadError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it")
         if total > MOST_BYTES:
             raise ReadError(
                 f"{uri}: its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
                 code="too_large",
-                uri=uri,
             )
 
 
@@ -274,4 +259,4 @@ def require_office(uri: str, kind: str) -> None:
     try:
         require_extra("office", f"reading {kind}", "save its text as Markdown")
     except MissingExtraError as error:
-        raise ReadError(f"{uri}: {error}", code="missing_extra", uri=uri) from error
+        raise ReadError(f"{uri}: {error}", code="missing_extra") from error

@@ -54,9 +54,7 @@ class SheetReader:
         texts = sheets.write()
         if not "".join(texts).strip():
             raise ReadError(
-                f"{uri}: there is nothing in its sheets; fill one, or remove the file",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: there is nothing in its sheets; fill one, or remove the file", code="empty_document"
             )
         root = package.parse_optional("docProps/core.xml")
         properties = read_properties(package.parse_optional("meta.xml") if root is None else root)

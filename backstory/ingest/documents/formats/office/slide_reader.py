@@ -44,9 +44,7 @@ class SlideReader:
         text = PAGE_BREAK.join(slides)
         if not text.strip():
             raise ReadError(
-                f"{uri}: there is no text on its slides{mention_images(images)}",
-                code="empty_document",
-                uri=uri,
+                f"{uri}: there is no text on its slides{mention_images(images)}", code="empty_document"
             )
         properties = read_properties(package.parse_optional("docProps/core.xml"))
         return ParsedDocument(
