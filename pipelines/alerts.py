@@ -10,7 +10,7 @@ from typing import Final
 import dagster as dg
 
 from assets.tags import PARTITION
-from backstory.base.errors import DamagedTableError
+from backstory.base.errors import ContractError
 from backstory.operations.alerts.dispatch import list_hooks, send_alerts_of_run
 from backstory.operations.alerts.ended_run import EndedRun, UnreadFile, list_files
 from backstory.pipeline.checks.checks import CHECKS, Check
@@ -117,6 +117,6 @@ def _read_result(event: dg.DagsterEvent) -> list[tuple[Check, int]]:
 def _list_unread(workspace: Workspace) -> list[UnreadFile] | None:
     try:
         sources = workspace.tables.read("sources")
-    except DamagedTableError:
+    except ContractError:
         return None
     return list_files(sources.filter(sources["status"].is_in(UNREAD_STATUSES)))

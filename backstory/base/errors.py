@@ -50,12 +50,6 @@ class WorkspaceError(BackstoryError, FileNotFoundError):
     """A workspace, or a file that it must hold, is absent or not usable."""
 
 
-class DiskFullError(BackstoryError):
-    """A disk is full, or a quota is used up; the message names the disk. The same command continues later."""
-
-    status = 503
-
-
 class RemovalError(BackstoryError):
     """A run would drop messages or documents that earlier runs read; the message says which, and how to go on."""
 
@@ -92,11 +86,10 @@ class ReadingLimitError(BackstoryError, RuntimeError):
 
 
 class ContractError(BackstoryError, ValueError):
-    """A table breaks its contract (schema, uniqueness, or a reference to another table)."""
+    """A table breaks its contract (schema, uniqueness, a reference to another table), or its file is not as written.
 
-
-class DamagedTableError(ContractError):
-    """A file of a table is absent, damaged, or not the one that was written."""
+    The code ``damaged_table`` means that a file is absent or another one, ``privacy`` that a row holds a real name.
+    """
 
 
 class ConflictError(BackstoryError, RuntimeError):
@@ -106,7 +99,10 @@ class ConflictError(BackstoryError, RuntimeError):
 
 
 class StateError(BackstoryError, RuntimeError):
-    """A database of state is damaged, busy or cannot be used; the message names its place and what to do."""
+    """What a workspace or the service keeps cannot be used: a database, the store, a disk, a file of keys.
+
+    It is damaged, busy, full (code ``disk_full``) or cannot be reached; the message names its place and what to do.
+    """
 
 
 class ModelError(BackstoryError, RuntimeError):
@@ -166,26 +162,8 @@ class NoIndexError(SearchIndexError, FileNotFoundError):
     status = 409
 
 
-class EmbedderMismatchError(SearchIndexError, ValueError):
-    """Queries and index come from different embedding spaces."""
-
-
 class AlertError(BackstoryError, RuntimeError):
     """An alert could not be sent; the message names the host or the program, and never the whole address."""
-
-
-class PrivacyError(BackstoryError, PermissionError):
-    """A real name passed the point where only pseudonyms are allowed."""
-
-    status = 400
-
-
-class AccountError(BackstoryError, RuntimeError):
-    """The service's file of accounts or its key file cannot be used, or a tenant cannot be removed whole."""
-
-
-class StoreError(BackstoryError, RuntimeError):
-    """The store that workers share cannot be used, holds damaged data, or holds what another worker published."""
 
 
 class StoppedError(BackstoryError):

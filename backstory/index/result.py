@@ -10,7 +10,7 @@ import numpy as np
 import numpy.ma
 import polars as pl
 
-from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import InputError, SearchIndexError
 from backstory.index.engines.matches import (
     Matches,
     find_stray_vector,
@@ -79,9 +79,10 @@ def check_queries(queries: Vectors, manifest: Manifest) -> None:
             code="unusable_vectors",
         )
     if queries.shape[1] != manifest.dimension:
-        raise EmbedderMismatchError(
+        raise SearchIndexError(
             f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index"
+            f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+            code="embedder_mismatch",
         )
     if (stray := find_stray_vector(queries)) is not None:
         raise InputError(

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.base.telemetry.logs import log_event
 from backstory.index.calibration import Calibration
@@ -49,15 +49,16 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
 
     Raises:
         NoIndexError: No snapshot is published.
-        EmbedderMismatchError: The index holds vectors of another embedding space.
+        SearchIndexError: The index holds vectors of another embedding space.
         SearchIndexError: The snapshot is damaged.
     """
     index = SearchIndex(open_current(folder))
     if embedder_id is not None and embedder_id != index.embedder_id:
         index.close()
-        raise EmbedderMismatchError(
+        raise SearchIndexError(
             f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
-            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index"
+            f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index",
+            code="embedder_mismatch",
         )
     return index
 
@@ -143,7 +144,7 @@ class SearchIndex:
             by date of publication and chunk id.
 
         Raises:
-            EmbedderMismatchError: The queries differ from the index in width.
+            SearchIndexError: The queries differ from the index in width.
             InputError: The queries are not finite unit rows, or there is not one text or time per query.
             SearchIndexError: A file is damaged, or a Milvus server does not answer.
         """

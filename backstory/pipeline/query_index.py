@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from backstory.base.errors import EmbedderMismatchError
+from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.pipeline.workspace import Workspace
@@ -41,12 +41,14 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
 
     Raises:
         NoIndexError: No snapshot is published yet.
-        EmbedderMismatchError: The snapshot was made with another embedder, which cannot be opened any more.
+        SearchIndexError: The snapshot was made with another embedder, which cannot be opened any more.
         SearchIndexError: The snapshot is damaged.
     """
     try:
         return QueryIndex(open_index(workspace.index, embedder_id=workspace.embedder.id), workspace, None)
-    except EmbedderMismatchError as error:
+    except SearchIndexError as error:
+        if error.code != "embedder_mismatch":
+            raise
         mismatch = error
     # Loaded late, since the stages take long to load and are needed only to read what they recorded.
     from backstory.pipeline.stages.search_index import read_embedding_of_index

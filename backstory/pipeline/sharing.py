@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from backstory.base.credentials import Keys
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
-from backstory.base.errors import BackstoryError, StateError, StoreError, WorkspaceError
+from backstory.base.errors import BackstoryError, StateError, WorkspaceError
 from backstory.index.snapshot.manifest import read_manifest, require_files
 from backstory.index.snapshot.publication import current_version, publish, publishing
 from backstory.settings.paths import WorkspacePaths
@@ -44,7 +44,7 @@ def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> No
         version: The snapshot.
 
     Raises:
-        StoreError: The store cannot be used.
+        StateError: The store cannot be used.
     """
     folder = workspace.index / version
     files = {
@@ -65,7 +65,7 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
         tables: Its tables.
 
     Raises:
-        StoreError: The store cannot be used, or holds less than it lists (code ``missing_object``).
+        StateError: The store cannot be used, or holds less than it lists (code ``missing_object``).
         StateError: The database cannot be used.
     """
     entry = tables.catalog.read("search_index").get(WHOLE)
@@ -85,7 +85,7 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 tables.store.fetch(f"{SNAPSHOTS}/{version}/{name}", path)
                 if path.stat().st_size != size:
-                    raise StoreError(
+                    raise StateError(
                         f"{name} of the snapshot {version} in the store is cut; `backstory run` builds another one",
                         code="missing_object",
                     )
@@ -211,7 +211,7 @@ class Follower:
         The log tells once that a look failed, until one succeeds.
 
         Raises:
-            StoreError: No snapshot is here, and the store cannot be used.
+            StateError: No snapshot is here, and the store cannot be used.
             StateError: No snapshot is here, and the database cannot be used.
         """
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
@@ -228,7 +228,7 @@ class Follower:
     def _look(self) -> str:
         try:
             fetch_snapshot(self._workspace, self._tables)
-        except (StoreError, StateError) as error:
+        except StateError as error:
             if not current_version(self._workspace.index):
                 raise
             return f"No later snapshot was looked for, so this may be out of date ({error.code}): {error}"

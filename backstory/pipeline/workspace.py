@@ -340,7 +340,7 @@ def open_workspace(
     Raises:
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
-        StoreError: The store of the settings cannot be used, and nothing of it is here.
+        StateError: The store of the settings cannot be used, and nothing of it is here.
         MissingExtraError: The settings name a database, and its packages are not installed.
     """
     root = find_workspace(path)

@@ -75,8 +75,7 @@ class Cache:
             replace: Whether a value replaces the one of the same key; else that one stays.
 
         Raises:
-            StateError: The cache is damaged or busy.
-            DiskFullError: The disk is full.
+            StateError: The cache is damaged or busy, or the disk is full.
         """
         named = [
             {"kind": self._kind, "key": key, "owner": owner, "value": _seal(key, value)}

@@ -78,7 +78,7 @@ class State(ABC):
     """A part of the state. Threads may share an object, and it survives a fork.
 
     Every error of a driver is raised as a :class:`~backstory.base.errors.StateError`, which names the place and says
-    what to do, or as a :class:`~backstory.base.errors.DiskFullError`.
+    what to do.
 
     Attributes:
         place: Path or address, without any password.

@@ -17,7 +17,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import NumericBinaryLoader
 
-from backstory.base.errors import BackstoryError, DiskFullError, StateError
+from backstory.base.errors import BackstoryError, StateError
 from backstory.storage.schema import FORMAT, Part
 from backstory.storage.state import BUSY_SECONDS, Locks, Rows, Session, State, lent
 from backstory.storage.state_sqlite import make_empty
@@ -245,9 +245,10 @@ class PostgresState(State):
             what = f"has been busy for {BUSY_SECONDS:.0f} s; try again when the other process has ended"
             raise self._error("busy_file", what) from error
         except errors.DiskFull as error:
-            raise DiskFullError(
+            raise StateError(
                 f"the disk of the database {self.place} is full ({error.diag.message_primary}); free some "
-                "space, and run the same command again to resume"
+                "space, and run the same command again to resume",
+                code="disk_full",
             ) from error
         except psycopg.Error as error:
             said = error.diag.message_primary or " ".join(str(error).split())

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from backstory.base.environment import may_reach_store_by_http
-from backstory.base.errors import StoreError, WorkspaceError
+from backstory.base.errors import StateError, WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import flush, lock
 from backstory.base.files.disk_full import is_of_full_disk
@@ -223,7 +223,7 @@ class Bucket:
         """Return the content of an object; None if there is none.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
 
@@ -238,7 +238,7 @@ class Bucket:
         """Fetch an object whole, and open what came; None if there is none.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         content = self.read(name)
         return None if content is None else BytesIO(content)
@@ -247,7 +247,7 @@ class Bucket:
         """Write objects. An upload that is cut leaves nothing.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         _at_once(self._write, contents.items())
 
@@ -255,7 +255,7 @@ class Bucket:
         """Write an object unless there is one.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError
@@ -267,7 +267,7 @@ class Bucket:
         """Copy a file to an object, in parts if it is large.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
 
@@ -278,7 +278,7 @@ class Bucket:
         """Copy an object to a path, piece by piece.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses; or the object is gone.
+            StateError: The store cannot be reached, or refuses; or the object is gone.
         """
         import obstore
 
@@ -296,7 +296,7 @@ class Bucket:
         """Return whether an object has the size of this content: its name holds the hash, and no upload is half.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
 
@@ -311,7 +311,7 @@ class Bucket:
         """List the names of all objects in a folder and below it.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
 
@@ -323,7 +323,7 @@ class Bucket:
         """Delete objects; those that are gone are passed over.
 
         Raises:
-            StoreError: The store cannot be reached, or refuses.
+            StateError: The store cannot be reached, or refuses.
         """
         import obstore
 
@@ -367,7 +367,7 @@ class Bucket:
         """Raise if it is the bucket that is absent. Only the text of the answer tells it from an absent object."""
         if "NoSuchBucket" in str(error):
             bucket = urlsplit(self.address).netloc
-            raise StoreError(
+            raise StateError(
                 f"there is no bucket {bucket!r}; make it, or correct the address {self.address}",
                 code="no_bucket",
             ) from error
@@ -381,19 +381,19 @@ class Bucket:
             yield
         except (BaseError, OSError) as error:
             if _NO_KEYS.search(str(error)):
-                raise StoreError(
+                raise StateError(
                     f"the keys of {self.address} are not set; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in "
                     "the environment (the role of this machine gave none)",
                     code="missing_keys",
                 ) from error
             if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-                raise StoreError(
+                raise StateError(
                     f"{self.address} refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
                     "AWS_SECRET_ACCESS_KEY and the policy of the bucket",
                     code="refused_by_store",
                 ) from error
             first_line = _PATIENCE_TOLD.sub(": ", str(error).partition("\n")[0])
-            raise StoreError(
+            raise StateError(
                 f"{self.address} cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, "
                 "and run the same command again: finished work is kept",
                 code="unreachable_store",

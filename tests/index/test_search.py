@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.base.errors import EmbedderMismatchError, InputError
+from backstory.base.errors import InputError, SearchIndexError
 from backstory.index.request import Filters, Ranking, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from tests.errors import raises
@@ -270,7 +270,7 @@ def test_a_wrong_argument_is_an_error_that_says_so(
         (np.full((2, 24), np.nan, np.float32), InputError),
         (np.eye(2, 24), InputError),
         (np.eye(1, 24, dtype=np.float32)[0], InputError),
-        (np.eye(2, 25, dtype=np.float32), EmbedderMismatchError),
+        (np.eye(2, 25, dtype=np.float32), SearchIndexError),
     ],
 )
 def test_queries_that_are_no_unit_rows_of_the_space_are_refused(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.errors import ContractError, DamagedTableError, SettingsError, WorkspaceError
+from backstory.base.errors import ContractError, SettingsError, WorkspaceError
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.incremental import fingerprints
 from backstory.pipeline.incremental.fingerprints import CODE_VERSIONS
@@ -122,7 +122,7 @@ def test_damaged_tables_are_named_and_made_again(
     told = failed(root)
     assert [path for path in files if str(path) not in told] == []
     for table in TABLES:
-        with raises(DamagedTableError):
+        with raises(ContractError, "damaged_table"):
             open_workspace(root).tables.read(table)
     assert run(root).success
     assert describe(root) == expected
@@ -214,7 +214,7 @@ def test_a_stage_does_not_take_an_absent_input_for_an_empty_one(root: Path) -> N
     settings.write_text(changed, encoding="utf-8")
     workspace = open_workspace(root)
     days = find_partitions(workspace)
-    with raises(DamagedTableError):
+    with raises(ContractError, "damaged_table"):
         build_table(workspace, "hits", days)
     workspace.catalog.forget("window_chunks", ["2025-03-15"])
     with raises(WorkspaceError, "unmade_partition"):

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory import Library, run_pipeline
-from backstory.base.errors import InputError, StoreError, WorkspaceError
+from backstory.base.errors import InputError, StateError, WorkspaceError
 from backstory.operations.backup.moving import LOCAL, copy_workspace
 from backstory.operations.backup.restoring import restore_backup
 from backstory.operations.backup.stored import restore_from_store, write_to_store
@@ -202,7 +202,7 @@ def test_a_run_whose_store_stays_away_goes_on_later(
         if isinstance(event, StageResult) and event.table == "windows":
             bucket.fault = lambda *_: "cut"
 
-    with pytest.raises(StoreError) as error:
+    with pytest.raises(StateError) as error:
         execute_run(
             workspace,
             RunRequest(partitions=find_wanted(workspace, None, None), isolates_failures=False),

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import DiskFullError, StateError
+from backstory.base.errors import StateError
 from backstory.storage.schema import Part, Table
 from backstory.storage.state import State
 from backstory.storage.state_places import copy_state, open_state
+from tests.errors import raises
 from tests.postgres import PostgresServer
 from tests.privileges import NOBODY
 
@@ -308,7 +309,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
             session.execute(f"PRAGMA max_page_count = {pages}")
             state.upsert(session, NOTES, [note("b", 2, content=bytes(100_000))])
 
-    with pytest.raises(DiskFullError):
+    with raises(StateError, "disk_full"):
         overfill()
     fill(state, note("b", 2, content=bytes(100_000)))
     assert [row[0] for row in read_all(state)] == ["a", "b"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.errors import DiskFullError
+from backstory.base.errors import StateError
 from backstory.index.search import open_index
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle
@@ -56,7 +56,7 @@ def attempt(root: Path) -> str:
     """Run, and give the sentence by which it failed, or an empty string."""
     try:
         return " ".join(run(root).failures)
-    except DiskFullError as error:
+    except StateError as error:
         return str(error)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from backstory.base.errors import BackstoryError, DiskFullError
+from backstory.base.errors import BackstoryError, StateError
 
 # No space; the quota of the user; a limit of the size of files.
 _ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -23,13 +23,13 @@ _LEAST_BYTES: Final = 1 << 20
 
 @contextmanager
 def naming_full_disk(folder: Path) -> Iterator[None]:
-    """Raise a :class:`DiskFullError` in place of whatever an error is that a full disk caused.
+    """Raise a :class:`StateError` in place of whatever an error is that a full disk caused.
 
     Args:
         folder: A folder on the disk that is written to.
 
     Raises:
-        DiskFullError: The disk is full. Every other error is raised as it is.
+        StateError: The disk is full. Every other error is raised as it is.
     """
     try:
         yield
@@ -38,7 +38,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
     except Exception as error:
         if not is_of_full_disk(error, folder):
             raise
-        raise DiskFullError(_describe(error, folder)) from error
+        raise StateError(_describe(error, folder), code="disk_full") from error
 
 
 def is_of_full_disk(error: BaseException, folder: Path) -> bool:

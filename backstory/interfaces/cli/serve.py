@@ -126,7 +126,7 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
 
     Raises:
         InputError: The port cannot be opened.
-        AccountError: A key of a tenant cannot be opened.
+        StateError: A key of a tenant cannot be opened.
     """
     with loading():
         from backstory.interfaces.mcp.http import open_socket

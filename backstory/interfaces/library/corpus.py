@@ -244,7 +244,7 @@ class CorpusReader:
         """Return the documents as the tables have them now.
 
         Raises:
-            DamagedTableError: A table is damaged.
+            ContractError: A table is damaged.
         """
         return self._read()[0]
 
@@ -252,7 +252,7 @@ class CorpusReader:
         """Return the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
 
         Raises:
-            DamagedTableError: A table is damaged.
+            ContractError: A table is damaged.
         """
         return self._read()[1]
 

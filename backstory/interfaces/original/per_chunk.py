@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from backstory.base.errors import EmbedderMismatchError
+from backstory.base.errors import SearchIndexError
 from backstory.base.telemetry.logs import log_event
 from backstory.interfaces.original.vector_store import VectorStore
 from backstory.models.choice import resolve_embedder
@@ -53,8 +53,9 @@ def query_rag_per_chunk(
         return []
     embedder = resolve_embedder(embedding_model)
     if store.embedder_id not in (None, embedder.id):
-        raise EmbedderMismatchError(
-            f"{store.path} was built with {store.embedder_id}, but the query uses {embedder.id}; pass the same model"
+        raise SearchIndexError(
+            f"{store.path} was built with {store.embedder_id}, but the query uses {embedder.id}; pass the same model",
+            code="embedder_mismatch",
         )
     vectors = embed_texts(embedder, list(chunks), task="query", cache=None).vectors
     found = store.search_batch(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from backstory.base.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
+from backstory.base.errors import SearchIndexError, WorkspaceError
 from backstory.index.engines.matches import pair_similarities
 from backstory.index.engines.scope import Scope
 from backstory.index.engines.scoring import find_best
@@ -106,7 +106,7 @@ class VectorStore:
             Results, best first, with the columns of :func:`backstory.query_rag_per_chunk`.
 
         Raises:
-            EmbedderMismatchError: The vector and the store have different dimensions.
+            SearchIndexError: The vector and the store have different dimensions.
         """
         vector = np.asarray(query_vec, dtype=np.float32).reshape(1, -1)
         return self.search_batch(vector, top_k, min_similarity_threshold, mode, nprobe, overfetch)
@@ -134,13 +134,14 @@ class VectorStore:
             Results by ``query_chunk`` (position of the query), best first.
 
         Raises:
-            EmbedderMismatchError: The vectors and the store have different dimensions.
+            SearchIndexError: The vectors and the store have different dimensions.
         """
         queries = _as_unit_rows(np.asarray(query_vecs, dtype=np.float32))
         if queries.shape[1] != self.dimension:
-            raise EmbedderMismatchError(
+            raise SearchIndexError(
                 f"the query is {queries.shape[1]} wide and {self.path} is {self.dimension} wide; "
-                "use the model that built the store"
+                "use the model that built the store",
+                code="embedder_mismatch",
             )
         request = SearchRequest(
             top_k=top_k,

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from backstory.base.errors import AccountError
+from backstory.base.errors import StateError
 
 KEY_BYTES: Final = 32
 _FILE_NAME: Final = "service.key"
@@ -33,10 +33,10 @@ def require_outside(path: Path, root: Path) -> None:
         root: Folder of the service.
 
     Raises:
-        AccountError: The file lies in the folder, after links are resolved.
+        StateError: The file lies in the folder, after links are resolved.
     """
     if path.resolve().is_relative_to(root.resolve()):
-        raise AccountError(
+        raise StateError(
             f"the key file {path} lies in {root}, whose keys it opens: whoever copies the folder would have both; "
             "name a place outside by --key-file",
             code="key_file_inside",
@@ -47,7 +47,7 @@ def make_key_file(path: Path) -> None:
     """Make a key file with a random key, which only its owner may read; one that is there is left alone.
 
     Raises:
-        AccountError: It cannot be written.
+        StateError: It cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -65,7 +65,7 @@ def make_key_file(path: Path) -> None:
         finally:
             temporary.unlink()
     except OSError as error:
-        raise AccountError(
+        raise StateError(
             f"the key file {path} cannot be made ({error.strerror}); name another place by --key-file",
             code="unusable_key_file",
         ) from error
@@ -78,27 +78,27 @@ def read_key_file(path: Path) -> bytes:
         :data:`KEY_BYTES` bytes.
 
     Raises:
-        AccountError: The file is absent, no regular file, open to others, or holds no key.
+        StateError: The file is absent, no regular file, open to others, or holds no key.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise AccountError(
+        raise StateError(
             f"the key file {path} is absent, and without it no stored key of a tenant can be read; restore it, or "
             "remove the keys by `backstory serve key remove` and store them again",
             code="no_key_file",
         ) from error
     except OSError as error:
-        raise AccountError(
+        raise StateError(
             f"the key file {path} cannot be read ({error.strerror}); permit it to the user of the service",
             code="unusable_key_file",
         ) from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise AccountError(f"{path} is no file; name the key file", code="unusable_key_file")
+            raise StateError(f"{path} is no file; name the key file", code="unusable_key_file")
         if stat.S_IMODE(found.st_mode) & _OTHERS or found.st_uid not in (os.geteuid(), 0):
-            raise AccountError(
+            raise StateError(
                 f"the key file {path} is open to other users of the machine; close it by `chmod 600 {path}`, as its "
                 "owner, who must be the user of the service",
                 code="exposed_key_file",
@@ -109,7 +109,7 @@ def read_key_file(path: Path) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise AccountError(
+        raise StateError(
             f"the key file {path} holds no key of {KEY_BYTES} bytes; restore it from a copy",
             code="damaged_key_file",
         )

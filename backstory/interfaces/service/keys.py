@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from backstory.base.credentials import Keys, read_stored
 from backstory.base.environment import STORED_VARIABLES
-from backstory.base.errors import AccountError, InputError
+from backstory.base.errors import InputError, StateError
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
 from backstory.interfaces.service.names import require_tenant_name
 from backstory.storage.state import State
@@ -52,7 +52,7 @@ class KeyRing:
         Raises:
             InputError: The tenant or the variable cannot be named so, or the key is blank.
             AuthenticationError: The value is no key.
-            AccountError: The key file, or the file of accounts, cannot be used.
+            StateError: The key file, or the file of accounts, cannot be used.
         """
         require_tenant_name(tenant)
         _require_variable(name)
@@ -79,7 +79,7 @@ class KeyRing:
         """Open all keys of a tenant; without any, no key file is needed.
 
         Raises:
-            AccountError: A key cannot be opened, or a file cannot be used.
+            StateError: A key cannot be opened, or a file cannot be used.
         """
         rows = self._read(tenant)
         if not rows:
@@ -126,7 +126,7 @@ class KeyRing:
         try:
             return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bind(tenant, name))
         except (InvalidTag, ValueError) as error:
-            raise AccountError(
+            raise StateError(
                 f"{name} of the tenant {tenant} cannot be opened by the key file {self._key_file}: it was sealed "
                 "with another one, or was altered; restore the file, or store the key again",
                 code="unopened_key",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE, config_folder
-from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
+from backstory.base.errors import BackstoryError, InputError, SettingsError, StateError
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
@@ -52,7 +52,7 @@ class ServiceFolder:
         """Raise if the keys of a tenant cannot be opened, before anybody asks for them.
 
         Raises:
-            AccountError: The key file is absent or open to others, or a key was sealed with another one.
+            StateError: The key file is absent or open to others, or a key was sealed with another one.
         """
         for name in self.tenants.names():
             self.keys.open(name)
@@ -72,14 +72,14 @@ class ServiceFolder:
 
         Raises:
             InputError: There is no such user.
-            AccountError: Places that may hold conversations could not be used, and all others were cleared (code
+            StateError: Places that may hold conversations could not be used, and all others were cleared (code
                 ``unfinished_removal``).
         """
         user_id = self.accounts.revoke_all(name)
         removed, left = self._remove_conversations(user_id, without)
         if left:
             places = "; ".join(f"{place} ({reason})" for place, reason in left.items())
-            raise AccountError(
+            raise StateError(
                 f"{name} has no token and no role any more, but conversations may be left in: {places}. Repeat the "
                 "command when these can be used, or with `--without ADDRESS` for each that is gone for good",
                 code="unfinished_removal",
@@ -135,7 +135,7 @@ def open_service_folder(
 
     Raises:
         InputError: The folder is none of a service, and is not to be made.
-        AccountError: The key file lies in the folder, or accounts of a file cannot be copied to the database.
+        StateError: The key file lies in the folder, or accounts of a file cannot be copied to the database.
         SettingsError: The settings of the folder are invalid, or name the database of a tenant.
         WorkspaceError: The database cannot be used.
     """
@@ -192,7 +192,7 @@ def _move_accounts(path: Path, here: State, there: State) -> None:
     with there.reading() as session:
         others = set(session.execute("SELECT user_id, name FROM users").fetchall())
     if others and not own <= others:
-        raise AccountError(
+        raise StateError(
             f"{there.place} holds other accounts than {path}; name an empty schema, or move the file away",
             code="other_rows",
         )

@@ -116,7 +116,7 @@ def remove_files(
         What was removed, and what is left.
 
     Raises:
-        AccountError: The file of accounts cannot be used.
+        StateError: The file of accounts cannot be used.
         OSError: A file cannot be removed or searched; the removal can be repeated.
     """
     with accounts.begin() as session:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import AccountError, BackstoryError, InputError, SettingsError
+from backstory.base.errors import BackstoryError, InputError, SettingsError, StateError
 from backstory.base.files.atomic import write_file
 from backstory.interfaces.service.account_rows import count_rows
 from backstory.interfaces.service.place_marks import (
@@ -99,7 +99,7 @@ class TenantPlaces:
             SettingsError: The settings are invalid; or a place is that of another tenant (code ``shared_place``); or
                 other machines have the tenant, too, and its settings do not name both a database and a store
                 (``tenant_elsewhere``).
-            AccountError: The folder is not that of the present tenant of this name (``foreign_folder``).
+            StateError: The folder is not that of the present tenant of this name (``foreign_folder``).
             BackstoryError: A place cannot be reached.
         """
         status = (folder / SETTINGS_FILE).stat()
@@ -137,7 +137,7 @@ class TenantPlaces:
             folder: The folder as it will be named.
 
         Raises:
-            AccountError: The removal of the tenant is not finished.
+            StateError: The removal of the tenant is not finished.
         """
         if self.is_shared:
             self._note_folder(self._identify(tenant, made, joins=True), folder)
@@ -281,7 +281,7 @@ class TenantPlaces:
             without: Addresses of places that are gone for good, which are not looked at, and count as left.
 
         Raises:
-            AccountError: A place cannot be reached; the removal can be repeated (code ``unfinished_removal``).
+            StateError: A place cannot be reached; the removal can be repeated (code ``unfinished_removal``).
         """
         found = self._find(tenant)
         emptied = Emptied()
@@ -299,7 +299,7 @@ class TenantPlaces:
                 try:
                     left = empty_place(kind, address, found[0], emptied)
                 except BackstoryError as error:
-                    raise AccountError(
+                    raise StateError(
                         f"the removal of {tenant} stopped at {address}: {error}; repeat the command when it can be "
                         f"used, or with `--without '{address}'` if it is gone for good",
                         code="unfinished_removal",
@@ -388,7 +388,7 @@ class TenantPlaces:
                 raise name_unfinished(tenant)
             known = None if found is None else found[0]
             if self.is_shared and not joins and known != (record and record.tenant_id):
-                raise AccountError(
+                raise StateError(
                     f"the folder {folder} is not one of the tenant {tenant}: that was removed, or made on another "
                     "machine; move the folder away, and run `backstory serve tenant add` here. If it is neither, "
                     f"delete {RECORD} in it",
@@ -448,9 +448,9 @@ class TenantPlaces:
             yield
 
 
-def name_unfinished(tenant: str) -> AccountError:
+def name_unfinished(tenant: str) -> StateError:
     """Make the error of a tenant that cannot be used again until its removal is finished."""
-    return AccountError(
+    return StateError(
         f"the removal of a tenant {tenant} is not finished; repeat `backstory serve tenant remove {tenant}`, or start "
         "the service on the machines that still have a folder of it",
         code="unfinished_removal",

@@ -17,12 +17,12 @@ from typing import Final
 from backstory.base.credentials import Keys
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import (
-    AccountError,
     BackstoryError,
     InputError,
     MissingExtraError,
     SearchIndexError,
     SettingsError,
+    StateError,
 )
 from backstory.base.files.atomic import lock
 from backstory.index.snapshot.collection import read_collection, release_collection
@@ -138,7 +138,7 @@ class Tenants:
 
         Raises:
             InputError: The name cannot be one or is that of another tenant, or the folder cannot be written.
-            AccountError: The removal of a former tenant of this name is not finished.
+            StateError: The removal of a former tenant of this name is not finished.
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ class Tenants:
         Raises:
             InputError: There is no tenant of this name.
             SettingsError: Its settings are invalid, or name a place of another tenant; see :meth:`TenantPlaces.settle`.
-            AccountError: Its keys cannot be opened.
+            StateError: Its keys cannot be opened.
         """
         with self.holding(name):
             entry = self._take(name)
@@ -239,7 +239,7 @@ class Tenants:
         """Open all keys of a tenant.
 
         Raises:
-            AccountError: A key cannot be opened, or a file cannot be used.
+            StateError: A key cannot be opened, or a file cannot be used.
         """
         return self.keys.open(name)
 
@@ -272,7 +272,7 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name, or it has no such place.
-            AccountError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
+            StateError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
                 be searched, or a place cannot be reached; the removal can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
@@ -305,7 +305,7 @@ class Tenants:
             self.places.forget(name)
             return proof.join(emptied)
         except OSError as error:
-            raise AccountError(
+            raise StateError(
                 f"the removal of {name} stopped at {error.filename} ({error.strerror}): what is left lies in {aside}; "
                 "permit its removal, and repeat the command",
                 code="unfinished_removal",
@@ -321,10 +321,10 @@ class Tenants:
             self.places.settle(name, self._folder / name, without=without)
         except SettingsError:
             pass  # invalid settings name no place, and those that are listed count; what is another tenant's stays
-        except AccountError:
-            raise
         except BackstoryError as error:
-            raise AccountError(
+            if error.code in ("unfinished_removal", "foreign_folder"):
+                raise
+            raise StateError(
                 f"the removal of {name} has not begun, since a place of its backstory.yaml cannot be used: {error}; "
                 "repeat the command when it can, correct the address, or name it by `--without ADDRESS` if nothing of "
                 "the tenant is there",
@@ -472,13 +472,13 @@ def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
     """Delete the vectors that a folder has on servers, if its index was ever there; pass over those named.
 
     Raises:
-        AccountError: The server cannot be used; the removal can be repeated.
+        StateError: The server cannot be used; the removal can be repeated.
     """
     index = folder / INDEX_FOLDER
     try:
         release_collection(index, must_succeed=True, without=without)
     except (SearchIndexError, MissingExtraError) as error:
-        raise AccountError(
+        raise StateError(
             f"the removal of {name} stopped at the vectors of its index: {error}; repeat the command when they can be "
             "deleted, or with `--without ADDRESS` if that server is gone for good",
             code="unfinished_removal",

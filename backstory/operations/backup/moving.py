@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from backstory.base.errors import InputError, SettingsError, StateError, StoreError
+from backstory.base.errors import InputError, SettingsError, StateError
 from backstory.base.extras import require_extra
 from backstory.index.snapshot.publication import current_version
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
@@ -63,7 +63,7 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
 
     Raises:
         InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
-        StoreError: The store cannot be used, or a file is absent (code ``missing_object``).
+        StateError: The store cannot be used, or a file is absent (code ``missing_object``).
         SettingsError: The target is no address that may be used, or holds a password or a key.
         StateError: A database cannot be used.
     """
@@ -121,7 +121,7 @@ def _copy_files(workspace: Workspace, target: str) -> Copied:
     for name in names:
         content = source.store.read(name)
         if content is None:
-            raise StoreError(
+            raise StateError(
                 f"{source.store.locate(name)} is absent; `backstory run` makes it again",
                 code="missing_object",
             )

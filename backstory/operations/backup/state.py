@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.errors import DamagedTableError, SearchIndexError
+from backstory.base.errors import ContractError, SearchIndexError
 from backstory.index.snapshot.manifest import find_damage
 from backstory.index.snapshot.publication import CURRENT_FILE, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
@@ -37,7 +37,7 @@ def add_state(members: Members, workspace: Workspace, *, keys: bool = True, scra
 
     Raises:
         StateError: The catalog is damaged.
-        DamagedTableError: The table ``documents`` is damaged.
+        ContractError: The table ``documents`` is damaged.
     """
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder:
         if workspace.settings.storage.database is not None:
@@ -82,7 +82,7 @@ def _add_tables(members: Members, workspace: Workspace, scratch: Path) -> None:
     for table, names in copy.list_files().items():
         damaged = copy.find_damage(table)
         if table == "documents" and damaged:
-            raise DamagedTableError(damaged[WHOLE])
+            raise ContractError(damaged[WHOLE], code="damaged_table")
         for key, name in names.items():
             if key not in damaged:
                 members.add_bytes(f"data/{name}", copy.store.read(name) or b"")

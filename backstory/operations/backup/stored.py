@@ -39,7 +39,7 @@ def write_to_store(
 
     Raises:
         SettingsError: The address may not be used.
-        StoreError: The store cannot be used.
+        StateError: The store cannot be used.
         BackstoryError: See :func:`~backstory.operations.backup.archive.write_backup`.
     """
     store = open_store(clean_store_address(address))
@@ -63,7 +63,7 @@ def restore_from_store(address: str, into: Path | None = None, *, replace: bool 
 
     Raises:
         InputError: There is none (code ``no_backup``), or it is damaged.
-        StoreError: The store cannot be used.
+        StateError: The store cannot be used.
     """
     place, _, name = address.rpartition(f"/{_FOLDER}/") if address.endswith(_ENDING) else (address, "", "")
     store = open_store(place.rstrip("/"))

@@ -6,11 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from backstory.base.errors import (
-    BackstoryError,
-    DamagedTableError,
-    SearchIndexError,
-)
+from backstory.base.errors import BackstoryError, ContractError, SearchIndexError
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot.manifest import find_damage
 from backstory.index.snapshot.publication import has_pointer, require_current
@@ -54,7 +50,7 @@ def audit(given: Path | None) -> list[Examination]:
 def _describe_files(workspace: Workspace, table: str) -> str:
     damaged = workspace.tables.find_damage(table)
     if damaged:
-        raise DamagedTableError(name_some(list(damaged.values()), _NAMED, separator="; "))
+        raise ContractError(name_some(list(damaged.values()), _NAMED, separator="; "), code="damaged_table")
     return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
 
 

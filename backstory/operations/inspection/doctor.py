@@ -16,13 +16,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
-from backstory.base.errors import (
-    BackstoryError,
-    ContractError,
-    PrivacyError,
-    SearchIndexError,
-    StateError,
-)
+from backstory.base.errors import BackstoryError, ContractError, SearchIndexError, StateError
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
@@ -329,22 +323,25 @@ def _describe_names(workspace: Workspace) -> str:
         return "there are no chats whose names could be in the tables"
     breaches = find_privacy_breaches(workspace)
     if len(breaches):
-        raise PrivacyError(
+        raise ContractError(
             f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; "
-            "run `backstory run` without --from and --to, to rebuild every day"
+            "run `backstory run` without --from and --to, to rebuild every day",
+            code="privacy",
         )
     for table in SEARCHED_COLUMNS:
         found = find_names(workspace, table)
         if len(found):
             columns = ", ".join(sorted(found["column"].unique()))
-            raise PrivacyError(
+            raise ContractError(
                 f"{len(found)} cells of {table} hold a real name (column {columns}); remove "
-                f"{workspace.tables_dir / table} and run `backstory run`"
+                f"{workspace.tables_dir / table} and run `backstory run`",
+                code="privacy",
             )
     if len(find_marked_history(workspace)):
-        raise PrivacyError(
+        raise ContractError(
             f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
-            f"{REMEDY_FOR_NAMES}"
+            f"{REMEDY_FOR_NAMES}",
+            code="privacy",
         )
     return (
         "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "

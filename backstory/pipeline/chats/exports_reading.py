@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import PrivacyError
+from backstory.base.errors import ContractError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.archive import hash_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
@@ -148,7 +148,7 @@ def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
         The messages, sources and quarantine as tables hold them, without archived messages.
 
     Raises:
-        PrivacyError: A message still holds a real name.
+        ContractError: A message still holds a real name.
     """
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
@@ -239,9 +239,10 @@ def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame,
     breaches = find_real_names(pseudonymous, names)
     if not breaches.is_empty():
         columns = ", ".join(sorted(breaches["column"].unique()))
-        raise PrivacyError(
+        raise ContractError(
             f"{len(breaches)} cells still hold a real name (column {columns}); nothing was written. Set "
-            "`privacy: {pseudonyms: false}` only if the chat is public"
+            "`privacy: {pseudonyms: false}` only if the chat is public",
+            code="privacy",
         )
     quarantine = pseudonymize_sources(read.quarantine, names, secret)
     sources = _number_equal_sources(pseudonymize_sources(read.sources, names, secret))

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import ContractError, DamagedTableError
+from backstory.base.errors import ContractError
 from backstory.base.ids import digest
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
@@ -92,7 +92,7 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
     for key in workspace.tables.keys("messages"):
         try:
             messages = workspace.tables.read("messages", [key])
-        except (DamagedTableError, ContractError):
+        except ContractError:
             continue  # the run makes it again, and says so
         if not find_real_names(messages, names).is_empty():
             named.add(key)

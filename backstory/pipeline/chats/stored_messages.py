@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import ContractError, DamagedTableError
+from backstory.base.errors import ContractError
 from backstory.base.ids import digest
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace
@@ -34,7 +34,7 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
     for key in workspace.tables.keys("messages"):
         try:
             intact.append(workspace.tables.read("messages", [key]))
-        except (DamagedTableError, ContractError):
+        except ContractError:
             damaged.append(key)
     if damaged:
         logger.warning(

@@ -42,7 +42,7 @@ def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str])
 
     Raises:
         WorkspaceError: A partition was never built.
-        DamagedTableError: A file is absent or damaged.
+        ContractError: A file is absent or damaged.
     """
     entries = workspace.catalog.read(table)
     absent = [key for key in partitions if key not in entries]

@@ -58,7 +58,7 @@ def hash_messages(workspace: Workspace) -> dict[str, str]:
 
     Raises:
         InputError: A few messages are more than a year away from all other messages.
-        PrivacyError: A message still holds a real name.
+        ContractError: A message still holds a real name.
         WorkspaceError: The archive or the key of the pseudonyms cannot be used.
     """
     settings = workspace.settings.partitions
@@ -114,7 +114,7 @@ def find_outdated(workspace: Workspace) -> list[str]:
     Where written posts are documents, a partition is up to date if it was searched in the documents before it.
 
     Raises:
-        DamagedTableError: A file of the tables is damaged.
+        ContractError: A file of the tables is damaged.
     """
     if workspace.feeds_back:
         searched = read_searched(workspace)

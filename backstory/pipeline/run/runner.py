@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from backstory.base.errors import DamagedTableError, InputError
+from backstory.base.errors import ContractError, InputError
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.base.telemetry.scope import observe_run
@@ -339,7 +339,7 @@ def _read_sources(workspace: Workspace, state: RunState) -> pl.DataFrame:
     """Read the status of each file; empty if a failed stage left the table damaged."""
     try:
         return workspace.tables.read("sources")
-    except DamagedTableError:
+    except ContractError:
         if state.finished:
             raise
         return empty(Sources)

@@ -115,7 +115,7 @@ def read_all_messages(workspace: Workspace) -> Reading:
     """Read the exports as a run does, with the messages that only the archive holds, and without writing a table.
 
     Raises:
-        PrivacyError: A message still holds a real name.
+        ContractError: A message still holds a real name.
         WorkspaceError: The archive or the key of the pseudonyms cannot be used.
     """
     return _keep_archived(workspace, *read_chats(workspace))
@@ -211,7 +211,7 @@ class MessagesStage(TableStage):
 
         Raises:
             WorkspaceError: There are files, but no message can be read. ``sources`` is written nevertheless.
-            PrivacyError: A message still holds a real name, or the key of the pseudonyms differs from the one used
+            ContractError: A message still holds a real name, or the key of the pseudonyms differs from the one used
                 before. Nothing is written.
             RemovalError: The run would lose messages that an earlier run read. Nothing is written.
         """

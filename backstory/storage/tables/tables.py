@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from backstory.base.errors import ContractError, DamagedTableError, InputError
+from backstory.base.errors import ContractError, InputError
 from backstory.storage.state_places import copy_state
 from backstory.storage.stores import Bucket, Folder, Store
 from backstory.storage.tables.catalog import Catalog, Changes, Entries, Entry, Key
@@ -114,7 +114,7 @@ class Tables:
 
         Raises:
             InputError: The table or a partition's key is not valid.
-            DamagedTableError: A file is absent or damaged.
+            ContractError: A file is absent or damaged.
             ContractError: A file was written under another contract.
         """
         model = _model(table)
@@ -139,7 +139,7 @@ class Tables:
 
         Raises:
             InputError: The table or a partition's key is not valid.
-            DamagedTableError: (when the query runs) A file is absent or damaged.
+            ContractError: (when the query runs) A file is absent or damaged.
             ContractError: (when the query runs) A file was written under another contract.
         """
         names = self._name_files(table, partitions)
@@ -176,7 +176,7 @@ class Tables:
 
         Raises:
             InputError: The table's name is not valid.
-            DamagedTableError: A file is absent or damaged.
+            ContractError: A file is absent or damaged.
             ContractError: A file was written under another contract.
         """
         named = {column for expression in expressions for column in expression.meta.root_names()}
@@ -368,8 +368,8 @@ class Tables:
             kept.append(pl.read_parquet(BytesIO(content)) if len(content) <= _KEPT_BYTES else None)
         return kept[0]
 
-    def _damaged(self, name: str, what: str) -> DamagedTableError:
-        return DamagedTableError(f"{self.store.locate(name)} {what}; {_REMEDY}")
+    def _damaged(self, name: str, what: str) -> ContractError:
+        return ContractError(f"{self.store.locate(name)} {what}; {_REMEDY}", code="damaged_table")
 
 
 def copy_tables(source: Tables, target: Tables) -> int:

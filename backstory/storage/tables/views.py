@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from backstory.base.environment import read_store_access
-from backstory.base.errors import StoreError, WorkspaceError
+from backstory.base.errors import StateError, WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
@@ -60,7 +60,7 @@ def connect(root: Source) -> ibis.BaseBackend:
     Raises:
         MissingExtraError: Ibis is not installed, or for a store, the client of S3.
         WorkspaceError: There are no tables, or an earlier version wrote them.
-        StoreError: The store cannot be used.
+        StateError: The store cannot be used.
     """
     require_extra(
         "ibis",
@@ -87,7 +87,7 @@ def query_views(root: Source, sql: str) -> pl.DataFrame:
     Raises:
         WorkspaceError: There are no tables.
         duckdb.Error: The statement is wrong, or a file is damaged.
-        StoreError: The store cannot be used.
+        StateError: The store cannot be used.
     """
     with closing(start_engine()) as engine:
         _make_views(engine, root)
@@ -249,7 +249,7 @@ def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     Nothing is downloaded.
 
     Raises:
-        StoreError: The extension of DuckDB is not that of its version (code ``no_httpfs_extension``), or the
+        StateError: The extension of DuckDB is not that of its version (code ``no_httpfs_extension``), or the
             environment holds no keys for it (``no_keys_in_environment``).
     """
     if not isinstance(store, Bucket):
@@ -261,14 +261,14 @@ def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
         ) as path:
             connection.load_extension(str(path))
     except duckdb.IOException as error:
-        raise StoreError(
+        raise StateError(
             f"DuckDB {version} finds no httpfs extension; install duckdb-extension-httpfs=={duckdb.__version__} "
             "(the extra s3 does)",
             code="no_httpfs_extension",
         ) from error
     access = read_store_access()
     if not {"key_id", "secret"} <= access.keys():
-        raise StoreError(
+        raise StateError(
             f"the views of {store.address} need AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, since DuckDB finds no "
             "role or profile; set both, and AWS_SESSION_TOKEN for a role: `aws configure export-credentials --format "
             "env`",

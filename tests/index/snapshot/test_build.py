@@ -8,14 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.base.errors import (
-    ContractError,
-    EmbedderMismatchError,
-    InputError,
-    NoIndexError,
-    SearchIndexError,
-    SettingsError,
-)
+from backstory.base.errors import ContractError, InputError, NoIndexError, SearchIndexError, SettingsError
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
 from backstory.index.snapshot.build import build_index
@@ -148,7 +141,7 @@ def test_nothing_published_is_an_error_that_says_what_to_run(tmp_path: Path) -> 
 
 def test_another_embedder_is_an_error_that_says_what_to_run(small: Any, tmp_path: Path) -> None:
     small.build(tmp_path, embedder_id="local:granite")
-    with raises(EmbedderMismatchError, None, "local:granite", "gemini"):
+    with raises(SearchIndexError, "embedder_mismatch", "local:granite", "gemini"):
         open_index(tmp_path, embedder_id="gemini")
     with open_index(tmp_path, embedder_id="local:granite") as index:
         assert index.embedder_id == "local:granite"

@@ -16,7 +16,7 @@ from backstory import (
     query_rag_for_context,
     query_rag_per_chunk,
 )
-from backstory.base.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
+from backstory.base.errors import SearchIndexError, WorkspaceError
 from backstory.models.choice import resolve_embedder
 
 TOPICS = {
@@ -109,7 +109,7 @@ def test_another_embedding_space_is_a_system_error(rag_dir: Path) -> None:
     )
     frame.write_parquet(rag_dir / "chunks.parquet")
     result = query_rag_for_context(messages_of(TOPICS), None, rag_dir, embedding_model="hashing")
-    assert isinstance(result.failure().cause, EmbedderMismatchError)
+    assert isinstance(result.failure().cause, SearchIndexError)
 
 
 def test_the_counts_of_every_step_are_logged(rag_dir: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from backstory import VectorStore
-from backstory.base.errors import EmbedderMismatchError, SearchIndexError, WorkspaceError
+from backstory.base.errors import SearchIndexError, WorkspaceError
 from tests.errors import raises
 
 ANGLES = [0.0, 0.2, 0.9, 3.0]
@@ -76,7 +76,7 @@ def test_nprobe_is_accepted_with_a_warning(store: VectorStore) -> None:
 
 
 def test_a_query_of_another_width_is_refused(store: VectorStore) -> None:
-    with raises(EmbedderMismatchError, None, store.path):
+    with raises(SearchIndexError, "embedder_mismatch", store.path):
         store.search([1.0, 0.0, 0.0])
 
 

@@ -15,7 +15,7 @@ from mcp_types import TextContent
 from starlette.types import Message
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import StoreError
+from backstory.base.errors import StateError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
 from backstory.interfaces.service.tenant_servers import TenantServers
@@ -177,7 +177,7 @@ def test_a_fault_shows_nothing_of_the_machine(
     served_once: Running, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise StoreError("/srv/private/store cannot be read", code="damaged_store")
+        raise StateError("/srv/private/store cannot be read", code="damaged_store")
 
     monkeypatch.setattr(Library, "status", fail)
     monkeypatch.setattr(Library, "documents", fail)

@@ -16,7 +16,7 @@ from backstory.base.environment import (
     read_api_key,
     read_service_key,
 )
-from backstory.base.errors import AccountError, AuthenticationError, InputError
+from backstory.base.errors import AuthenticationError, InputError, StateError
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.key_file import default_key_file, make_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
@@ -77,7 +77,7 @@ def test_no_file_of_the_service_holds_a_key_and_the_key_file_is_private(
 def test_without_the_key_file_no_key_is_read_and_none_is_added(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     for use in (lambda: ring.open("garden"), lambda: ring.seal("cellar", ANSWER_KEY_VARIABLE, OF_GARDEN)):
-        with raises(AccountError, "no_key_file", key_file):
+        with raises(StateError, "no_key_file", key_file):
             use()
     assert not key_file.exists()
     assert ring.open("cellar") == {}
@@ -87,9 +87,9 @@ def test_without_the_key_file_no_key_is_read_and_none_is_added(ring: KeyRing, ke
 def test_another_key_file_opens_nothing(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     make_key_file(key_file)
-    with raises(AccountError, "unopened_key", ANSWER_KEY_VARIABLE):
+    with raises(StateError, "unopened_key", ANSWER_KEY_VARIABLE):
         ring.open("garden")
-    with raises(AccountError, "unopened_key"):
+    with raises(StateError, "unopened_key"):
         ring.seal("cellar", ANSWER_KEY_VARIABLE, OF_GARDEN)
 
 
@@ -101,28 +101,28 @@ def test_a_sealed_key_opens_for_its_tenant_and_under_its_name_alone(ring: KeyRin
         rows = [*((*copy, found) for copy in copies), ("attic", ANSWER_KEY_VARIABLE, b"short")]
         session.executemany("INSERT INTO sealed_keys VALUES (?, ?, ?)", rows)
     for tenant in ("cellar", "kitchen", "attic"):
-        with raises(AccountError, "unopened_key"):
+        with raises(StateError, "unopened_key"):
             ring.open(tenant)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620])
 def test_a_key_file_that_others_may_open_is_refused(ring: KeyRing, key_file: Path, mode: int) -> None:
     key_file.chmod(mode)
-    with raises(AccountError, "exposed_key_file", key_file):
+    with raises(StateError, "exposed_key_file", key_file):
         ring.open("garden")
 
 
 @pytest.mark.parametrize("text", ["", "00" * 31, "00" * 33, "zz" * 32, "é" * 32])
 def test_a_key_file_without_a_key_is_refused(ring: KeyRing, key_file: Path, text: str) -> None:
     key_file.write_text(text, encoding="utf-8")
-    with raises(AccountError, "damaged_key_file", key_file):
+    with raises(StateError, "damaged_key_file", key_file):
         ring.open("garden")
 
 
 def test_what_is_no_file_is_no_key_file(ring: KeyRing, key_file: Path) -> None:
     key_file.unlink()
     os.mkfifo(key_file, 0o600)
-    with raises(AccountError, "unusable_key_file", key_file):
+    with raises(StateError, "unusable_key_file", key_file):
         ring.open("garden")
 
 
@@ -131,7 +131,7 @@ def test_a_key_file_in_the_folder_that_it_protects_is_refused(tmp_path: Path) ->
     root.mkdir()
     (tmp_path / "link").symlink_to(root)
     for inside in (root / "service.key", root / "a" / "b.key", tmp_path / "link" / "service.key"):
-        with raises(AccountError, "key_file_inside", inside):
+        with raises(StateError, "key_file_inside", inside):
             require_outside(inside, root)
     require_outside(tmp_path / "root.key", root)
     require_outside(default_key_file(tmp_path), root)

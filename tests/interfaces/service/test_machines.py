@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
-from backstory.base.errors import AccountError, SettingsError
+from backstory.base.errors import SettingsError, StateError
 from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from backstory.storage.state import close_idle
 from tests.errors import raises
@@ -68,7 +68,7 @@ def test_a_stored_key_opens_on_every_machine_that_has_the_key_file(roots: tuple[
     one, two = map(open_one, roots)
     key = SecretStr("sk-of-the-garden")
     one.keys.seal("garden", ANSWER_KEY_VARIABLE, key)
-    with raises(AccountError, "no_key_file"):
+    with raises(StateError, "no_key_file"):
         two.keys.open("garden")
     shutil.copy(roots[0].with_name("service.key"), roots[1].with_name("service.key"))
     assert two.keys.open("garden") == {ANSWER_KEY_VARIABLE: key}
@@ -95,7 +95,7 @@ def test_accounts_of_a_file_go_on_in_the_database(roots: tuple[Path, Path]) -> N
     (roots[1] / "service.yaml").unlink()
     open_one(roots[1]).accounts.add_user("anna")
     (roots[1] / "service.yaml").write_text(said, encoding="utf-8")
-    with raises(AccountError, "other_rows"):
+    with raises(StateError, "other_rows"):
         open_one(roots[1])
     assert (roots[1] / "service.sqlite").exists()
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.errors import (
-    AccountError,
-    InputError,
-    SettingsError,
-    StateError,
-    StoreError,
-)
+from backstory.base.errors import InputError, SettingsError, StateError
 from tests.errors import raises
 from tests.interfaces.service.several_machines import (
     Machines,
@@ -30,7 +24,7 @@ def test_a_wrong_address_blocks_no_removal(machines: Machines) -> None:
         pass
     assert one.tenants.places.list_databases() == []
     assert one.remove_user("anna") == 0
-    with raises(AccountError, "unfinished_removal", "garden"):
+    with raises(StateError, "unfinished_removal", "garden"):
         one.tenants.remove("garden")
     with raises(InputError, "unknown_place", "garden"):
         one.tenants.remove("garden", without=["elsewhere"])
@@ -44,7 +38,7 @@ def test_a_place_that_refuses_the_first_write_is_not_one_of_the_tenant(machines:
     one = machines.open("one")
     folder = make_tenant(one, machines.make_storage())
     machines.bucket.fault = lambda method, _path: "refused" if method == "PUT" else None
-    with raises(StoreError, "refused_by_store"), one.tenants.entering("garden"):
+    with raises(StateError, "refused_by_store"), one.tenants.entering("garden"):
         pass
     machines.bucket.fault = lambda _method, _path: None
     write_settings(folder, None)

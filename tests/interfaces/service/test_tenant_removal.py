@@ -9,12 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from backstory.base.errors import (
-    AccountError,
-    BackstoryError,
-    InputError,
-    NoIndexError,
-)
+from backstory.base.errors import BackstoryError, InputError, NoIndexError, StateError
 from backstory.interfaces.service import tenants
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder
@@ -96,13 +91,13 @@ def test_a_database_that_is_gone_for_good_keeps_no_user_and_no_tenant(
     close_idle(address)
     with machines.server.connect() as connection:
         connection.execute(f'DROP SCHEMA "{address.rpartition("%3D")[2]}" CASCADE')
-    with raises(AccountError, "unfinished_removal", "anna"):
+    with raises(StateError, "unfinished_removal", "anna"):
         one.remove_user("anna")
     assert one.accounts.authenticate(token) is None
     assert [dict(user.roles) for user in one.accounts.list_users()] == [{}]
     assert one.remove_user("anna", without=[address]) == 0
     assert one.accounts.list_users() == []
-    with raises(AccountError, "unfinished_removal", "garden"):
+    with raises(StateError, "unfinished_removal", "garden"):
         one.tenants.remove("garden")
     with monkeypatch.context() as killed:
         killed.setattr(tenants, "remove_files", interrupt)
@@ -120,14 +115,14 @@ def test_conversations_in_a_folder_of_another_machine_are_told_and_left_out(mach
         with one.tenants.entering("garden"):
             begin(one, user)
     place = f"{socket.gethostname()}:{folder}"
-    with raises(AccountError, "unfinished_removal", "anna"):
+    with raises(StateError, "unfinished_removal", "anna"):
         two.remove_user("anna")
     assert one.remove_user("anna") == 1
     one.accounts.add_user("cleo")
     with one.tenants.entering("garden"):
         begin(one, "cleo")
     make_tenant(two, None, "kitchen")
-    with raises(AccountError, "unfinished_removal", "cleo"):
+    with raises(StateError, "unfinished_removal", "cleo"):
         one.remove_user("cleo")
     assert two.remove_user("cleo") == 0
     assert two.tenants.remove("kitchen").is_complete
@@ -150,7 +145,7 @@ def test_a_removal_that_stops_amid_its_places_shows_and_goes_on(machines: Machin
     else:
         machines.server.stop()
     try:
-        with raises(AccountError, "unfinished_removal", "garden"):
+        with raises(StateError, "unfinished_removal", "garden"):
             one.tenants.remove("garden")
     finally:
         machines.bucket.fault = lambda _method, _path: None
@@ -180,7 +175,7 @@ def test_a_removal_deletes_the_vectors_on_a_server(machines: Machines) -> None:
         assert search(one) == {"uploads/frost.md"}
         with closing(MilvusClient(uri)) as client:
             assert client.list_collections()
-    with raises(AccountError, "unfinished_removal", "garden"):
+    with raises(StateError, "unfinished_removal", "garden"):
         one.tenants.remove("garden")
     with serve_milvus(machines.folder / "milvus") as uri:
         served = folder.with_name(".removed-garden") / "index"
@@ -213,7 +208,7 @@ def test_a_removal_waits_for_the_other_machine_and_then_for_its_folder(machines:
                     pass
             two.tenants.follow_removals()
             assert not removing.done()
-            with raises(AccountError, "unfinished_removal"):
+            with raises(StateError, "unfinished_removal"):
                 one.tenants.create("garden")
         two.tenants.follow_removals()
         proof = removing.result()
@@ -245,7 +240,7 @@ def test_no_later_tenant_has_the_roles_of_one_whose_removal_was_killed(
     two.tenants.follow_removals()
     assert two.tenants.names() == ()
     for machine in (one, two):
-        with raises(AccountError, "unfinished_removal", "garden"):
+        with raises(StateError, "unfinished_removal", "garden"):
             machine.tenants.create("garden")
     assert one.tenants.remove("garden").is_complete
     two.tenants.create("garden")
@@ -298,5 +293,5 @@ def test_a_folder_of_a_former_tenant_is_not_that_of_a_later_one(machines: Machin
     make_tenant(alone, None)
     make_tenant(one, None)
     two = machines.open("two")
-    with raises(AccountError, "foreign_folder"):
+    with raises(StateError, "foreign_folder"):
         two.tenants.open_state("garden")

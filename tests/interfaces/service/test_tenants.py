@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
-from backstory.base.errors import AccountError, InputError
+from backstory.base.errors import InputError, StateError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
@@ -397,7 +397,7 @@ def test_a_removal_that_cannot_finish_is_told_and_repeated(
         tenants = open_tenants(root)
         (tenants.folder("garden") / "posts").chmod(0o500)
         aside = root.resolve() / "tenants" / ".removed-garden"
-        with raises(AccountError, "unfinished_removal", "garden", aside):
+        with raises(StateError, "unfinished_removal", "garden", aside):
             tenants.remove("garden")
         assert (tenants.names(), tenants.list_interrupted()) == (("cellar", "kitchen"), ("garden",))
         (aside / "posts").chmod(0o700)
@@ -411,7 +411,7 @@ def test_an_interrupted_removal_is_told_and_goes_on(root: Path) -> None:
     assert tenants.list_interrupted() == ("garden",)
     assert tenants.names() == ("cellar", "kitchen")
     # A later tenant would have its roles and keys, and lose its folder when the removal goes on.
-    with raises(AccountError, "unfinished_removal", "garden"):
+    with raises(StateError, "unfinished_removal", "garden"):
         tenants.create("garden")
     assert tenants.remove("garden").is_complete
     assert not list(root.rglob("*garden*"))
@@ -431,7 +431,7 @@ def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
     with raises(InputError, "unknown_place", "garden"):
         tenants.remove("garden", without=["http://127.0.0.1:1"])
     for _ in range(2):  # its folder is aside the second time
-        with raises(AccountError, "unfinished_removal", "garden"):
+        with raises(StateError, "unfinished_removal", "garden"):
             tenants.remove("garden")
     with monkeypatch.context() as killed:
         killed.setattr(tenants.places, "drop_folder", interrupt)
@@ -455,9 +455,9 @@ def test_a_folder_says_whose_it_is_until_all_else_in_it_is_gone(tmp_path: Path) 
 
     def fail() -> None:
         look()
-        raise AccountError("the accounts are away", code="away")
+        raise StateError("the accounts are away", code="away")
 
-    with raises(AccountError, "away"):
+    with raises(StateError, "away"):
         remove_folder(folder, fail)
     remove_folder(folder, look)
     assert found == [[Path(".backstory", "tenant.json")]] * 2

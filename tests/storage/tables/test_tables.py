@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from backstory.base.errors import ConflictError, ContractError, DamagedTableError, InputError, WorkspaceError
+from backstory.base.errors import ConflictError, ContractError, InputError, WorkspaceError
 from backstory.storage.stores import open_store
 from backstory.storage.tables import schemas
 from backstory.storage.tables.catalog import Catalog
@@ -137,7 +137,7 @@ def test_changed_inputs_and_lost_or_damaged_files_are_stale_and_nothing_else(tab
     wanted = dict.fromkeys(["changed", "empty", "kept", "lost", "unknown"], "inputs")
     assert tables.stale(TABLE, {**wanted, "changed": "others"}) == ["changed", "lost", "unknown"]
     assert tables.find_damage(TABLE).keys() == {"lost"}
-    with raises(DamagedTableError, None, TABLE, "lost"):
+    with raises(ContractError, "damaged_table", TABLE, "lost"):
         tables.read(TABLE, ["lost"])
     write(tables, "lost", 1)
     assert tables.stale(TABLE, wanted) == ["unknown"]
@@ -152,7 +152,7 @@ def test_a_damaged_or_foreign_file_is_named_and_made_again(tmp_path: Path) -> No
     path = tmp_path / tables.list_files()[TABLE]["a"]
     content = path.read_bytes()
     path.write_bytes(content[:-20])
-    with raises(DamagedTableError, None, path, TABLE, "a"):
+    with raises(ContractError, "damaged_table", path, TABLE, "a"):
         tables.read(TABLE)
     assert tables.stale(TABLE, {"a": "inputs"}) == ["a"]
     write(tables, "a", *range(30_000))
