@@ -24,8 +24,8 @@ from backstory.base.ids import digest
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
+from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.scoring import name_group, score_runs
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.hits import plan_queries

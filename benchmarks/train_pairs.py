@@ -28,15 +28,8 @@ from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.hidden_topics import (
-    NOTHING_HIDDEN,
-    choose_half,
-    find_hits_without,
-    list_hidden,
-)
+from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.library_path import embed_windows, index_documents
-from backstory.operations.evaluation.part_labels import label_parts
 from backstory.operations.evaluation.scoring import name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
@@ -47,6 +40,13 @@ from backstory.retrieval.evidence.pairs import list_parts, read_pairs
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
+from benchmarks.part_labels import (
+    NOTHING_HIDDEN,
+    choose_half,
+    find_hits_without,
+    label_parts,
+    list_hidden,
+)
 
 Values = NDArray[np.float64]
 

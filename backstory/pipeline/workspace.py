@@ -20,7 +20,6 @@ from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
-from backstory.retrieval.evidence.probability_map import ProbabilityMap
 from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
@@ -299,18 +298,8 @@ class Workspace(WorkspacePaths):
         Raises:
             WorkspaceError: The file is damaged, or of another release.
         """
-        learned = read_learned(self.learned).of_embedder(self.embedder.id).documents
-        return None if learned is None else learned.fit
-
-    @property
-    def probability_map(self) -> ProbabilityMap | None:
-        """The map of `backstory learn`, as its file is now; None without one, or if it is of another embedder.
-
-        Raises:
-            WorkspaceError: The file is damaged, or of another release.
-        """
-        learned = read_learned(self.learned).of_embedder(self.embedder.id).probabilities
-        return None if learned is None else learned.map
+        learned = read_learned(self.learned)
+        return learned.fit if learned is not None and learned.embedder == self.embedder.id else None
 
     @cached_property
     def embeddings(self) -> EmbeddingCache:

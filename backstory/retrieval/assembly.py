@@ -26,7 +26,6 @@ from backstory.retrieval.evidence.document_prior import weigh_documents
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.evidence.pairs import list_parts, read_pairs
-from backstory.retrieval.evidence.probability_map import ProbabilityMap
 from backstory.retrieval.hits import FoundHits, PostsOf, Queries, find_hits, plan_queries
 from backstory.retrieval.selection.decisions import append_decisions, list_kept, select_hits
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
@@ -92,7 +91,6 @@ class Retrieval:
             places of their own, so that nothing of what people wrote gives way to them.
         posts_of: Which posts the windows of a conversation may find; None for all.
         document_fit: What was learned about the documents that people wrote; None for nothing.
-        probability_map: What was learned about probabilities; None for those of the model of pairs.
     """
 
     index: SearchIndex
@@ -106,7 +104,6 @@ class Retrieval:
     separate_posts: bool = False
     posts_of: PostsOf | None = None
     document_fit: DocumentFit | None = None
-    probability_map: ProbabilityMap | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, index: SearchIndex) -> Self:
@@ -269,9 +266,6 @@ class Retrieval:
             group.select(*keys, "probability", "prior", is_single=pl.col("is_single") > 0)
             for group in weighed
         )
-        if self.probability_map is not None:
-            mapped = self.probability_map.apply(measured["probability"].to_numpy())
-            measured = measured.with_columns(probability=pl.Series(mapped, dtype=pl.Float64).round(_DECIMALS))
         return hits.join(
             measured,
             on=keys,

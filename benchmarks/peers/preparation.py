@@ -14,10 +14,9 @@ from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task
+from backstory.operations.evaluation.comparison import cut_whole_texts, embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.library_path import embed_windows, index_documents
 from backstory.operations.evaluation.scoring import name_group
-from backstory.operations.evaluation.whole_window import cut_whole_texts
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state

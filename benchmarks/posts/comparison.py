@@ -16,8 +16,9 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import embed_texts
+from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.library_path import embed_windows, embed_with_progress, index_documents
 from backstory.operations.evaluation.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
@@ -104,7 +105,7 @@ def evaluate_posts(
             contexts = find_contexts(labelled, materials, chunks, vectors, retrieval)
 
     def embed(texts: list[str]) -> Any:
-        return embed_with_progress(embedder, texts, cache, "document", "embedding claims")
+        return embed_texts(embedder, texts, task="document", cache=cache).vectors
 
     writer = DigestWriter()
     posts = [

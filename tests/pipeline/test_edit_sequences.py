@@ -19,7 +19,6 @@ from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.document_fit import FEATURES
-from backstory.retrieval.evidence.learned import FORMAT
 from pipelines.materialization import execute_job
 from tests.forms import Share
 from tests.long_tests import LONG_TESTS
@@ -161,14 +160,7 @@ def learn(inputs: Inputs, rng: random.Random) -> None:
         "gain_high": 0.15,
     }
     fit = {"weights": weights, "intercept": -3.0, "strength": 1.0}
-    mapped = {name: round(rng.uniform(0.5, 1.5), 3) for name in ("small", "large", "intercept")}
-    documents = {**of_both, "fit": fit, "windows": 20, "links": 60}
-    probabilities = {**of_both, "map": mapped, "pairs": 200}
-    learned = {
-        "documents": rng.choice([documents, None]),
-        "probabilities": rng.choice([probabilities, None]),
-    }
-    inputs[LEARNED] = json.dumps({"format": FORMAT, **learned})
+    inputs[LEARNED] = json.dumps({**of_both, "fit": fit, "windows": 20, "links": 60})
 
 
 def unlearn(inputs: Inputs, _: random.Random) -> None:

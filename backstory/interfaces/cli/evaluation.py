@@ -1,4 +1,4 @@
-"""The command ``eval``: measure retrieval, claims and answers on labelled data."""
+"""The command ``eval``: measure retrieval and answers on labelled data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from backstory.interfaces.cli.terminal import make_table, open_console, plain, p
 
 if TYPE_CHECKING:
     from backstory.operations.evaluation.comparison import Comparison
-    from backstory.settings.models import Settings
 
 _GAIN = "gain in ncov@5"
 
@@ -47,28 +46,6 @@ def evaluate(
             "workspace; default: BACKSTORY_WORKSPACE, or the current folder.",
         ),
     ] = None,
-    claims: Annotated[
-        bool,
-        typer.Option(
-            "--claims",
-            help="Measure instead what contexts claim: which documents serve which parts, and which parts none "
-            "serves.",
-        ),
-    ] = False,
-    unrelated: Annotated[
-        Path | None,
-        typer.Option(
-            "--unrelated", metavar="DIR", help="With --claims: another set, whose documents serve nothing."
-        ),
-    ] = None,
-    small_talk: Annotated[
-        Path | None,
-        typer.Option(
-            "--small-talk",
-            metavar="FILE",
-            help="With --claims: a text file of messages that ask for nothing, one on each line.",
-        ),
-    ] = None,
     answers: Annotated[
         bool,
         typer.Option(
@@ -79,15 +56,13 @@ def evaluate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure retrieval, claims (--claims) or answers (--answers) on labelled data.
+    """Measure retrieval or answers (--answers) on labelled data.
 
     Retrieval is compared with a single query for each whole window.
     """
     if answers:
-        given = {"--runs": runs, "--html": html, "--claims": claims, "--unrelated": unrelated}
-        unused = [name for name, value in (given | {"--small-talk": small_talk}).items() if value]
-        if unused:
-            raise InputError(f"--answers measures answers alone; leave {' and '.join(unused)} out")
+        if runs is not None or html is not None:
+            raise InputError("--answers measures answers alone; leave --runs and --html out")
         _print_answers(labelled, workspace, as_json=as_json)
         return
     from backstory.interfaces.pages.report.comparison import write_comparison_page
@@ -96,15 +71,6 @@ def evaluate(
     from backstory.settings.models import Settings
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
-    if unrelated is not None and not claims:
-        raise InputError("--unrelated gives documents for --claims; add --claims")
-    if small_talk is not None and not claims:
-        raise InputError("--small-talk gives messages for --claims; add --claims")
-    if claims:
-        if runs is not None or html is not None:
-            raise InputError("--claims ranks nothing; leave --runs and --html out")
-        _print_claims(labelled, settings, unrelated, small_talk, as_json=as_json)
-        return
     for file in (runs, html):
         if file is not None and not file.parent.is_dir():
             raise InputError(f"{file.parent} does not exist; create the folder for {file.name}")
@@ -119,35 +85,6 @@ def evaluate(
         print_json(comparison.as_record())
     else:
         print_comparison(open_console(), comparison)
-
-
-def _print_claims(
-    folder: Path, settings: Settings, unrelated: Path | None, small_talk: Path | None, *, as_json: bool
-) -> None:
-    """Measure the claims of a set, and print them by condition."""
-    from backstory.operations.evaluation.claims import measure_claims
-
-    claims = measure_claims(folder, settings, unrelated, small_talk)
-    if as_json:
-        print_json(claims.as_record())
-        return
-    console = open_console()
-    for (condition,), rows in claims.table.group_by("condition", maintain_order=True):
-        console.print(
-            plain_line(f"{claims.name}, {condition}: {count(rows['windows'][0], 'window')}", "bold")
-        )
-        table = make_table("measure", "mean", "95% interval", right=("mean",))
-        for row in rows.to_dicts():
-            table.add_row(row["measure"], f"{row['mean']:.3f}", f"{row['low']:.2f} to {row['high']:.2f}")
-        console.print(table)
-        console.print()
-    if not claims.by_message:
-        console.print(
-            "The messages of this set have no topics of its labels. A claim counts as confirmed if the document is\n"
-            "relevant to the window. Nothing is known of uncovered parts, nor of the calibration of probabilities."
-        )
-    if unrelated is None:
-        console.print("Name another set with --unrelated to measure what is claimed of unrelated documents.")
 
 
 def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
@@ -212,43 +149,3 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     )
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())
     console.print(plain(f"Figures: {figures}"), soft_wrap=True)
-    for row in comparison.prediction.to_dicts():
-        if not row["windows"]:
-            console.print(
-                f"Correlation of the confidence with {row['metric']}: none, since no window has a confidence; it was "
-                "not fitted for this embedder, or the language of the windows is not known."
-            )
-            continue
-        console.print(
-            f"Correlation of the confidence with {row['metric']}: Spearman "
-            f"{_figure(row['spearman'])}, Pearson {_figure(row['pearson'])} ({count(row['windows'], 'window')})."
-        )
-    _print_excerpts(console, comparison)
-
-
-def _print_excerpts(console: Console, comparison: Comparison) -> None:
-    """Print how many of the query's words each kind of excerpt shows, one line per group and excerpt."""
-    if comparison.excerpts.is_empty():
-        console.print("Excerpts: no context holds a relevant document.")
-        return
-    console.print(
-        "\nExcerpts of the relevant documents in the contexts: of the words that a document has in common with the\n"
-        "messages of its topic, the share by rarity that the excerpt shows; 95% bootstrap intervals in brackets.\n"
-    )
-    for (group,), by_group in comparison.excerpts.group_by("group", maintain_order=True):
-        console.print(plain_line(f"{group}: {count(by_group['windows'][0], 'window')}", "bold"))
-        for (method,), rows in by_group.group_by("method", maintain_order=True):
-            by_metric = {row["metric"]: row for row in rows.to_dicts()}
-            shown = by_metric["words shown"]
-            line = (
-                f"  {method}: {shown['mean']:.3f} [{shown['low']:.2f}, {shown['high']:.2f}] in "
-                f"{by_metric['tokens']['mean']:.0f} tokens, "
-                f"{by_metric['words shown per 1,000 tokens']['mean']:.2f} per 1,000 tokens"
-            )
-            if answer := by_metric.get("answer shown"):
-                line += f"; answer shown {answer['mean']:.3f} [{answer['low']:.2f}, {answer['high']:.2f}]"
-            console.print(plain(line), soft_wrap=True)
-
-
-def _figure(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"

@@ -196,7 +196,6 @@ def _cover(
         separate_posts=workspace.feeds_back,
         posts_of=posts_of,
         document_fit=workspace.document_fit,
-        probability_map=workspace.probability_map,
     )
     view = ModelView(workspace, None, conversation)
     retrieved = retrieval.run(

@@ -151,9 +151,7 @@ def _search_keys(
     )
     result = snapshot.index.search(embedded.vectors, request, texts=list(keys))
     described = snapshot.describe(result.hits["chunk_id"].to_list())
-    probability = estimate_questions(
-        result.hits, described, keys, embedded.vectors, snapshot.index, workspace.probability_map
-    )
+    probability = estimate_questions(result.hits, described, keys, embedded.vectors, snapshot.index)
     return replace(result, hits=result.hits.hstack([pl.Series("probability", probability, dtype=pl.Float64)]))
 
 

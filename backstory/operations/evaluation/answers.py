@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.operations.evaluation.question_set import Alternatives, LabelledQuestion
-from backstory.operations.evaluation.scoring import resample_windows
+from backstory.operations.evaluation.scoring import bound_mean, resample_windows
 from backstory.writing.answers.answer import Kind, Refusal
 
 ALL: Final = "all"
@@ -30,12 +30,7 @@ _Z: Final = 1.959964
 
 @dataclass(frozen=True)
 class GivenCitation:
-    """A place that an answer cites.
-
-    Attributes:
-        uri: Path of the document.
-        quote: Words of it.
-    """
+    """A place that an answer cites: the path of a document, and words of it."""
 
     uri: str
     quote: str
@@ -103,31 +98,19 @@ class AnswerScores:
 
 
 def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAnswer]) -> AnswerScores:
-    """Compare answers with what a good answer holds.
+    """Compare the answers of questions, at least one, with what a good answer holds.
 
-    Args:
-        questions: The questions, at least one.
-        given: Their answers, in the same order.
-
-    Returns:
-        The scores. A question that does not state what a measure compares with does not count for it, and a measure
-        that no question counts for has no row.
+    A question that does not state what a measure compares with does not count for it, and a measure that no question
+    counts for has no row.
     """
     scores = [score_answer(each, answer) for each, answer in zip(questions, given, strict=True)]
     groups = [ALL, *dict.fromkeys(question.group for question in questions if question.group)]
     rows = [row for group in groups for row in _tabulate(group, questions, given, scores)]
     seconds = np.array([answer.seconds for answer in given])
+    texts = dict.fromkeys(("group", "measure"), pl.String)
+    floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
     return AnswerScores(
-        pl.DataFrame(
-            rows,
-            schema={
-                "group": pl.String,
-                "measure": pl.String,
-                "questions": pl.Int64,
-                **dict.fromkeys(("mean", "low", "high"), pl.Float64),
-            },
-            orient="row",
-        ),
+        pl.DataFrame(rows, schema={**texts, "questions": pl.Int64, **floats}, orient="row"),
         {"p50": float(np.quantile(seconds, 0.5)), "p95": float(np.quantile(seconds, 0.95))},
         sum(answer.tokens for answer in given),
         sum(answer.embedded_tokens for answer in given),
@@ -324,8 +307,8 @@ def _tabulate(
         known = [value for place in members if (value := scores[place][name]) is not None]
         if known:
             values = np.array(known)
-            interval = _wilson(values) if name in _YES_OR_NO else _bootstrap(values)
-            rows.append((group, name, len(values), float(values.mean()), *interval))
+            bounded = _bound_share(values) if name in _YES_OR_NO else bound_mean(values)
+            rows.append((group, name, len(values), *bounded))
     stated = [place for place in members if questions[place].answerable is not None]
     labels = np.array([questions[place].answerable for place in stated], dtype=bool)
     for name, rate in _RATES.items():
@@ -347,10 +330,7 @@ _RATES: Final[Mapping[str, Callable[[GivenAnswer], float]]] = {
 def area_under_curve(rates: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
     """Compute the area under the receiver operating characteristic, ties counted as one half (Mann and Whitney, 1947).
 
-    Args:
-        rates: One number for each question, shape ``(questions,)``.
-        labels: Whether it belongs to the class that should have the higher numbers, shape ``(questions,)``; both
-            classes are there.
+    Both have the shape ``(questions,)``. The labels mark the class that should have the higher rates.
     """
     high, low = rates[labels][:, None], rates[~labels][None, :]
     return float(((high > low) + 0.5 * (high == low)).mean())
@@ -367,15 +347,10 @@ def _resample(rates: NDArray[np.float64], labels: NDArray[np.bool_]) -> tuple[fl
     return low, high
 
 
-def _bootstrap(values: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = np.quantile(values[resample_windows(len(values))].mean(axis=1), [0.025, 0.975]).tolist()
-    return low, high
-
-
-def _wilson(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Compute the interval of a share from its number of questions (Wilson, 1927), which is not empty at 0 or 1."""
+def _bound_share(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return a share and the ends of its interval (Wilson, 1927), which is not empty at 0 or 1."""
     count, mean = len(values), float(values.mean())
     middle = mean + _Z**2 / (2 * count)
     half = _Z * float(np.sqrt(mean * (1 - mean) / count + _Z**2 / (4 * count**2)))
     scale = 1 + _Z**2 / count
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    return mean, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

@@ -1,37 +1,46 @@
-"""Scores the library and the whole-window baselines on one labelled set."""
+"""Scores the library and four baselines, which search once for each whole window, on one labelled set."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from backstory.base.environment import cache_folder
+from backstory.base.progress import show_progress
+from backstory.index.calibration import calibrate
+from backstory.index.chunks import cut_document_chunks, embedding_texts
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.search import SearchIndex, open_index
+from backstory.index.snapshot.build import build_index
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.operations.evaluation.excerpts import compare_excerpts, score_excerpts
+from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.protocol import Embedder, Task, Vectors
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.library_path import (
-    OWN,
-    ask_windows,
-    embed_windows,
-    index_documents,
-    make_run_contexts,
-    rank_documents,
-)
-from backstory.operations.evaluation.prediction import assess_windows, measure_prediction
 from backstory.operations.evaluation.scoring import compare_methods, score_runs
-from backstory.operations.evaluation.whole_window import WHOLE_WINDOW_METHODS, ask_whole_windows
 from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.hits import Queries, mean_vectors, plan_queries
+from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
+from backstory.text.chunking.cut import cut_chunks
 
-METHODS = (OWN, *WHOLE_WINDOW_METHODS)
+OWN: Final = "backstory"
+WHOLE_TEXT: Final = "whole window, one vector"
+WHOLE_MEAN: Final = "whole window, mean vector"
+WHOLE_KEYWORDS: Final = "whole window, keywords"
+WHOLE_FUSED: Final = "whole window, mean vector and keywords"
+METHODS: Final = (OWN, WHOLE_TEXT, WHOLE_MEAN, WHOLE_KEYWORDS, WHOLE_FUSED)
+
+_DEPTH: Final = 10
+_BASELINE_HITS: Final = 100
+_FUSION_CONSTANT: Final = 60
 
 
 @dataclass(frozen=True)
@@ -41,35 +50,18 @@ class Comparison:
     Attributes:
         name: Name of the set.
         runs: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
-        scores: One row per method and window.
         table: From :func:`backstory.operations.evaluation.scoring.compare_methods`.
-        assessments: One row per window: the estimate of :func:`backstory.evaluate_retrieval` for its context at these
-            settings, beside the scores of the same context by the labels.
-        prediction: How well the estimates predict the scores, from
-            :func:`backstory.operations.evaluation.prediction.measure_prediction`.
-        excerpts: What the contexts show of their relevant documents, from
-            :func:`backstory.operations.evaluation.excerpts.compare_excerpts`.
         figures: Counts and seconds of the stages.
     """
 
     name: str
     runs: pl.DataFrame
-    scores: pl.DataFrame
     table: pl.DataFrame
-    assessments: pl.DataFrame
-    prediction: pl.DataFrame
-    excerpts: pl.DataFrame
     figures: dict[str, int | float | str]
 
     def as_record(self) -> dict[str, Any]:
         """Return the comparison as JSON-serializable data."""
-        return {
-            "set": self.name,
-            "figures": self.figures,
-            "scores": self.table.to_dicts(),
-            "prediction": self.prediction.to_dicts(),
-            "excerpts": self.excerpts.to_dicts(),
-        }
+        return {"set": self.name, "figures": self.figures, "scores": self.table.to_dicts()}
 
 
 def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
@@ -78,19 +70,11 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
     The same functions as in the pipeline chunk, embed, index and search the documents. Vectors are cached in the
     user's cache folder, so that a second evaluation embeds nothing.
 
-    Args:
-        folder: A labelled set (see :func:`backstory.operations.evaluation.labelled_set.read_labelled_set`).
-        settings: The settings to evaluate.
-
     Raises:
         InputError: The folder is not a labelled set.
         EmbeddingError: The embedder failed.
     """
-    return evaluate_set(read_labelled_set(folder), settings)
-
-
-def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
-    """Score the library on a labelled set that has been read; see :func:`evaluate_folder`."""
+    labelled = read_labelled_set(folder)
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     started = time.perf_counter()
@@ -104,15 +88,20 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()
-            decisions, contexts = make_run_contexts(chunks, queries, hits, retrieval)
-            assessments = assess_windows(
-                labelled, chunks, decisions, contexts, retrieval, known_languages=embedder.languages
-            )
-            excerpts = score_excerpts(labelled, decisions, contexts, chunks, retrieval)
-            whole = ask_whole_windows(labelled, chunks, vectors, settings.rag, embedder, cache, index)
-    runs = pl.concat([own, whole])
+            whole = cut_whole_texts(labelled, embedder)
+            texts = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
+            window_ids, means = mean_vectors(chunks["window_id"], vectors)
+            by_text = _ask_once(labelled, retrieval, whole["window_id"], texts)
+            by_mean = _ask_once(labelled, retrieval, window_ids, means)
+            by_keywords = _ask_once(labelled, retrieval, whole["window_id"], texts, whole["whole"])
+    lists = {
+        WHOLE_TEXT: by_text,
+        WHOLE_MEAN: by_mean,
+        WHOLE_KEYWORDS: by_keywords,
+        WHOLE_FUSED: _fuse_ranks(by_mean, by_keywords),
+    }
+    runs = pl.concat([own, *(_as_runs(ranked, method) for method, ranked in lists.items())])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
-    prediction = measure_prediction(assessments)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
         "document_chunks": len(document_chunks),
@@ -121,18 +110,165 @@ def evaluate_set(labelled: LabelledSet, settings: Settings) -> Comparison:
         "query_chunks": len(chunks),
         "embedder": embedder.id,
         "rerank": settings.rerank.provider,
-        "ncov@5_of_the_context": round(float(assessments["ncov@5"].to_numpy().mean()), 4),
         "index_seconds": round(indexed - started, 2),
         "query_embedding_seconds": round(embedded - indexed, 2),
         "query_seconds": round(answered - embedded, 2),
     }
-    return Comparison(
-        labelled.name,
-        runs,
-        scores,
-        compare_methods(scores, of=OWN),
-        assessments,
-        prediction,
-        compare_excerpts(excerpts),
-        figures,
+    return Comparison(labelled.name, runs, compare_methods(scores, of=OWN), figures)
+
+
+def index_documents(
+    scratch: Path, labelled: LabelledSet, settings: Settings, embedder: Embedder, cache: EmbeddingCache
+) -> tuple[SearchIndex, pl.DataFrame]:
+    """Cut, embed and index the documents of a set in a folder; return the open index and table ``document_chunks``."""
+    chunks = cut_document_chunks(
+        labelled.documents,
+        settings.chunks,
+        max_tokens=embedder.max_input_tokens,
+        count_tokens=embedder.count_tokens,
+        counter_id=embedder.id,
+    )
+    texts = embedding_texts(chunks, labelled.documents)
+    vectors = _embed(embedder, texts, cache, "document", "embedding documents")
+    calibration = calibrate(
+        embedder,
+        labelled.documents,
+        chunks,
+        vectors,
+        lambda probes: embed_texts(embedder, probes, task="query", cache=cache).vectors,
+    )
+    build_index(
+        scratch,
+        labelled.documents,
+        chunks,
+        vectors,
+        embedder_id=embedder.id,
+        # A server would keep the vectors of the set.
+        settings=settings.index.model_copy(update={"engine": "embedded"}),
+        calibration=calibration,
+    )
+    return open_index(scratch, embedder_id=embedder.id), chunks
+
+
+def embed_windows(
+    labelled: LabelledSet, settings: Settings, embedder: Embedder, cache: EmbeddingCache
+) -> tuple[pl.DataFrame, Vectors]:
+    """Cut the windows of a set into query chunks; return table ``window_chunks``, and the vector of each row."""
+    chunks = cut_window_chunks(
+        labelled.windows,
+        labelled.messages,
+        settings.queries,
+        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
+        count_tokens=embedder.count_tokens,
+        default_min_tokens=embedder.default_query_tokens,
+    )
+    return chunks, _embed(embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks")
+
+
+def ask_windows(
+    labelled: LabelledSet, chunks: pl.DataFrame, vectors: Vectors, retrieval: Retrieval
+) -> tuple[Queries, pl.DataFrame]:
+    """Search with the query chunks for at least ten hits each; return the queries and table ``hits``."""
+    deep = _deepen(retrieval)
+    queries = plan_queries(labelled.windows, chunks, vectors, deep.rag)
+    return queries, deep.find_hits(queries).frame
+
+
+def rank_documents(
+    window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
+) -> pl.DataFrame:
+    """Choose up to ten documents from the hits of each window, as the pipeline does.
+
+    Returns:
+        ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
+    """
+    budget = 2 * retrieval.context.max_tokens
+    judged = _deepen(retrieval).judge(hits, window_chunks, queries.vectors_of, max_tokens=budget)
+    chosen = (
+        judged.frame.filter("kept")
+        .group_by("window_id", "document_id")
+        .agg(pl.col("rank").min(), pl.col("score").max())
+        .sort("window_id", "rank")
+    )
+    return _as_runs(_rank(chosen), OWN)
+
+
+def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
+    """Return each window as one text, truncated to the embedder's input: ``window_id``, ``whole``, ``text``."""
+    whole = (
+        labelled.messages.filter(pl.col("text").is_not_null())
+        .group_by(window_id="conversation_id", maintain_order=True)
+        .agg(whole=pl.col("text").str.join("\n\n"))
+    )
+    spans = cut_chunks(
+        whole["whole"].to_list(),
+        max_tokens=embedder.max_input_tokens,
+        overlap_tokens=0,
+        count_tokens=embedder.count_tokens,
+    )
+    beginnings = [
+        text[parts[0].start : parts[0].end] if parts else ""
+        for text, parts in zip(whole["whole"], spans, strict=True)
+    ]
+    return whole.with_columns(text=pl.Series(beginnings, dtype=pl.String))
+
+
+def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str) -> Vectors:
+    with show_progress(label) as progress:
+        return embed_texts(embedder, texts, task=task, cache=cache, progress=progress).vectors
+
+
+def _deepen(retrieval: Retrieval) -> Retrieval:
+    rag = retrieval.rag
+    deep = {"top_k": max(_DEPTH, rag.top_k), "chunks_per_query": max(_DEPTH, rag.chunks_per_query)}
+    return replace(retrieval, rag=rag.model_copy(update=deep))
+
+
+def _ask_once(
+    labelled: LabelledSet,
+    retrieval: Retrieval,
+    window_ids: pl.Series,
+    vectors: Vectors,
+    keywords: pl.Series | None = None,
+) -> pl.DataFrame:
+    """Rank the best documents of each window by one vector, or by its keywords where they are given."""
+    starts = labelled.windows.select("window_id", "started_at")
+    queries = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
+    request = SearchRequest(
+        top_k=_BASELINE_HITS,
+        mode="exact",
+        ranking="dense" if keywords is None else "keyword",
+        keyword_terms=None,
+        filters=Filters(as_of=queries["started_at"].to_list() if retrieval.rag.as_of else None),
+    )
+    result = retrieval.index.search(vectors, request, texts=None if keywords is None else keywords.to_list())
+    found = queries.with_row_index("query").cast({"query": pl.Int64})
+    return _rank(
+        found.join(result.hits, on="query", maintain_order="left_right").unique(
+            ["window_id", "document_id"], keep="first", maintain_order=True
+        )
+    )
+
+
+def _fuse_ranks(*lists: pl.DataFrame) -> pl.DataFrame:
+    """Fuse ranked lists by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+    return _rank(
+        pl.concat(lists)
+        .group_by("window_id", "document_id", maintain_order=True)
+        .agg(score=(1 / (_FUSION_CONSTANT + pl.col("rank"))).sum())
+        .sort(["window_id", "score", "document_id"], descending=[False, True, False])
+    )
+
+
+def _rank(documents: pl.DataFrame) -> pl.DataFrame:
+    """Number the documents of each window in their order."""
+    place = pl.int_range(1, pl.len() + 1).over("window_id").alias("rank")
+    return documents.select("window_id", "document_id", place, pl.col("score").cast(pl.Float64))
+
+
+def _as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:
+    """Add the columns of the runs to the first ten ranked documents of each window."""
+    first = ranked.filter(pl.col("rank") <= _DEPTH)
+    return first.select("window_id", "rank", "score", doc_id="document_id", method=pl.lit(method)).select(
+        "window_id", "rank", "doc_id", "score", "method"
     )

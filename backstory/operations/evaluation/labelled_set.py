@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +13,25 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents
 
-_COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
-    "docs": {"doc_id": pl.String, "title": pl.String, "text": pl.String, "tags": pl.List(pl.String)},
-    "windows": {"window_id": pl.String, "msg_no": pl.Int64, "author": pl.String, "message": pl.String},
-    "qrels": {"window_id": pl.String, "doc_id": pl.String, "rel": pl.Int64, "topic": pl.String},
-}
-_TOPICS_FILE = "msg_topics.parquet"
-_TIMES = {"docs": "date", "windows": "timestamp"}
 _TIME = pl.Datetime("us", "UTC")
+_COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
+    "docs": {
+        "doc_id": pl.String,
+        "title": pl.String,
+        "text": pl.String,
+        "tags": pl.List(pl.String),
+        "date": _TIME,
+    },
+    "windows": {
+        "window_id": pl.String,
+        "msg_no": pl.Int64,
+        "author": pl.String,
+        "message": pl.String,
+        "timestamp": _TIME,
+    },
+    "qrels": {"window_id": pl.String, "doc_id": pl.String, "rel": pl.Int64, "topic": pl.String},
+    "msg_topics": {"window_id": pl.String, "msg_no": pl.Int64, "topic": pl.String},
+}
 _MESSAGE_ID = (pl.col("window_id") + "#" + pl.col("msg_no").cast(pl.String)).alias("message_id")
 
 
@@ -50,12 +60,8 @@ class LabelledSet:
 def read_labelled_set(folder: Path) -> LabelledSet:
     """Read a set of ``docs.parquet``, ``windows.parquet`` and ``qrels.parquet``.
 
-    Args:
-        folder: The folder that holds the three files. ``msg_topics.parquet`` (``window_id``, ``msg_no``, ``topic``) may
-            give the topics of messages, and a column ``answer`` of ``qrels.parquet`` what a document must show.
-
-    Returns:
-        The set; windows and documents in the order of their ids.
+    ``msg_topics.parquet`` (``window_id``, ``msg_no``, ``topic``) may give the topics of messages, and a column
+    ``answer`` of ``qrels.parquet`` what a document must show. Windows and documents are in the order of their ids.
 
     Raises:
         InputError: A file or a column is absent, a window has no relevant document, or a label names an absent window
@@ -63,24 +69,17 @@ def read_labelled_set(folder: Path) -> LabelledSet:
     """
     docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
     messages, starts = make_windows(windows)
-    relevant = qrels.filter(pl.col("rel") > 0)
+    answer = pl.col("answer") if "answer" in qrels.columns else pl.lit(None, dtype=pl.String).alias("answer")
+    relevant = qrels.filter(pl.col("rel") > 0).with_columns(answer)
     _check_references(folder, starts, docs, relevant)
-    return LabelledSet(
-        folder.name,
-        _as_documents(docs),
-        messages,
-        starts,
-        relevant,
-        _read_message_topics(folder),
-    )
+    topics = None
+    if (folder / "msg_topics.parquet").is_file():
+        topics = _read(folder, "msg_topics").select(_MESSAGE_ID, pl.col("topic").fill_null(""))
+    return LabelledSet(folder.name, _as_documents(docs), messages, starts, relevant, topics)
 
 
 def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Make the tables ``messages`` and ``windows``.
-
-    Args:
-        rows: ``window_id``, ``msg_no``, ``timestamp``, ``author``, ``message``.
-    """
+    """Make the tables ``messages`` and ``windows`` of rows as ``windows.parquet`` holds them."""
     messages = _as_messages(rows)
     starts = (
         messages.group_by("conversation_id", maintain_order=True)
@@ -98,34 +97,6 @@ def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         )
     )
     return messages, conform(starts, schemas.Windows)
-
-
-def read_lines(file: Path) -> list[str]:
-    """Read a text file in UTF-8 with one message on each line; blank lines are none.
-
-    Raises:
-        InputError: The file cannot be read, or holds no message.
-    """
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{file} cannot be read as UTF-8 text ({error}); name a file with one message on each line",
-            code="unreadable_file",
-        ) from error
-    if not lines:
-        raise InputError(f"{file} holds no message; write one on each line", code="blank_text")
-    return lines
-
-
-def _read_message_topics(folder: Path) -> pl.DataFrame | None:
-    path = folder / _TOPICS_FILE
-    if not path.is_file():
-        return None
-    frame = _select(
-        pl.read_parquet(path), {"window_id": pl.String, "msg_no": pl.Int64, "topic": pl.String}, path
-    )
-    return frame.select(_MESSAGE_ID, pl.col("topic").fill_null(""))
 
 
 def _check_references(
@@ -149,19 +120,9 @@ def _read(folder: Path, name: str) -> pl.DataFrame:
             f"{path} is absent; a labelled set holds docs.parquet, windows.parquet and qrels.parquet",
             code="absent_file",
         )
-    frame = pl.read_parquet(path)
-    wanted: dict[str, pl.DataType | type[pl.DataType]] = dict(_COLUMNS[name])
-    if name in _TIMES:
-        wanted[_TIMES[name]] = _TIME
-    if name == "qrels":
+    frame, wanted = pl.read_parquet(path), dict(_COLUMNS[name])
+    if "answer" in frame.columns:
         wanted["answer"] = pl.String
-        frame = frame if "answer" in frame.columns else frame.with_columns(answer=None)
-    return _select(frame, wanted, path)
-
-
-def _select(
-    frame: pl.DataFrame, wanted: Mapping[str, pl.DataType | type[pl.DataType]], path: Path
-) -> pl.DataFrame:
     absent = [column for column in wanted if column not in frame.columns]
     if absent:
         raise InputError(

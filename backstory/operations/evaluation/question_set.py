@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -20,12 +19,7 @@ class _Record(BaseModel):
 
 
 class AskedBefore(_Record):
-    """An earlier question of the conversation.
-
-    Attributes:
-        question: The question.
-        answer: Its answer.
-    """
+    """An earlier question of the conversation, and its answer."""
 
     question: str
     answer: str
@@ -84,11 +78,7 @@ class LabelledQuestion(_Record):
 
 
 def read_question_set(file: Path) -> list[LabelledQuestion]:
-    """Read a set of questions.
-
-    Args:
-        file: A file in UTF-8 with the fields of a :class:`LabelledQuestion` as a JSON object on each line. Blank lines
-            are none.
+    """Read a set of questions: the fields of a :class:`LabelledQuestion` as a JSON object on each line of a file.
 
     Raises:
         InputError: The file cannot be read or holds no question (codes ``unreadable_file`` and ``blank_text``), or a
@@ -112,17 +102,14 @@ def read_question_set(file: Path) -> list[LabelledQuestion]:
 
 def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
     try:
-        return LabelledQuestion.model_validate(json.loads(text))
-    except json.JSONDecodeError as error:
-        field, fault = "", f"not JSON at character {error.pos + 1}; write one object on each line"
-        cause: Exception = error
-    except RecursionError as error:
-        field, fault, cause = "", "nested too deeply to be read; write one flat object on each line", error
+        return LabelledQuestion.model_validate_json(text)
     except ValidationError as error:
         # The first fault without its address in the union: an alternative is a text or a list of texts.
         first = error.errors(include_url=False)[0]
         field = ".".join(str(each) for each in first["loc"] if not str(each).startswith(("str", "tuple")))
         known = ", ".join(LabelledQuestion.model_fields)
-        fault = f"{field + ': ' if field else ''}{first['msg']}; the fields are {known}"
-        cause = error
-    raise InputError(f"{file}, line {line}: {fault}", code="invalid_line") from cause
+        raise InputError(
+            f"{file}, line {line}: {field + ': ' if field else ''}{first['msg']}; write one JSON object on each line, "
+            f"with the fields {known}",
+            code="invalid_line",
+        ) from error

@@ -39,8 +39,8 @@ def score_runs(
         methods: Names of the methods; by default those in the runs.
 
     Returns:
-        ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every window
-        that has labels. A window for which a method found nothing scores 0.
+        ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every labelled
+        window. A window for which a method found nothing scores 0.
     """
     labels = qrels.group_by("window_id", "doc_id").agg(pl.col("rel").max())
     ideal = (
@@ -96,11 +96,6 @@ def score_runs(
 def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = METRICS) -> pl.DataFrame:
     """Compare one method with the others, group by group, over the same windows.
 
-    Args:
-        scores: From :func:`score_runs`.
-        of: The method to compare with the others.
-        metrics: The columns to compare.
-
     Returns:
         A row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for
         the other methods ``gain`` (mean of ``of`` minus theirs) with its paired interval ``gain_low`` to
@@ -112,36 +107,14 @@ def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = M
     for (group,), part in scores.group_by("group", maintain_order=True):
         for metric in metrics:
             table = part.pivot(on="method", index="window_id", values=metric)
-            samples = resample_windows(len(table))
             values = {method: table[method].to_numpy() for method in methods}
             for method in methods:
-                low, high = _interval(values[method], samples)
-                row: tuple[object, ...] = (
-                    group,
-                    method,
-                    metric,
-                    len(table),
-                    values[method].mean(),
-                    low,
-                    high,
-                )
-                if method == of:
-                    rows.append((*row, None, None, None))
-                else:
-                    gain = values[of] - values[method]
-                    rows.append((*row, gain.mean(), *_interval(gain, samples)))
-    floats: Sequence[str] = ("mean", "low", "high", "gain", "gain_low", "gain_high")
-    return pl.DataFrame(
-        rows,
-        schema={
-            "group": pl.String,
-            "method": pl.String,
-            "metric": pl.String,
-            "windows": pl.Int64,
-            **dict.fromkeys(floats, pl.Float64),
-        },
-        orient="row",
-    )
+                gain = values[of] - values[method]
+                gained = (None,) * 3 if method == of else bound_mean(gain)
+                rows.append((group, method, metric, len(table), *bound_mean(values[method]), *gained))
+    texts = dict.fromkeys(("group", "method", "metric"), pl.String)
+    floats = dict.fromkeys(("mean", "low", "high", "gain", "gain_low", "gain_high"), pl.Float64)
+    return pl.DataFrame(rows, schema={**texts, "windows": pl.Int64, **floats}, orient="row")
 
 
 def resample_windows(count: int) -> NDArray[np.int64]:
@@ -149,6 +122,7 @@ def resample_windows(count: int) -> NDArray[np.int64]:
     return np.random.default_rng(_SEED).integers(0, count, size=(_RESAMPLES, count))
 
 
-def _interval(values: NDArray[np.float64], samples: NDArray[np.int64]) -> tuple[float, float]:
-    low, high = np.quantile(values[samples].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)
+def bound_mean(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the mean of some values, and the ends of its 95 % bootstrap interval."""
+    low, high = np.quantile(values[resample_windows(len(values))].mean(axis=1), [0.025, 0.975]).tolist()
+    return float(values.mean()), low, high

@@ -245,15 +245,14 @@ def _describe_calibration(workspace: Workspace) -> str:
 
 def _describe_learned(workspace: Workspace) -> str:
     learned = read_learned(workspace.learned)
-    used = learned.of_embedder(workspace.embedder.id)
-    told = [used.describe() or "nothing; documents and probabilities are those without labels"]
-    told += [
-        f"the {each.describe()}, is not used, since it is of {each.embedder}: `backstory learn` fits again, and "
-        "`backstory learn --undo` removes it"
-        for each in (learned.documents, learned.probabilities)
-        if each is not None and each.embedder != workspace.embedder.id
-    ]
-    return "; ".join(told)
+    if learned is None:
+        return "nothing; documents are chosen as without labels"
+    if learned.embedder != workspace.embedder.id:
+        return (
+            f"{learned.describe()}; not used, since it is of {learned.embedder}: `backstory learn` fits again, and "
+            "`backstory learn --undo` removes it"
+        )
+    return learned.describe()
 
 
 def _describe_snapshots(workspace: Workspace) -> str:

@@ -19,10 +19,8 @@ from backstory.index.search import SearchIndex
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.hidden_topics import choose_half, find_hits_without, list_hidden
+from backstory.operations.evaluation.comparison import OWN, embed_windows, index_documents, rank_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet
-from backstory.operations.evaluation.library_path import OWN, embed_windows, index_documents, rank_documents
-from backstory.operations.evaluation.part_labels import PartLabels, label_parts
 from backstory.operations.evaluation.scoring import score_runs
 from backstory.operations.learning.labels import Labels
 from backstory.pipeline.query_index import open_for_queries
@@ -37,22 +35,6 @@ from backstory.storage.tables.local_times import read_clocks
 
 
 @dataclass(frozen=True)
-class PartExamples:
-    """What a set tells of the parts of windows.
-
-    Attributes:
-        labelled: The set.
-        labels: The topics of the parts.
-        hits_of_half: What a search finds without the documents of half of each window's topics, table ``hits``. A chat
-            touches topics that no document is about, and a set has few of them.
-    """
-
-    labelled: LabelledSet
-    labels: PartLabels
-    hits_of_half: pl.DataFrame
-
-
-@dataclass(frozen=True)
 class Examples:
     """Labelled windows with what a search finds for them.
 
@@ -63,7 +45,6 @@ class Examples:
         queries: Their queries.
         hits: Their hits, table ``hits``.
         retrieval: The search, without what was learned.
-        parts: What the labels tell of parts; None if they tell of whole windows only.
     """
 
     labels: Labels
@@ -72,15 +53,9 @@ class Examples:
     queries: Queries
     hits: pl.DataFrame
     retrieval: Retrieval
-    parts: PartExamples | None = None
 
     def compare_documents(self) -> pl.DataFrame:
-        """Compare the found documents of each window.
-
-        Returns:
-            The columns of :func:`backstory.retrieval.evidence.document_fit.compare_documents`, ``day`` of the window,
-            and ``named``: 1 for a document that is a label, else 0.
-        """
+        """Compare the found documents of each window, with its ``day`` and ``named``: 1 for a label, else 0."""
         of_people = self.hits
         if self.retrieval.separate_posts:
             posts = self.retrieval.index.list_posts(self.hits["chunk_id"].unique(maintain_order=True))
@@ -94,45 +69,13 @@ class Examples:
             .with_columns(pl.col("named").fill_null(0.0))
         )
 
-    def list_pairs(self) -> pl.DataFrame | None:
-        """List the labelled pairs of a part and a document that it found, with all documents and with half of them.
-
-        Returns:
-            ``condition``, 0 with all documents and 1 with half of them; ``window_id``, ``day``, the highest
-            ``probability`` of the pair, and ``true``, whether the document serves the part. Parts of small talk and
-            parts without a labelled topic are left out. None if the labels tell of whole windows only.
-        """
-        if self.parts is None:
-            return None
-        labels = self.parts.labels
-        measured = [
-            self.retrieval.measure(hits, self.chunks, self.queries.vectors_of).with_columns(
-                condition=pl.lit(place)
-            )
-            for place, hits in enumerate((self.hits, self.parts.hits_of_half))
-        ]
-        pairs = (
-            pl.concat(measured)
-            .filter(pl.col("probability") > 0)
-            .join(labels.topics, on="query_chunk_id", how="semi", maintain_order="left")
-            .group_by("condition", "window_id", "query_chunk_id", "document_id", maintain_order=True)
-            .agg(pl.col("probability").max())
-        )
-        return pairs.with_columns(true=labels.serves(self.parts.labelled, pairs)).join(
-            self.windows, on="window_id", maintain_order="left"
-        )
-
     def list_days(self) -> list[date]:
         """List the days of the windows, in order."""
         days: list[date] = self.windows["day"].unique().sort().to_list()
         return days
 
     def score(self, days: Sequence[date], fit: DocumentFit | None) -> NDArray[np.float64]:
-        """Score the choice of documents on some days.
-
-        Args:
-            days: Days of :meth:`list_days`.
-            fit: What weighs the documents; None for the prior without labels.
+        """Score the choice of documents on some days, weighed by a fit or by the prior without labels.
 
         Returns:
             The mean ncov@5 of the windows of each day, shape ``(len(days),)``: of the first five documents, how many
@@ -140,8 +83,7 @@ class Examples:
         """
         windows = self.windows.filter(pl.col("day").is_in(days))
         hits, chunks, labels = (
-            frame.join(windows, on="window_id", how="semi", maintain_order="left")
-            for frame in (self.hits, self.chunks, self.labels.frame)
+            _keep_labelled(frame, windows) for frame in (self.hits, self.chunks, self.labels.frame)
         )
         retrieval = replace(self.retrieval, document_fit=fit)
         ranked = rank_documents(chunks, self.queries, hits, retrieval)
@@ -154,20 +96,12 @@ class Examples:
 def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]:
     """Search the published snapshot for the labelled windows of a workspace.
 
-    Args:
-        workspace: A workspace that a run has made.
-        labels: From :func:`backstory.operations.learning.labels.gather_labels`.
-
     Raises:
         SearchIndexError: There is no snapshot that can be searched, or it is not the current one of the settings.
-        EmbeddingError: The embedder failed.
     """
-    windows = workspace.tables.read("windows").join(
-        labels.frame, on="window_id", how="semi", maintain_order="left"
-    )
-    chunks = workspace.tables.read(
-        "window_chunks", windows["partition"].unique(maintain_order=True).to_list()
-    ).join(windows, on="window_id", how="semi", maintain_order="left")
+    windows = _keep_labelled(workspace.tables.read("windows"), labels.frame)
+    partitions = windows["partition"].unique(maintain_order=True).to_list()
+    chunks = _keep_labelled(workspace.tables.read("window_chunks", partitions), windows)
     served = open_for_queries(workspace)
     with served.index as index:
         if served.degraded is not None:
@@ -183,14 +117,6 @@ def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> I
     """Index the documents of a set as the workspace would, and search them for its windows.
 
     Vectors are cached in the user's cache folder, as for `backstory eval`.
-
-    Args:
-        workspace: Its settings and its embedder are used.
-        labelled: The set.
-        labels: From :func:`backstory.operations.learning.labels.label_set`.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     settings, embedder = workspace.located_settings, workspace.embedder
     cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
@@ -198,14 +124,11 @@ def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> I
         index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
         with index:
             chunks, vectors = embed_windows(labelled, settings, embedder, cache)
-            examples = _search(labels, labelled.windows, chunks, vectors, index, workspace)
-            parts = label_parts(labelled, chunks)
-            if parts.by_message:
-                hidden = list_hidden(labelled, choose_half(labelled))
-                _, hits = find_hits_without(hidden, examples.retrieval, labelled.windows, chunks, vectors)
-                weighed = hits.join(examples.windows, on="window_id", how="semi", maintain_order="left")
-                examples = replace(examples, parts=PartExamples(labelled, parts, weighed))
-            yield examples
+            yield _search(labels, labelled.windows, chunks, vectors, index, workspace)
+
+
+def _keep_labelled(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    return rows.join(windows, on="window_id", how="semi", maintain_order="left")
 
 
 def _search(
@@ -233,12 +156,11 @@ def _search(
         .sort("started_at", "window_id")
     )
     weighed = weighed.select("window_id", read_clocks(weighed, "started_at").dt.date().alias("day"))
-    kept = labels.frame.join(weighed, on="window_id", how="semi", maintain_order="left")
     return Examples(
-        replace(labels, frame=kept),
+        labels.model_copy(update={"frame": _keep_labelled(labels.frame, weighed)}),
         weighed,
-        chunks.join(weighed, on="window_id", how="semi", maintain_order="left"),
+        _keep_labelled(chunks, weighed),
         queries,
-        hits.join(weighed, on="window_id", how="semi", maintain_order="left"),
+        _keep_labelled(hits, weighed),
         retrieval,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import locate
@@ -34,8 +34,7 @@ _REFUSED: Final = (REMOVED, SAID_ABSENT)
 _FOUND: Final = {"window_id": pl.String, "document_id": pl.String, "source": pl.String}
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(BaseModel):
     """The labels of windows.
 
     Attributes:
@@ -47,24 +46,30 @@ class Labels:
         lost: Number of corrections that are no labels since their window is another one now, or their document is gone.
     """
 
-    frame: pl.DataFrame
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    frame: pl.DataFrame = Field(exclude=True, repr=False)
     of: str
-    refused: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = {}
     later: int = 0
     lost: int = 0
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def windows(self) -> int:
         """Number of windows with a label."""
         return self.frame["window_id"].n_unique()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def links(self) -> int:
         """Number of pairs of a window and a document."""
         return len(self.frame.unique(["window_id", "doc_id"]))
 
-    def count_sources(self) -> dict[str, int]:
-        """Count the labels by what gave them."""
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sources(self) -> Mapping[str, int]:
+        """Number of labels by what gave them."""
         return _count_sources(self.frame.unique(["window_id", "doc_id"], maintain_order=True))
 
 
@@ -81,7 +86,7 @@ def label_set(labelled: LabelledSet) -> Labels:
     )
     is_later = pl.col("published_at").fill_null(pl.col("started_at")) > pl.col("started_at")
     labels = times.filter(~is_later).select("window_id", "doc_id", "rel", "topic", source=pl.lit(JUDGED))
-    return Labels(labels, labelled.name, later=len(times) - len(labels))
+    return Labels(frame=labels, of=labelled.name, later=len(times) - len(labels))
 
 
 def gather_labels(workspace: Workspace) -> Labels:
@@ -122,8 +127,8 @@ def gather_labels(workspace: Workspace) -> Labels:
         "window_id", doc_id="document_id", rel=pl.lit(1), topic="document_id", source="source"
     )
     return Labels(
-        labels,
-        "workspace",
+        frame=labels,
+        of="workspace",
         refused=_count_sources(found.filter(is_refused)),
         later=len(timed) - len(labels),
         lost=len(said) - len(known),

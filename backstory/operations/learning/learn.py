@@ -1,60 +1,94 @@
-"""Learns from labels which documents windows are about and how probable claims are, and keeps what proves itself."""
+"""Learns from labels which documents windows are about: fits on earlier days, tests on later ones, keeps what gains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.base.errors import InputError
 from backstory.operations.evaluation.labelled_set import read_labelled_set
+from backstory.operations.evaluation.scoring import bound_mean
 from backstory.operations.learning.examples import Examples, search_set, search_workspace
 from backstory.operations.learning.labels import Labels, gather_labels, label_set
-from backstory.operations.learning.map_trial import MapTrial, try_map
-from backstory.operations.learning.trial import Trial, try_fit
 from backstory.pipeline.workspace import Workspace
-from backstory.retrieval.evidence.document_fit import LearnedFit
-from backstory.retrieval.evidence.learned import Learned, read_learned
-from backstory.retrieval.evidence.probability_map import LearnedMap
+from backstory.retrieval.evidence.document_fit import FEATURES, DocumentFit, LearnedFit
+from backstory.retrieval.evidence.learned import read_learned, write_learned
+from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.storage.turns import running
 
+LEAST_DAYS: Final = 20
+"""Fewer labelled days say nothing about the next ones."""
+_FOLDS: Final = 4
+"""Runs of days of the earlier half; for the strength, fits on the first of them are tested on the next one."""
+_STRENGTHS: Final = (0.25, 0.5, 1.0)
+_RIDGE: Final = 0.01
+"""The features of documents are many and alike, and the documents of a window are no independent examples."""
+_DECIMALS: Final = 6
 
-@dataclass(frozen=True)
-class Lesson:
+
+class Trial(BaseModel):
+    """What a fit on the earlier half of the days gains on the later half.
+
+    Attributes:
+        fitted: Number of windows that it was fitted on.
+        tested: Number of windows that it was tested on.
+        since: First day of the test.
+        before: Mean ncov@5 without a fit; a day counts once.
+        after: Mean ncov@5 with the fit.
+        gain: Difference of the two.
+        gain_low: Lower end of its paired 95 % bootstrap interval over the days.
+        gain_high: Upper end of it.
+        strength: The strength of the fit.
+        fit: A fit of the same strength on all days.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    fitted: int
+    tested: int
+    since: date
+    before: float
+    after: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    strength: float
+    fit: DocumentFit = Field(exclude=True, repr=False)
+
+
+class Lesson(BaseModel):
     """What :func:`learn` did.
 
     Attributes:
-        trial: The trial of the fit of documents; None if there were too few labelled days.
-        adopted: The fit that the workspace uses from now on; None if the choice of documents has not changed.
-        map_trial: The trial of the map of probabilities; None if it was not tried.
-        adopted_map: The map that the workspace uses from now on; None if the probabilities have not changed.
-        tells_of_parts: Whether the labels tell which documents serve which part. If not, no map is tried.
+        labels: The labels.
+        trial: The trial; None if there are too few labelled days.
+        adopted: Whether the workspace uses the fit from now on.
     """
 
+    model_config = ConfigDict(frozen=True)
+
+    labels: Labels
     trial: Trial | None
-    adopted: LearnedFit | None
-    map_trial: MapTrial | None
-    adopted_map: LearnedMap | None
-    tells_of_parts: bool
+    adopted: bool
 
 
-def learn(
-    workspace: Workspace,
-    labelled_set: Path | None = None,
-    on_labels: Callable[[Labels], None] = lambda _: None,
-) -> Lesson:
+def learn(workspace: Workspace, labelled_set: Path | None = None) -> Lesson:
     """Fit the prior of documents on the labels of a workspace or a set, and adopt the fit if it proves itself.
 
     The fit of the earlier half of the labelled days is tested on the later half. If it gains beyond the interval, a fit
-    on all days is adopted: `backstory run` then makes again what it changes. Otherwise nothing changes. In the same way
-    the probabilities are fitted on a set whose messages have topics.
+    on all days is adopted: `backstory run` then makes again what it changes. Otherwise nothing changes.
 
     Args:
         workspace: A workspace that a run has made.
-        labelled_set: A labelled set (see :func:`backstory.operations.evaluation.labelled_set.read_labelled_set`), whose
-            labels are taken in place of the workspace's own; None for these.
-        on_labels: Called with the labels before anything is fitted.
+        labelled_set: Folder of a labelled set, whose labels are taken in place of the workspace's own; None for these.
 
     Raises:
         InputError: The settings choose documents without a prior, or the folder is not a labelled set.
@@ -62,25 +96,39 @@ def learn(
         EmbeddingError: The embedder failed.
         WorkspaceError: What was learned before is damaged.
     """
-    _require_prior(workspace)
-    with (
-        running(workspace.catalog.state, "backstory learn"),
-        _open_examples(workspace, labelled_set, on_labels) as examples,
-    ):
-        before = read_learned(workspace.learned)
-        trial, pairs = try_fit(examples), examples.list_pairs()
-        map_trial = None if pairs is None else try_map(pairs)
-        adopted = _adopt_fit(examples, trial)
-        adopted_map = _adopt_map(examples, map_trial)
-        if adopted is not None or adopted_map is not None:
-            Learned(adopted or before.documents, adopted_map or before.probabilities).write(workspace.learned)
-    return Lesson(trial, adopted, map_trial, adopted_map, tells_of_parts=pairs is not None)
+    strategy = workspace.settings.rag.strategy
+    if strategy != "coverage":
+        raise InputError(
+            f"rag.strategy is {strategy}, which weighs no document by what was learned; set "
+            "`rag: {strategy: coverage}` in backstory.yaml, or leave it out",
+            code="no_prior",
+        )
+    with running(workspace.catalog.state, "backstory learn"):
+        labelled = None if labelled_set is None else read_labelled_set(labelled_set)
+        labels = gather_labels(workspace) if labelled is None else label_set(labelled)
+        search = (
+            search_workspace(workspace, labels)
+            if labelled is None
+            else search_set(workspace, labelled, labels)
+        )
+        with search as examples:
+            read_learned(workspace.learned)
+            trial = try_fit(examples)
+            adopted = trial is not None and trial.gain_low > 0
+            if trial is not None and adopted:
+                write_learned(workspace.learned, _describe_fit(examples, trial))
+    return Lesson(labels=labels, trial=trial, adopted=adopted)
 
 
-def _adopt_fit(examples: Examples, trial: Trial | None) -> LearnedFit | None:
-    """Return the fit of a trial with what it was learned from; None if it did not gain."""
-    if trial is None or not trial.is_gain:
-        return None
+def unlearn(workspace: Workspace) -> bool:
+    """Remove what was learned, also if its file is damaged; return whether there was something to remove."""
+    with running(workspace.catalog.state, "backstory learn --undo"):
+        was_there = workspace.learned.exists()
+        workspace.learned.unlink(missing_ok=True)
+    return was_there
+
+
+def _describe_fit(examples: Examples, trial: Trial) -> LearnedFit:
     return LearnedFit(
         fit=trial.fit,
         embedder=examples.retrieval.index.embedder_id,
@@ -93,52 +141,55 @@ def _adopt_fit(examples: Examples, trial: Trial | None) -> LearnedFit | None:
     )
 
 
-def _adopt_map(examples: Examples, trial: MapTrial | None) -> LearnedMap | None:
-    """Return the map of a trial with what it was learned from; None if it did not gain."""
-    if trial is None or not trial.is_gain:
+def try_fit(examples: Examples) -> Trial | None:
+    """Fit on the earlier half of the days, and test on the later half; None if there are too few labelled days."""
+    days = examples.list_days()
+    if len(days) < LEAST_DAYS:
         return None
-    return LearnedMap(
-        map=trial.map,
-        embedder=examples.retrieval.index.embedder_id,
-        source=examples.labels.of,
-        pairs=trial.fitted + trial.tested,
-        gain=trial.gain,
-        gain_low=trial.gain_low,
-        gain_high=trial.gain_high,
+    earlier, later = days[: len(days) // 2], days[len(days) // 2 :]
+    documents = examples.compare_documents()
+    strength = _choose_strength(examples, documents, earlier)
+    fit = _fit(documents.filter(pl.col("day").is_in(earlier)), strength)
+    before, after = examples.score(later, None), examples.score(later, fit)
+    gain, low, high = bound_mean(after - before)
+    tested = len(examples.windows.filter(pl.col("day").is_in(later)))
+    return Trial(
+        fitted=len(examples.windows) - tested,
+        tested=tested,
+        since=later[0],
+        before=float(before.mean()),
+        after=float(after.mean()),
+        gain=gain,
+        gain_low=low,
+        gain_high=high,
+        strength=strength,
+        fit=_fit(documents, strength),
     )
 
 
-def unlearn(workspace: Workspace) -> bool:
-    """Remove what was learned, also if its file is damaged.
-
-    Returns:
-        Whether there was something to remove.
-    """
-    with running(workspace.catalog.state, "backstory learn --undo"):
-        was_there = workspace.learned.exists()
-        workspace.learned.unlink(missing_ok=True)
-    return was_there
-
-
-def _open_examples(
-    workspace: Workspace, folder: Path | None, on_labels: Callable[[Labels], None]
-) -> AbstractContextManager[Examples]:
-    if folder is None:
-        labels = gather_labels(workspace)
-        on_labels(labels)
-        return search_workspace(workspace, labels)
-    labelled = read_labelled_set(folder)
-    labels = label_set(labelled)
-    on_labels(labels)
-    return search_set(workspace, labelled, labels)
+def _choose_strength(examples: Examples, documents: pl.DataFrame, days: Sequence[date]) -> float:
+    """Choose the strength that covers most: every run of days after the first is tested with a fit on all before it."""
+    starts = [len(days) * run // _FOLDS for run in range(1, _FOLDS)]
+    covered = dict.fromkeys(_STRENGTHS, 0.0)
+    for start, end in pairwise([*starts, len(days)]):
+        fit = _fit(documents.filter(pl.col("day").is_in(days[:start])), 1.0)
+        for strength in _STRENGTHS:
+            covered[strength] += examples.score(days[start:end], replace(fit, strength=strength)).sum()
+    return max(_STRENGTHS, key=lambda strength: covered[strength])
 
 
-def _require_prior(workspace: Workspace) -> None:
-    """Raise ``InputError`` if the settings choose documents in a way that no prior weighs."""
-    strategy = workspace.settings.rag.strategy
-    if strategy != "coverage":
-        raise InputError(
-            f"rag.strategy is {strategy}, which weighs no document by what was learned; set "
-            "`rag: {strategy: coverage}` in backstory.yaml, or leave it out",
-            code="no_prior",
-        )
+def _fit(documents: pl.DataFrame, strength: float) -> DocumentFit:
+    """Fit the odds that a document is named. Every window weighs the same."""
+    rows = documents.select(FEATURES).to_numpy()
+    weights = documents.select(1 / pl.len().over("window_id")).to_series().to_numpy()
+    weights = weights / weights.mean()
+    centre = np.average(rows, axis=0, weights=weights)
+    spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
+    spread[spread == 0] = 1.0  # a feature that is the same for all documents
+    fitted = fit_logistic((rows - centre) / spread, documents["named"].to_numpy(), weights, ridge=_RIDGE)
+    slopes = (fitted[1:] / spread).round(_DECIMALS)
+    return DocumentFit(
+        dict(zip(FEATURES, slopes.tolist(), strict=True)),
+        round(float(fitted[0] - centre @ slopes), _DECIMALS),
+        strength,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Self
@@ -41,12 +41,9 @@ class Places:
     def of_documents(
         cls, documents: pl.DataFrame, folder: str, link: Callable[[str], str] | None = None
     ) -> Self:
-        """List the places of documents.
+        """List the places of documents (``document_id``, ``uri``, ``slug``) in a folder of the workspace.
 
-        Args:
-            documents: ``document_id``, ``uri`` and ``slug``.
-            folder: Folder of the documents, relative to the workspace.
-            link: Tells where the links of posts to a document lead, by its uri; None if each leads to its path.
+        ``link`` tells where the links of posts to a document lead, by its uri; without it, each leads to its path.
         """
         files, linked, named = {}, {}, dict[str, set[str]]()
         for document_id, uri, slug in documents.select("document_id", "uri", "slug").iter_rows():
@@ -60,12 +57,7 @@ class Places:
         return cls(linked | files, {name: next(iter(ids)) for name, ids in named.items() if len(ids) == 1})
 
     def find_linked(self, text: str, path: str) -> dict[str, None]:
-        """Find the documents that the links of a text lead to, in their order.
-
-        Args:
-            text: Markdown.
-            path: File of the text, relative to the workspace.
-        """
+        """Find the documents that the links of a Markdown text at a path in the workspace lead to, in their order."""
         found = (self._resolve(address, path) for address in _list_addresses(text))
         return dict.fromkeys(document_id for document_id in found if document_id is not None)
 
@@ -96,10 +88,6 @@ def _fold(name: str) -> str:
 
 
 def _list_addresses(text: str) -> Iterator[str]:
-    yield from _without_html(find_links(text))
+    yield from (target for target in find_links(text) if not target.startswith("<"))
     for found in _BARE.finditer(text):
         yield (found[1] or found[0]).rstrip(_PUNCTUATION)
-
-
-def _without_html(targets: Iterable[str]) -> Iterator[str]:
-    return (target for target in targets if not target.startswith("<"))

@@ -240,9 +240,6 @@ def _decisions(workspace: Workspace) -> SettingsRead:
     fit = workspace.document_fit if settings.strategy == "coverage" else None
     if fit is not None:
         read["rag.document_fit"] = fit.digest
-    probability_map = workspace.probability_map
-    if probability_map is not None:
-        read["rag.probability_map"] = probability_map.digest
     read["rag.temperature"] = workspace.calibration.temperature
     return read | _context(workspace, *_budgets(workspace), "snippet_characters") | _reranker(workspace)
 

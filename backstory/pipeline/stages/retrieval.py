@@ -92,7 +92,6 @@ class RetrievalStage(TableStage):
             separate_posts=workspace.feeds_back,
             posts_of=find_posts_of(workspace),
             document_fit=workspace.document_fit,
-            probability_map=workspace.probability_map,
         )
 
     def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:

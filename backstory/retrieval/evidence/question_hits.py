@@ -16,7 +16,6 @@ from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.pair_features import measure_pairs
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.retrieval.evidence.pairs import Noise, Pairs, measure_noise
-from backstory.retrieval.evidence.probability_map import ProbabilityMap
 from backstory.retrieval.evidence.shared_words import Rows
 
 COMPARED: Final = 5
@@ -29,7 +28,6 @@ def estimate_questions(
     texts: Sequence[str],
     vectors: Vectors,
     index: SearchIndex,
-    probability_map: ProbabilityMap | None = None,
 ) -> NDArray[np.float64]:
     """Estimate the probability of every hit of some questions. Each question is a window of one part.
 
@@ -39,7 +37,6 @@ def estimate_questions(
         texts: The questions.
         vectors: Unit vectors of the questions, shape ``(len(texts), dimension)``.
         index: The index that was searched.
-        probability_map: What maps the probabilities; None for those of the model of pairs.
 
     Returns:
         Probabilities in the order of ``hits``, shape ``(len(hits),)``; 0 for a question that is small talk.
@@ -72,8 +69,7 @@ def estimate_questions(
     )
     # The wanted places are in the order of the hits.
     features = {name: values[is_wanted] for name, values in measure_pairs(pairs).items()}
-    estimated = read_pair_model().estimate(features)
-    probability = estimated if probability_map is None else probability_map.apply(estimated)
+    probability = read_pair_model().estimate(features)
     small_talk = np.array(find_small_talk_parts(texts))
     asked: NDArray[np.float64] = np.where(small_talk[query], 0.0, probability)
     return asked

@@ -110,7 +110,7 @@ def test_a_document_labels_the_windows_of_its_day_with_the_earlier_ones_that_it_
     assert expected
     assert labels.later
     assert list_pairs(labels) == expected
-    assert labels.count_sources() == {LINKED: len(expected)}
+    assert labels.sources == {LINKED: len(expected)}
 
 
 @pytest.fixture

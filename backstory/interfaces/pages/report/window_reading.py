@@ -147,8 +147,8 @@ def _describe_learned(workspace: Workspace, summary: Mapping[str, Any]) -> str:
     read = read_by_serving(workspace)
     if digest_json(read, length=16) != summary["settings_hash"]:
         return ""
-    learned = read_learned(workspace.learned).of_embedder(workspace.embedder.id)
-    return (learned if "rag.document_fit" in read else replace(learned, documents=None)).describe()
+    learned = read_learned(workspace.learned)
+    return learned.describe() if learned is not None and "rag.document_fit" in read else ""
 
 
 def _read_messages(tables: ReportTables, window: Mapping[str, Any]) -> pl.DataFrame:

@@ -79,16 +79,7 @@ def test_a_comparison_is_whole(load_page: LoadPage) -> None:
     rows = [("own", "g", "w", *[0.9] * 5), ("other", "g", "w", *[0.5] * 5)]
     schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
-    comparison = Comparison(
-        "set",
-        scores,
-        scores,
-        compare_methods(scores, of="own"),
-        pl.DataFrame(),
-        pl.DataFrame(),
-        pl.DataFrame(),
-        {},
-    )
+    comparison = Comparison("set", scores, compare_methods(scores, of="own"), {})
     dom, console = load_page(render_comparison_page(comparison))
     assert console == []
     assert Elements(dom).classes["dot-frame"] == 3

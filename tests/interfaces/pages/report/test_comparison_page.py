@@ -9,8 +9,6 @@ from backstory.interfaces.pages.report.comparison import render_comparison_page
 from backstory.operations.evaluation.comparison import Comparison
 from backstory.operations.evaluation.scoring import compare_methods
 
-EMPTY = pl.DataFrame()
-
 
 def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     rows = [
@@ -20,9 +18,7 @@ def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:
     ]
     schema = ["method", "group", "window_id", "ncov@5", "coverage@5", "recall@10", "ndcg@10", "success@1"]
     scores = pl.DataFrame(rows, schema=schema, orient="row")
-    return Comparison(
-        name, scores, scores, compare_methods(scores, of="own"), EMPTY, EMPTY, EMPTY, {"documents": 3}
-    )
+    return Comparison(name, scores, compare_methods(scores, of="own"), {"documents": 3})
 
 
 def dots(page: str) -> list[float]:

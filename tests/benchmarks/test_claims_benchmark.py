@@ -5,20 +5,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.base.errors import InputError
-from backstory.operations.evaluation.claims import (
+from backstory.operations.evaluation.labelled_set import read_labelled_set
+from backstory.settings.models import Settings
+from benchmarks.claims import (
     ALL_DOCUMENTS,
     HALF_OF_TOPICS,
     OTHER_DOCUMENTS,
     SMALL_TALK,
     measure_claims,
 )
-from backstory.operations.evaluation.labelled_set import read_labelled_set
-from backstory.operations.evaluation.part_labels import label_parts
-from backstory.operations.evaluation.reliability import list_columns, measure_calibration_error, sum_bins
-from backstory.settings.models import Settings
+from benchmarks.part_labels import label_parts
+from benchmarks.reliability import list_columns, measure_calibration_error, sum_bins
 from tests.builders.windows import make_window_chunks
-from tests.errors import raises
 
 TOPICS = ["drip irrigation line", "clicking backup disk", "moths around lamp", "night train seats"]
 SETTINGS = Settings.model_validate({"embedding": {"provider": "hashing"}})
@@ -99,19 +97,6 @@ def test_claims_are_measured_under_every_condition(tmp_path: Path, monkeypatch: 
     assert claims.as_record()["set"] == "own"
 
 
-def test_probabilities_are_compared_with_labels_of_parts_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
-    shown, found = "calibration error", "calibration error of all that was found"
-    for with_messages in (True, False):
-        folder = write_set(tmp_path / f"set-{with_messages}", TOPICS, with_messages=with_messages)
-        table = measure_claims(folder, SETTINGS).table.filter(condition=ALL_DOCUMENTS)
-        measured = dict(table.select("measure", "mean").iter_rows())
-        assert {shown, found} <= set(measured) if with_messages else not {shown, found} & set(measured)
-        assert "precision of claims" in measured
-
-
 def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
     pairs = pl.DataFrame(
         {
@@ -126,12 +111,3 @@ def test_the_calibration_error_is_the_gap_in_each_bin() -> None:
     error = measure_calibration_error("any")
     assert error(sums) == pytest.approx((abs(0.7 - 1) + abs(1.95 - 1)) / 4)
     assert error(dict.fromkeys(sums, 0.0)) is None
-
-
-def test_a_file_of_small_talk_must_hold_messages(tmp_path: Path) -> None:
-    own = write_set(tmp_path / "own", TOPICS)
-    with raises(InputError, "unreadable_file"):
-        measure_claims(own, SETTINGS, small_talk=tmp_path / "absent.txt")
-    (tmp_path / "blank.txt").write_text(" \n", encoding="utf-8")
-    with raises(InputError, "blank_text"):
-        measure_claims(own, SETTINGS, small_talk=tmp_path / "blank.txt")

@@ -1,14 +1,23 @@
-"""Labels of parts and of pairs: which topics a part of a window is about, and which documents tell about them."""
+"""Labels of parts and pairs, and windows whose documents on some topics are hidden."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import polars as pl
 
+from backstory.base.ids import digest
+from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.hits import Queries, plan_queries
 
-_LEAST_SHARE = 0.3
+NOTHING_HIDDEN: Final = pl.DataFrame(schema={"window_id": pl.String, "document_id": pl.String})
+
+_DEEPER: Final = 6
+"""So many times as many hits are searched for where some documents are removed afterwards."""
+_LEAST_SHARE: Final = 0.3
 """A part is about a topic if so many of its messages are."""
 
 
@@ -26,12 +35,7 @@ class PartLabels:
     by_message: bool
 
     def serves(self, labelled: LabelledSet, pairs: pl.DataFrame) -> pl.Series:
-        """Return for each pair whether the document tells about a topic of the part.
-
-        Args:
-            labelled: The set.
-            pairs: ``query_chunk_id``, ``window_id`` and ``document_id``.
-        """
+        """Return for each ``query_chunk_id`` and ``document_id`` whether the document is about a topic of the part."""
         relevant = labelled.qrels.select("window_id", "topic", document_id="doc_id").unique()
         true = (
             self.topics.join(relevant, on=["window_id", "topic"])
@@ -46,9 +50,7 @@ class PartLabels:
 def label_parts(labelled: LabelledSet, window_chunks: pl.DataFrame) -> PartLabels:
     """Find the topics of parts. A part about none of the labelled topics has no row.
 
-    Args:
-        labelled: The set. The topics of messages count only if some are topics of its judgements, too.
-        window_chunks: Table ``window_chunks``.
+    The topics of messages count only if some are topics of the judgements, too.
     """
     topics = labelled.qrels.select("window_id", "topic").unique(maintain_order=True)
     messages = labelled.message_topics
@@ -79,3 +81,38 @@ def label_parts(labelled: LabelledSet, window_chunks: pl.DataFrame) -> PartLabel
         shares.filter(pl.col("share") > _LEAST_SHARE).select("query_chunk_id", "window_id", "topic"),
         by_message=True,
     )
+
+
+def choose_half(labelled: LabelledSet) -> pl.DataFrame:
+    """Choose half of the topics of each window by their hashes, as ``window_id`` and ``topic``; the smaller half."""
+    topics = labelled.qrels.select("window_id", "topic").unique(maintain_order=True)
+    order = pl.Series([digest(["removed", *row]) for row in topics.iter_rows()], dtype=pl.String)
+    place = pl.int_range(pl.len()).over("window_id")
+    count = pl.len().over("window_id")
+    return (
+        topics.with_columns(order=order).sort("window_id", "order").filter(place < count // 2).drop("order")
+    )
+
+
+def list_hidden(labelled: LabelledSet, removed: pl.DataFrame) -> pl.DataFrame:
+    """List the documents of removed topics, each ``window_id`` and ``document_id`` once."""
+    hidden = labelled.qrels.join(removed, on=["window_id", "topic"], how="semi")
+    return hidden.select("window_id", document_id="doc_id").unique()
+
+
+def find_hits_without(
+    hidden: pl.DataFrame,
+    retrieval: Retrieval,
+    windows: pl.DataFrame,
+    window_chunks: pl.DataFrame,
+    vectors: Vectors,
+) -> tuple[Queries, pl.DataFrame]:
+    """Search for windows as if their hidden documents (``window_id``, ``document_id``) were not in the index."""
+    depth = retrieval.rag.chunks_per_query
+    wider = {"chunks_per_query": depth * (_DEEPER if len(hidden) else 1)}
+    deep = replace(retrieval, rag=retrieval.rag.model_copy(update=wider))
+    queries = plan_queries(windows, window_chunks, vectors, deep.rag)
+    found = deep.find_hits(queries).frame
+    left = found.join(hidden, on=["window_id", "document_id"], how="anti", maintain_order="left")
+    ranked = left.with_columns(rank=pl.int_range(1, pl.len() + 1).over("query_chunk_id"))
+    return queries, ranked.filter(pl.col("rank") <= depth)

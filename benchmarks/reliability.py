@@ -22,13 +22,8 @@ def list_columns(name: str) -> list[str]:
 def sum_bins(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
     """Sum for each window what its pairs promise and what is true of them, by bins of probability.
 
-    Args:
-        pairs: ``window_id``, ``probability`` and ``true`` of each pair.
-        name: Name of these pairs.
-
-    Returns:
-        ``window_id`` and :func:`list_columns`: the number of pairs, and in each bin the sum of the probabilities and
-        the number of pairs that are true.
+    ``pairs`` has ``window_id``, ``probability`` and ``true``. The result has the :func:`list_columns`: the number of
+    pairs, and in each bin the sum of the probabilities and the number of pairs that are true.
     """
     place = (pl.col("probability") * _BINS).cast(pl.Int64).clip(0, _BINS - 1)
     sums = [
@@ -42,11 +37,7 @@ def sum_bins(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
 def measure_calibration_error(name: str) -> Callable[[Mapping[str, float]], float | None]:
     """Return what computes the expected calibration error over ten bins of equal width (Naeini et al., AAAI 2015).
 
-    Args:
-        name: Name of the pairs, as for :func:`sum_bins`.
-
-    Returns:
-        A function of the sums of :func:`list_columns`; it returns None if there are no pairs.
+    It takes the sums of :func:`list_columns`, and returns None if there are no pairs.
     """
 
     def measure(sums: Mapping[str, float]) -> float | None:

@@ -1,16 +1,12 @@
 """What contexts show of their relevant documents, on a set with topics and answers."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
-from rich.console import Console
 
-from backstory.interfaces.cli.evaluation import print_comparison
-from backstory.operations.evaluation.comparison import Comparison, evaluate_set
-from backstory.operations.evaluation.labelled_set import read_labelled_set
 from backstory.settings.models import Settings
+from benchmarks.contexts import Contexts, measure_contexts, measure_prediction
 
 START = pl.Series(["2025-03-13T09:00:00Z"]).str.to_datetime(time_unit="us", time_zone="UTC")[0]
 FILLER = " ".join(f"Sentence {number} tells of something else altogether." for number in range(20))
@@ -48,16 +44,16 @@ def write_set(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        return evaluate_set(read_labelled_set(write_set(tmp_path_factory.mktemp("set"))), SETTINGS)
+        return measure_contexts(write_set(tmp_path_factory.mktemp("set")), SETTINGS)
 
 
 def test_the_passage_shows_the_asked_words_and_the_answer_and_the_beginning_does_not(
-    comparison: Comparison,
+    contexts: Contexts,
 ) -> None:
-    rows = {(row["method"], row["metric"]): row for row in comparison.excerpts.to_dicts()}
+    rows = {(row["method"], row["metric"]): row for row in contexts.excerpts.to_dicts()}
     assert rows["passage", "words shown"]["mean"] == 1.0
     assert rows["passage, as long as the beginning", "words shown"]["mean"] == 1.0
     assert 0.5 <= rows["beginning", "words shown"]["mean"] < 1.0
@@ -72,13 +68,11 @@ def test_the_passage_shows_the_asked_words_and_the_answer_and_the_beginning_does
     assert short <= head + 20
 
 
-def test_the_figures_of_excerpts_are_lines_of_their_own(comparison: Comparison) -> None:
-    console = Console(record=True, width=120)
-    print_comparison(console, comparison)
-    shown = console.export_text()
-    assert "passage: 1.000 [1.00, 1.00] in " in shown
-    assert "; answer shown 0.000 [0.00, 0.00]" in shown
-    nothing = replace(comparison, excerpts=comparison.excerpts.clear())
-    console = Console(record=True, width=120)
-    print_comparison(console, nothing)
-    assert "Excerpts: no context holds a relevant document." in console.export_text()
+def test_windows_without_a_confidence_are_left_out_of_the_correlation() -> None:
+    coverage = [0.0, 0.5, 1.0, 0.0]
+    assessments = pl.DataFrame(
+        {"confidence": [0.1, 0.5, 0.9, None], "ncov@5": coverage, "coverage@5": coverage}
+    )
+    rows = measure_prediction(assessments)
+    assert rows["windows"].to_list() == [3, 3]
+    assert rows["spearman"].to_list() == [1.0, 1.0]

@@ -32,16 +32,7 @@ ANSWER_METRIC: Final = "answer shown"
 
 @dataclass(frozen=True)
 class _Shown:
-    """The text that one method shows of a relevant document.
-
-    Attributes:
-        window_id: The window.
-        document_id: The document.
-        method: One of :data:`EXCERPTS`.
-        text: The excerpt.
-        query: The texts of the messages that the document serves.
-        answers: The labelled answers, which an excerpt must contain.
-    """
+    """The text that one of :data:`EXCERPTS` shows of a relevant document, the messages that it serves, the answers."""
 
     window_id: str
     document_id: str
@@ -61,15 +52,8 @@ def score_excerpts(
     """Score what contexts show of their relevant documents.
 
     The words are those that the messages of a document's topics share with its text; where no message is labelled with
-    these topics, those of the query chunks that found it.
-    The short passages of a window take as many tokens as its beginnings.
-
-    Args:
-        labelled: A labelled set.
-        decisions: Table ``decisions`` of its windows.
-        contexts: Table ``contexts`` of its windows.
-        window_chunks: Table ``window_chunks`` of its windows.
-        retrieval: The index that was searched, and the settings of the contexts.
+    these topics, those of the query chunks that found it. The short passages of a window take as many tokens as its
+    beginnings.
 
     Returns:
         ``method``, ``group``, ``window_id`` and the metrics, for windows whose context holds a relevant document. They
@@ -129,15 +113,7 @@ def score_excerpts(
 
 
 def compare_excerpts(scores: pl.DataFrame) -> pl.DataFrame:
-    """Compare the passage with the other excerpts, group by group.
-
-    Args:
-        scores: From :func:`score_excerpts`.
-
-    Returns:
-        The columns of :func:`backstory.operations.evaluation.scoring.compare_methods`. ``answer shown`` is compared
-        over the windows with labelled answers.
-    """
+    """Compare the passage with the other excerpts, group by group; ``answer shown`` where answers are labelled."""
     answered = scores.drop_nulls(ANSWER_METRIC)
     return pl.concat(
         [

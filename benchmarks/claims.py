@@ -2,11 +2,14 @@
 
 Every claim is compared with the labels under up to four conditions: with all documents; without the documents of half
 of each window's topics, which must be said to be missing; with the documents of another set alone; and with windows of
-small talk, which ask for nothing.
+small talk, which ask for nothing. Run it with
+``python -m benchmarks.claims SET [--unrelated SET] [--small-talk FILE] [--workspace DIR]``.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,28 +25,25 @@ from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.cache import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder, Vectors
-from backstory.operations.evaluation.hidden_topics import (
-    NOTHING_HIDDEN,
-    choose_half,
-    find_hits_without,
-    list_hidden,
-)
-from backstory.operations.evaluation.labelled_set import (
-    LabelledSet,
-    make_windows,
-    read_labelled_set,
-    read_lines,
-)
-from backstory.operations.evaluation.library_path import embed_windows, index_documents
-from backstory.operations.evaluation.part_labels import PartLabels, label_parts
-from backstory.operations.evaluation.reliability import list_columns, measure_calibration_error, sum_bins
+from backstory.operations.evaluation.comparison import embed_windows, index_documents
+from backstory.operations.evaluation.labelled_set import LabelledSet, make_windows, read_labelled_set
 from backstory.operations.evaluation.scoring import resample_windows
+from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.evidence.pair_model import is_served_by_chosen
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
+from benchmarks.part_labels import (
+    NOTHING_HIDDEN,
+    PartLabels,
+    choose_half,
+    find_hits_without,
+    label_parts,
+    list_hidden,
+)
+from benchmarks.reliability import list_columns, measure_calibration_error, sum_bins
 
 ALL_DOCUMENTS: Final = "all documents"
 HALF_OF_TOPICS: Final = "without the documents of half of the topics"
@@ -104,17 +104,14 @@ def measure_claims(
     """Measure the claims of a labelled set.
 
     Args:
-        folder: A labelled set (see :func:`backstory.operations.evaluation.labelled_set.read_labelled_set`).
+        folder: The set.
         settings: The settings to measure.
         unrelated: Another set, whose documents tell nothing about the windows; None to leave that condition out.
-        small_talk: A text file in UTF-8 with a message of small talk on each line; None to leave that condition out.
-
-    Raises:
-        InputError: A folder is not a labelled set, or the file of small talk is absent or holds no message.
-        EmbeddingError: The embedder failed.
+        small_talk: A text file with a message of small talk on each line; None to leave that condition out.
     """
     labelled = read_labelled_set(folder)
-    talk = read_lines(small_talk) if small_talk is not None else []
+    text = "" if small_talk is None else small_talk.read_text(encoding="utf-8")
+    talk = [line for line in text.splitlines() if line.strip()]
     embedder = make_embedder(settings.embedding)
     cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
     chunks, vectors = embed_windows(labelled, settings, embedder, cache)
@@ -180,11 +177,7 @@ def _name_topics(
 ) -> pl.DataFrame:
     """Count per window the topics that lost all of their documents and the others, and those named uncovered or served.
 
-    Args:
-        windows: The windows.
-        parts: From :func:`backstory.retrieval.assessment.judge_parts`.
-        removed: ``window_id`` and ``topic`` of the topics whose documents are hidden.
-        left: The judgements of the documents that are not hidden.
+    ``removed`` are the topics whose documents are hidden, ``left`` the judgements of the documents that are not.
     """
     if not windows.labels.by_message:
         return pl.DataFrame(schema={"window_id": pl.String})
@@ -377,3 +370,22 @@ def _tabulate(rows: pl.DataFrame) -> pl.DataFrame:
                 }
             )
     return pl.DataFrame(table)
+
+
+def main() -> None:
+    """Measure a set, and print the claims as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("set", type=Path, help="folder with docs.parquet, windows.parquet and qrels.parquet")
+    parser.add_argument("--unrelated", type=Path, help="another set, whose documents serve nothing")
+    parser.add_argument(
+        "--small-talk", type=Path, help="text file of messages that ask for nothing, one a line"
+    )
+    parser.add_argument("--workspace", type=Path, help="measure the settings of this workspace")
+    given = parser.parse_args()
+    settings = Settings() if given.workspace is None else open_workspace(given.workspace).located_settings
+    claims = measure_claims(given.set, settings, given.unrelated, given.small_talk)
+    print(json.dumps(claims.as_record(), indent=1))
+
+
+if __name__ == "__main__":
+    main()
