@@ -23,7 +23,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder, Vectors
 from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, make_windows, read_labelled_set

@@ -17,7 +17,7 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.operations.evaluation.comparison import ask_windows, embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.scoring import score_runs

@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.onnx_sessions import Runtime, open_session
-from backstory.models.onnx_text import ATTENTION_MASK, INPUT_IDS
+from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
+from backstory.models.embeddings.packs import read_granite_pack
+from backstory.models.onnx_text import ATTENTION_MASK, INPUT_IDS, Runtime, open_session
 from benchmarks.growth import make_texts
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.search import seconds_of

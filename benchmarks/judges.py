@@ -22,8 +22,8 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.ids import digest
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
+from backstory.models.embeddings.embed import EmbeddingCache
+from backstory.models.reranker import RATING, Judgements, RerankRequest, Topic
 from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.scoring import name_group, score_runs

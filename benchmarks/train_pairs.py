@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from backstory.base.environment import cache_folder
 from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set

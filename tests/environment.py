@@ -12,8 +12,8 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.services.service import Service
+from backstory.models.embeddings.packs import read_granite_pack
+from backstory.models.service import Service
 from backstory.text.chunking.tokens import CountTokens
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer, run_gemini_server

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.models.embeddings.batches import group_in_order
 from backstory.models.embeddings.hashing import HashingEmbedder
-from backstory.models.embeddings.protocol import Task, Vectors
+from backstory.models.embeddings.protocol import Task, Vectors, group_in_order
 
 
 class RecordingEmbedder(HashingEmbedder):

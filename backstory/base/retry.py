@@ -17,8 +17,8 @@ class TransientError(ModelError):
         delay: Seconds that the server requests to wait before a retry, or None.
     """
 
-    def __init__(self, message: str, delay: float | None = None, **values: object) -> None:
-        super().__init__(message, code=None, **values)
+    def __init__(self, message: str, delay: float | None = None) -> None:
+        super().__init__(message)
         self.delay = delay
 
 

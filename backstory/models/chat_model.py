@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from backstory.base.addresses import is_openai, name_service
 from backstory.base.retry import TransientError
 from backstory.base.wording import count
-from backstory.models.services.meter import Usage
+from backstory.models.usage import Usage
 from backstory.text.chunking.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from google import genai
     from google.genai.types import GenerateContentResponse, HttpOptions
 
-    from backstory.models.services.service import Service
+    from backstory.models.service import Service
     from backstory.settings.groups import LanguageModelSettings
 
-_ATTEMPTS: Final = 2
-"""Attempts until an answer is usable; a model seldom errs twice in the same way."""
 _FENCED: Final = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n```\s*\Z", re.DOTALL)
 _FINISHED: Final = ("STOP", "stop", None)
 _CUT: Final = ("MAX_TOKENS", "CONTINUATION", "length")
@@ -34,12 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Messages:
-    """What is sent to a model.
-
-    Attributes:
-        system: Instructions; may be empty.
-        user: The material.
-    """
+    """What is sent to a model: instructions, which may be empty, and the material."""
 
     system: str
     user: str
@@ -65,19 +58,13 @@ class AnswerForm:
     max_output_tokens: int
     cut_advice: str = ""
 
-    def limit_usage(self, messages: Messages) -> Usage:
-        """Return the most that one call uses: the estimated tokens of its messages, and all that may be written."""
-        return Usage(1, 1, messages.estimate_tokens(), self.max_output_tokens)
-
 
 @dataclass(frozen=True)
 class Withheld:
-    """Reason why a service gave no answer, or only a part of one.
+    """Reason why a service gave no whole answer: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
 
-    Attributes:
-        reason: Short: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
-        detail: The length of a refusal, or the advice of the form for an answer that was cut; may be empty. The model's
-            own words may name somebody, and nobody has checked them.
+    The detail is the length of a refusal, or the advice of the form for an answer that was cut, and may be empty: the
+    model's own words may name somebody, and nobody has checked them.
     """
 
     reason: str
@@ -107,11 +94,7 @@ class Answer:
 
 
 class UnusableAnswerError(Exception):
-    """An answer was withheld, or is not of the form.
-
-    Attributes:
-        reason: Short, without the model's own words.
-    """
+    """An answer was withheld, or is not of the form; the reason is short, and without the model's own words."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(str(Withheld(reason, detail)))
@@ -126,12 +109,7 @@ class ChatModel:
     """
 
     def __init__(self, settings: LanguageModelSettings, service: Service) -> None:
-        """Set the model.
-
-        Args:
-            settings: The temperature.
-            service: Sends the messages.
-        """
+        """Set the temperature, by the settings, and what sends the messages."""
         self._service = service
         self._temperature = settings.temperature
         # The name of a model means something only at its service.
@@ -144,27 +122,13 @@ class ChatModel:
         return self._service.api_calls
 
     def ask(self, messages: Messages, form: AnswerForm) -> Answer:
-        """Send messages, from any thread.
-
-        Args:
-            messages: The instructions and the material.
-            form: The JSON to answer with.
-
-        Raises:
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A quota or the credit is used up.
-            BudgetExhaustedError: The call would exceed a budget.
-            ModelError: The service gave no answer, or refused the request. The type is that of the settings.
-        """
-        most = form.limit_usage(messages)
-        return (
-            self._ask_gemini(messages, form, most)
-            if self._service.is_gemini
-            else self._post(messages, form, most)
-        )
+        """Send messages, from any thread; see :meth:`backstory.models.service.Service.post` for the errors."""
+        most = Usage(1, 1, messages.estimate_tokens(), form.max_output_tokens)
+        ask = self._ask_gemini if self._service.is_gemini else self._post
+        return ask(messages, form, most)
 
     def _post(self, messages: Messages, form: AnswerForm, most: Usage) -> Answer:
-        from backstory.models.services.service import read_usage
+        from backstory.models.service import read_usage
 
         system = [{"role": "system", "content": messages.system}] if messages.system else []
         body: dict[str, Any] = {
@@ -174,11 +138,10 @@ class ChatModel:
                 "type": "json_schema",
                 "json_schema": {"name": form.name, "strict": True, "schema": form.schema},
             },
-            # OpenAI's newer models refuse the name that all other services know.
-            "max_completion_tokens"
-            if is_openai(self._service.address)
-            else "max_tokens": form.max_output_tokens,
         }
+        # OpenAI's newer models refuse the name that all other services know.
+        limit = "max_completion_tokens" if is_openai(self._service.address) else "max_tokens"
+        body[limit] = form.max_output_tokens
         if self._temperature is not None:
             body["temperature"] = self._temperature
 
@@ -259,40 +222,28 @@ def ask_until_usable(
     read: Callable[[Answer], Result],
     repair: Repair | None = None,
 ) -> Result:
-    """Ask a model, and once more if its answer cannot be read.
+    """Ask a model, and once more, with repaired messages or the same, if its answer cannot be read.
 
-    Args:
-        ask: Sends messages to the model.
-        messages: The instructions and the material.
-        form: The JSON to answer with.
-        read: Reads the result from a whole answer, or raises :class:`UnusableAnswerError`.
-        repair: Makes the messages that ask once more; None for the same messages.
-
-    Raises:
-        UnusableAnswerError: The service withheld the answer, which is not requested again, or no answer could be read.
-        ModelError: As in :meth:`ChatModel.ask`.
+    ``read`` makes the result of a whole answer, or raises :class:`UnusableAnswerError`. That error is also raised if
+    the service withheld the answer, which is not requested again, or if the second answer cannot be read.
     """
-    attempts_left = _ATTEMPTS
-    while True:
-        attempts_left -= 1
+
+    def ask_once(messages: Messages) -> Answer:
         answer = ask(messages, form)
         if answer.withheld is not None:
             raise UnusableAnswerError(answer.withheld.reason, answer.withheld.detail)
-        try:
-            return read(answer)
-        except UnusableAnswerError as error:
-            if not attempts_left:
-                raise
-            if repair is not None:
-                messages = repair(messages, answer, str(error))
+        return answer
+
+    answer = ask_once(messages)
+    try:
+        return read(answer)
+    except UnusableAnswerError as error:
+        again = repair(messages, answer, str(error)) if repair is not None else messages
+    return read(ask_once(again))
 
 
 def parse_answer(text: str) -> Any:
-    """Parse the JSON of an answer, also inside the fence that some models put around it.
-
-    Raises:
-        ValueError: The text is not JSON, or nested too deeply.
-    """
+    """Parse the JSON of an answer, also inside the fence that some models put around it, or raise ``ValueError``."""
     fenced = _FENCED.match(text)
     try:
         return json.loads(fenced[1] if fenced else text)

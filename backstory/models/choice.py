@@ -10,8 +10,8 @@ from backstory.base.credentials import Keys
 from backstory.base.environment import cache_folder, read_api_key
 from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Embedder
-from backstory.models.rerankers.protocol import Reranker
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.reranker import Reranker
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.settings.embedding import LOCAL_MODELS, EmbeddingSettings
 from backstory.settings.groups import SERVICES
 from backstory.settings.models import RerankSettings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from google import genai
     from pydantic import SecretStr
 
-_GEMINI_NAMESPACES = ("google-gla", "gemini")
+_GEMINI_NAMESPACES = ("", "google-gla", "gemini")
 _GEMINI_FAMILIES = ("gemini-embedding", "text-embedding")
 
 
@@ -29,23 +29,15 @@ def make_embedder(
     meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Embedder:
-    """Make the embedder that the settings name.
+    """Make the embedder that the settings name, which loads its model or client when first used.
 
-    Args:
-        settings: The provider, its model and its limits.
-        meter: Counts what calls of a paid service use, within budgets.
-        keys: The keys of the workspace; None for those of the environment.
-
-    Returns:
-        The embedder. It loads its model or client when first used.
-
-    Raises:
-        MissingExtraError: The packages of the provider, the model or the runtime are not installed.
-        ModelFileError: The local model is absent, damaged, or of a kind that cannot be run.
+    The meter counts what calls of a paid service use, within budgets. The keys are those of the workspace, or with None
+    those of the environment. A ``MissingExtraError`` means that packages are not installed, a ``ModelFileError`` that
+    the local model is absent, damaged, or of a kind that cannot be run.
     """
     if settings.provider in SERVICES:
         from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
-        from backstory.models.services.service import Service
+        from backstory.models.service import Service
 
         kind = GeminiEmbedder if settings.provider == "gemini" else ServiceEmbedder
         return kind(settings, Service(settings, meter=meter, keys=keys))
@@ -53,20 +45,13 @@ def make_embedder(
         from backstory.models.embeddings.hashing import HashingEmbedder
 
         return HashingEmbedder(languages=settings.languages)
-    from backstory.models.embeddings.local.embedder import open_own_model, open_pack
+    from backstory.models.embeddings import packs
+    from backstory.models.embeddings.local_embedder import open_own_model, open_pack
 
     if settings.model_dir is not None:
         return open_own_model(settings)
-    if settings.model == "multilingual":
-        from backstory.models.embeddings.local.e5_pack import read_e5_pack
-
-        model = read_e5_pack()
-    else:
-        from backstory.models.embeddings.local.granite_pack import read_granite_pack
-
-        model = read_granite_pack()
     return open_pack(
-        model,
+        packs.read_e5_pack() if settings.model == "multilingual" else packs.read_granite_pack(),
         cache_folder() / "models",
         runtime=settings.runtime,
         int8=settings.precision == "int8",
@@ -79,29 +64,16 @@ def make_reranker(
     meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Reranker | None:
-    """Make the reranker that the settings name.
-
-    Args:
-        settings: The provider, its model and its limits.
-        meter: Counts what calls of a paid service use, within budgets.
-        keys: The keys of the workspace; None for those of the environment.
-
-    Returns:
-        The reranker, or None for the provider ``none``. It loads its model or client when first used.
-
-    Raises:
-        MissingExtraError: The packages of the provider are not installed.
-        ModelFileError: The settings name no folder for a cross-encoder, or a file is absent from it.
-    """
-    if settings.provider == "cross_encoder":
-        from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
-
-        return CrossEncoderReranker(settings)
+    """Make the reranker that the settings name, or None for the provider ``none``; see :func:`make_embedder`."""
     if settings.provider == "none":
         return None
+    if settings.provider == "cross_encoder":
+        from backstory.models.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings)
     from backstory.models.chat_model import ChatModel
-    from backstory.models.rerankers.llm_reranker import LLMReranker
-    from backstory.models.services.service import Service
+    from backstory.models.llm_reranker import LLMReranker
+    from backstory.models.service import Service
 
     model = ChatModel(settings, Service(settings, meter=meter, keys=keys))
     return LLMReranker(model, threads=settings.threads, meter=meter)
@@ -137,33 +109,21 @@ class LocalModels:
 
 
 def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | None = None) -> Embedder:
-    """Find the embedder for a model's name.
+    """Find the embedder for a model's name, with default settings.
 
-    The same name gives the same embedder, so that all calls of a process share its loaded model and its rate
-    limits.
-
-    Args:
-        embedding_model: ``local``, ``multilingual``, ``hashing``, or a Gemini model such as
-            ``google-gla:gemini-embedding-001``; an embedder is returned unchanged.
-        client: The google-genai client that a Gemini model uses; None makes one from the environment's key.
-
-    Returns:
-        The embedder, with default settings.
-
-    Raises:
-        InputError: No embedder has this name.
-        AuthenticationError: A Gemini model is named, and there is neither a client nor a key.
+    The names are ``local``, ``multilingual``, ``hashing``, and Gemini models such as
+    ``google-gla:gemini-embedding-001``; an embedder is returned unchanged. The same name gives the same embedder, so
+    that all calls of a process share its loaded model and its rate limits. A Gemini model uses the client, or one of
+    the environment's key: without both, it is an ``AuthenticationError``.
     """
     if not isinstance(embedding_model, str):
         return embedding_model
-    if embedding_model == "local":
-        return _resolve_local(None)
-    if embedding_model in LOCAL_MODELS:
-        return _resolve_local(embedding_model)
+    if embedding_model in ("local", *LOCAL_MODELS):
+        return _resolve_local(None if embedding_model == "local" else embedding_model)
     if embedding_model == "hashing":
         return make_embedder(EmbeddingSettings(provider="hashing"))
     namespace, _, model = embedding_model.rpartition(":")
-    if namespace in ("", *_GEMINI_NAMESPACES) and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
+    if namespace in _GEMINI_NAMESPACES and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
         return _resolve_gemini(model, client, None if client else read_api_key())
     raise InputError(
         f"no embedder is called {embedding_model!r}; pass local, multilingual, hashing, a Gemini model such as "
@@ -180,7 +140,7 @@ def _resolve_local(model: str | None) -> Embedder:
 @lru_cache(maxsize=8)
 def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
     from backstory.models.embeddings.service_embedder import GeminiEmbedder
-    from backstory.models.services.service import Service
+    from backstory.models.service import Service
 
     settings = EmbeddingSettings(provider="gemini", model=model)
     return GeminiEmbedder(settings, Service(settings, key=api_key, client=client))

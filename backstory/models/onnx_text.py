@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelError, ModelFileError
+from backstory.base.errors import ModelError, ModelFileError, SettingsError
 from backstory.base.files.built import require_built_file
-from backstory.models.embeddings.batches import group_by_length, group_equal_lengths
-from backstory.models.onnx_sessions import Runtime, open_session
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
 
+Runtime: TypeAlias = Literal["onnxruntime", "cuda"]
+Provider: TypeAlias = str | tuple[str, dict[str, str]]
+"""What onnxruntime computes with, by its name, and its options."""
 ReadOutput: TypeAlias = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
 """Makes of the output of a batch and of its mask one row or number for each text."""
 
@@ -40,7 +41,13 @@ PADDED_TOKENS_OF_GPU: Final = 32_768
 """A GPU is used only in part by fewer tokens at once. Chosen by its number of cores; no GPU was measured."""
 
 _TYPE_IDS: Final = "token_type_ids"
+_INPUTS: Final = (INPUT_IDS, ATTENTION_MASK, _TYPE_IDS)
 _SENTENCE_OUTPUT: Final = "sentence_embedding"
+_LOG_ERRORS: Final = 3
+_CPU: Final = "CPUExecutionProvider"
+_CUDA: Final = "CUDAExecutionProvider"
+# Products are computed in full float32 on the GPU, too, so that the numbers differ by rounding only.
+_ON_GPU: Final[Provider] = (_CUDA, {"use_tf32": "0"})
 
 _TOKENIZED_AT_ONCE: Final = 4096
 # The tokenizer keeps about a hundred bytes of each token, and a text has up to one for each character.
@@ -56,27 +63,61 @@ class Tokens(NamedTuple):
     types: list[int]
 
 
-@dataclass(frozen=True)
 class TextTokenizer:
-    """A tokenizer that encodes the spelling of a special token as ordinary text.
+    """A tokenizer that encodes the spelling of a special token as ordinary text, and pads nothing.
 
     Attributes:
-        tokenizer: Encodes texts.
         special: Spellings of the special tokens.
-        leaking: Special tokens that it makes of their spelling nevertheless, as vocabularies of type Unigram do.
+        padding: Token that fills up a row.
     """
 
-    tokenizer: Tokenizer
-    special: frozenset[str]
-    leaking: frozenset[int]
+    def __init__(self, content: bytes, most_tokens: int | None = None) -> None:
+        """Load a ``tokenizer.json``, or raise ``ValueError``; a pair is cut to the most tokens, longer text first."""
+        from tokenizers import Tokenizer
 
-    def find_text_tokens(self, encoding: Encoding) -> Sequence[int]:
-        """Return the places of all tokens, but for special ones that stand in the text and not around it."""
-        ids = encoding.ids  # each access makes another list
-        if self.leaking.isdisjoint(ids):
-            return range(len(ids))
-        around = encoding.special_tokens_mask
-        return [place for place, token in enumerate(ids) if around[place] or token not in self.leaking]
+        self._tokenizer = Tokenizer.from_buffer(content)
+        self._tokenizer.encode_special_tokens = True
+        # Ordinary texts hold the token for unknown text, too, which vocabularies name by its spelling or its id.
+        model = json.loads(content)["model"]
+        unknown = model.get("unk_token"), model.get("unk_id")
+        special = {
+            number: token.content
+            for number, token in self._tokenizer.get_added_tokens_decoder().items()
+            if token.special and number not in unknown and token.content not in unknown
+        }
+        self.special = frozenset(special.values())
+        # Those that it makes of their spelling nevertheless, as vocabularies of type Unigram do.
+        self._leaking = {
+            number
+            for number, spelling in special.items()
+            if number in self._tokenizer.encode(spelling, add_special_tokens=False).ids
+        }
+        self.padding = int((self._tokenizer.padding or {}).get("pad_id", 0))
+        # Texts are padded batch by batch; a published tokenizer may pad or cut all of them to one length.
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        if most_tokens is not None:
+            self._tokenizer.enable_truncation(most_tokens, strategy="longest_first")
+
+    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count the tokens of each text, special tokens included; a text that no model reads whole counts by parts."""
+        counts = np.zeros(len(texts), np.int64)
+        for block in _group_parts(texts):
+            found = self._tokenizer.encode_batch_fast([part for _, part in block])
+            np.add.at(counts, [row for row, _ in block], list(map(len, found)))
+        return counts
+
+    def encode(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
+        """Encode texts or pairs of texts, without the special tokens that stand in a text and not around it."""
+        rows = []
+        for text, found in zip(texts, self._tokenizer.encode_batch_fast(texts), strict=True):
+            ids, types = found.ids, [] if isinstance(text, str) else found.type_ids
+            if not self._leaking.isdisjoint(ids):
+                around = found.special_tokens_mask
+                places = [at for at, token in enumerate(ids) if around[at] or token not in self._leaking]
+                ids, types = [ids[at] for at in places], [types[at] for at in places if types]
+            rows.append(Tokens(ids, types))
+        return rows
 
 
 @dataclass(frozen=True)
@@ -153,7 +194,6 @@ class OnnxText:
         self._least_filled = least_filled
         self._loading = threading.Lock()
         self._tokenizer: TextTokenizer | None = None
-        self._padding = 0
         self._session: InferenceSession | None = None
 
     @property
@@ -162,51 +202,35 @@ class OnnxText:
         return str(self._open().get_providers()[0])
 
     @property
-    def special(self) -> frozenset[str]:
-        """Spellings of the special tokens."""
-        return self._load_tokenizer().special
-
-    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Count the tokens of each text, special tokens included; a text that no model reads whole counts by parts."""
-        tokenizer = self._load_tokenizer().tokenizer
-        counts = np.zeros(len(texts), np.int64)
-        for block in _group_parts(texts):
-            found = tokenizer.encode_batch_fast([part for _, part in block])
-            np.add.at(counts, [row for row, _ in block], list(map(len, found)))
-        return counts
-
-    def tokenize(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
-        """Encode texts or pairs of texts as the model takes them."""
-        loaded = self._load_tokenizer()
-        rows = []
-        for text, found in zip(texts, loaded.tokenizer.encode_batch_fast(texts), strict=True):
-            ids, types = found.ids, [] if isinstance(text, str) else found.type_ids
-            places = loaded.find_text_tokens(found)
-            if len(places) < len(ids):
-                ids, types = [ids[at] for at in places], [types[at] for at in places if types]
-            rows.append(Tokens(ids, types))
-        return rows
+    def tokenizer(self) -> TextTokenizer:
+        """The tokenizer, loaded once."""
+        with self._loading:
+            if self._tokenizer is None:
+                path = self._source if isinstance(self._source, Path) else self.path
+                content = self._source.read_bytes() if isinstance(self._source, Path) else self._source()
+                try:
+                    self._tokenizer = TextTokenizer(content, self._most_tokens)
+                except ValueError as error:
+                    raise ModelFileError(
+                        f"the tokenizer in {path} cannot be used ({error}); fetch the model again",
+                        code="damaged_file",
+                    ) from error
+            return self._tokenizer
 
     def run(self, tokens: Sequence[Tokens], read: ReadOutput) -> NDArray[Any]:
-        """Run the model over texts from :meth:`tokenize`, and return a row or number for each.
+        """Run the model over texts from :meth:`TextTokenizer.encode`, and return a row or number for each.
 
-        Raises:
-            SettingsError: The GPU cannot be used.
-            ModelFileError: The model cannot be run, or needs inputs that are not text.
-            ModelError: The model failed.
+        A ``SettingsError`` means that the GPU cannot be used, a ``ModelFileError`` that the model cannot be run, and a
+        ``ModelError`` that it failed.
         """
         session = self._open()
         names = [found.name for found in session.get_inputs()]
         counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
-        if ATTENTION_MASK in names:
-            batches = group_by_length(
-                counts, max_padded_tokens=self.padded_tokens, least_filled=self._least_filled
-            )
-        else:
-            batches = group_equal_lengths(counts, max_tokens=self.padded_tokens)
+        # A model without a mask takes no padding.
+        filled = self._least_filled if ATTENTION_MASK in names else 1.0
         rows: NDArray[Any] | None = None
-        for batch in batches:
-            feeds = _pad([tokens[place] for place in batch], self._padding)
+        for batch in group_by_length(counts, max_padded_tokens=self.padded_tokens, least_filled=filled):
+            feeds = _pad([tokens[place] for place in batch], self.tokenizer.padding)
             output = self._compute(session, {name: feeds[name] for name in names})
             found = read(output, feeds[ATTENTION_MASK])
             if rows is None:
@@ -218,10 +242,9 @@ class OnnxText:
         from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
         outputs = [found.name for found in session.get_outputs()]
+        output = _SENTENCE_OUTPUT if _SENTENCE_OUTPUT in outputs else outputs[0]
         try:
-            return np.asarray(
-                session.run([_SENTENCE_OUTPUT if _SENTENCE_OUTPUT in outputs else outputs[0]], feeds)[0]
-            )
+            return np.asarray(session.run([output], feeds)[0])
         except (failures.Fail, failures.InvalidArgument, failures.RuntimeException) as error:
             raise ModelError(
                 f"{self.path} failed on {feeds[INPUT_IDS].shape[1]} tokens ({error}); if the model takes fewer, set "
@@ -229,79 +252,96 @@ class OnnxText:
                 code="failed_model",
             ) from error
 
-    def _load_tokenizer(self) -> TextTokenizer:
-        with self._loading:
-            if self._tokenizer is None:
-                source = self._source
-                content = source.read_bytes() if isinstance(source, Path) else source()
-                try:
-                    loaded = load_text_tokenizer(content)
-                except ValueError as error:
-                    path = source if isinstance(source, Path) else self.path
-                    raise ModelFileError(
-                        f"the tokenizer in {path} cannot be used ({error}); fetch the model again",
-                        code="damaged_file",
-                    ) from error
-                self._padding = (loaded.tokenizer.padding or {}).get("pad_id", 0)
-                # Texts are padded batch by batch; a published tokenizer may pad or cut all of them to one length.
-                loaded.tokenizer.no_padding()
-                loaded.tokenizer.no_truncation()
-                if self._most_tokens is not None:
-                    loaded.tokenizer.enable_truncation(self._most_tokens, strategy="longest_first")
-                self._tokenizer = loaded
-            return self._tokenizer
-
     def _open(self) -> InferenceSession:
-        from onnxruntime.capi import onnxruntime_pybind11_state as failures
-
         with self._loading:
             if self._session is None:
                 if self._build is not None:
                     require_built_file(self.path, self._build)
-                try:
-                    session = open_session(self.path, self._runtime)
-                except (
-                    failures.Fail,
-                    failures.InvalidGraph,
-                    failures.InvalidProtobuf,
-                    failures.NoModel,
-                    failures.NotImplemented,
-                ) as error:
-                    raise ModelFileError(
-                        f"{self.path} cannot be run ({error}); export the model to ONNX again",
-                        code="damaged_file",
-                    ) from error
-                known = (INPUT_IDS, ATTENTION_MASK, _TYPE_IDS)
-                foreign = [found.name for found in session.get_inputs() if found.name not in known]
-                if foreign:
-                    raise ModelFileError(
-                        f"{self.path} needs the input {', '.join(foreign)}; a model of texts takes {', '.join(known)}",
-                        code="unsupported_model",
-                    )
-                self._session = session
+                self._session = open_session(self.path, self._runtime)
             return self._session
 
 
-def load_text_tokenizer(content: bytes) -> TextTokenizer:
-    """Load a ``tokenizer.json`` for texts that other people wrote, or raise ``ValueError``."""
-    from tokenizers import Tokenizer
+def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession:
+    """Load a model of texts, with ``cuda`` for a GPU and never the CPU, with None for a GPU if there is one.
 
-    tokenizer = Tokenizer.from_buffer(content)
-    tokenizer.encode_special_tokens = True
-    # Ordinary texts hold the token for unknown text, too, which vocabularies name by its spelling or its id.
-    model = json.loads(content)["model"]
-    unknown = model.get("unk_token"), model.get("unk_id")
-    special = {
-        number: token.content
-        for number, token in tokenizer.get_added_tokens_decoder().items()
-        if token.special and number not in unknown and token.content not in unknown
-    }
-    leaking = {
-        number
-        for number, spelling in special.items()
-        if number in tokenizer.encode(spelling, add_special_tokens=False).ids
-    }
-    return TextTokenizer(tokenizer, frozenset(special.values()), frozenset(leaking))
+    In float32 all give the same numbers up to rounding. A ``SettingsError`` means that there is no GPU to use, a
+    ``ModelFileError`` that the model cannot be run, or needs inputs that are not text.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as failures
+
+    available = onnxruntime.get_available_providers()
+    if runtime == "cuda" and _CUDA not in available:
+        raise SettingsError(
+            f"embedding.runtime: cuda needs onnxruntime's build for NVIDIA GPUs; the installed one offers "
+            f"{', '.join(available)}. Run `pip uninstall onnxruntime`, then `pip install onnxruntime-gpu`, or set "
+            "runtime: onnxruntime",
+            code="no_gpu_build",
+        )
+    options = onnxruntime.SessionOptions()
+    has_affinity = hasattr(os, "sched_getaffinity")
+    options.intra_op_num_threads = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _LOG_ERRORS
+    # A thread that waits for the next one would else use its core up. The numbers are the same, to the bit.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=choose_providers(runtime, available))
+    except (
+        failures.Fail,
+        failures.InvalidGraph,
+        failures.InvalidProtobuf,
+        failures.NoModel,
+        failures.NotImplemented,
+    ) as error:
+        raise ModelFileError(
+            f"{path} cannot be run ({error}); export the model to ONNX again", code="damaged_file"
+        ) from error
+    if runtime == "cuda":
+        # It loads a model for the CPU if the libraries of CUDA or the GPU are absent, and after an error of the GPU.
+        session.disable_fallback()
+        if session.get_providers()[0] != _CUDA:
+            raise SettingsError(
+                "embedding.runtime: cuda finds no GPU that onnxruntime can use; compare the versions of the driver, "
+                "CUDA and cuDNN with those in https://onnxruntime.ai/docs/execution-providers/"
+                "CUDA-ExecutionProvider.html, or set runtime: onnxruntime",
+                code="unusable_gpu",
+            )
+    foreign = [found.name for found in session.get_inputs() if found.name not in _INPUTS]
+    if foreign:
+        raise ModelFileError(
+            f"{path} needs the input {', '.join(foreign)}; a model of texts takes {', '.join(_INPUTS)}",
+            code="unsupported_model",
+        )
+    return session
+
+
+def choose_providers(runtime: Runtime | None, available: Collection[str]) -> list[Provider]:
+    """Return the providers of onnxruntime for a runtime, in order of preference, of those that it reports."""
+    if runtime == "cuda":
+        return [_ON_GPU]
+    return [_ON_GPU, _CPU] if runtime is None and _CUDA in available else [_CPU]
+
+
+def group_by_length(
+    token_counts: NDArray[np.int64], *, max_padded_tokens: int, least_filled: float = 0.0
+) -> list[NDArray[np.int64]]:
+    """Group texts of similar length within a number of tokens, padding included; each position comes exactly once.
+
+    The longest texts come first: memory peaks at the start of a run and not hours into it. A single text above the
+    number is a batch alone. ``least_filled`` is the least tokens of a text as a share of the longest one of its batch:
+    0 pads any text, and 1 none.
+    """
+    order = np.argsort(-token_counts, kind="stable")
+    batches: list[NDArray[np.int64]] = []
+    start = 0
+    while start < len(order):
+        longest = int(token_counts[order[start]])
+        batch = order[start : start + max(1, max_padded_tokens // max(1, longest))]
+        filled = int(np.count_nonzero(token_counts[batch] >= least_filled * longest))
+        batches.append(batch[:filled])
+        start += filled
+    return batches
 
 
 def _group_parts(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
@@ -321,9 +361,7 @@ def _group_parts(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
 
 def _pad(tokens: Sequence[Tokens], padding: int) -> dict[str, NDArray[np.int64]]:
     width = max(len(each.ids) for each in tokens)
-    feeds = {
-        name: np.zeros((len(tokens), width), np.int64) for name in (INPUT_IDS, ATTENTION_MASK, _TYPE_IDS)
-    }
+    feeds = {name: np.zeros((len(tokens), width), np.int64) for name in _INPUTS}
     feeds[INPUT_IDS][:] = padding
     for row, each in enumerate(tokens):
         length = len(each.ids)

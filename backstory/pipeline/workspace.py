@@ -15,7 +15,7 @@ from backstory.base.environment import SETTINGS_FILE, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.choice import LocalModels, make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from backstory.ingest.chats.last_reading import LastReading
-    from backstory.models.rerankers.judgement_cache import JudgementCache
-    from backstory.models.rerankers.protocol import Reranker
+    from backstory.models.reranker import JudgementCache, Reranker
     from backstory.pipeline.history.history import RunHistory
     from backstory.writing.answers.choice import AnswerModels
     from backstory.writing.draft import Writer
@@ -258,7 +257,7 @@ class Workspace(WorkspacePaths):
     @cached_property
     def judgements(self) -> JudgementCache:
         """The judgements that rerankers have given."""
-        from backstory.models.rerankers.judgement_cache import JudgementCache
+        from backstory.models.reranker import JudgementCache
 
         return JudgementCache(self.cache)
 

@@ -16,9 +16,8 @@ import polars as pl
 from backstory.index.search import SearchIndex
 from backstory.models.choice import make_reranker
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.rerankers.judgement_cache import JudgementCache
-from backstory.models.rerankers.protocol import Reranker
-from backstory.models.rerankers.reranking import Reranking
+from backstory.models.reranker import JudgementCache, Reranker
+from backstory.models.reranking import Reranking
 from backstory.retrieval.contexts import make_contexts
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_fit import DocumentFit
@@ -52,7 +51,7 @@ class Judgement:
 
     Attributes:
         frame: Table ``decisions``, one row per hit, in the order of the hits.
-        counts: Those of :class:`backstory.models.rerankers.reranking.Reranking`; empty without a reranker.
+        counts: Those of :class:`backstory.models.reranking.Reranking`; empty without a reranker.
     """
 
     frame: pl.DataFrame

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backstory.base.credentials import Keys
 from backstory.models.chat_model import ChatModel
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
 from backstory.writing.draft_answer import make_post_form
@@ -44,7 +44,7 @@ def make_writer(
     if settings.provider == "custom":
         return load_plugin(settings.plugin or "", root)
     prompt = load_prompt(root / settings.prompt if settings.prompt else None)
-    from backstory.models.services.service import Service
+    from backstory.models.service import Service
 
     return ModelWriter(
         ChatModel(settings, Service(settings, meter=meter, keys=keys)),

@@ -11,8 +11,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.progress import show_progress
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task
 from backstory.operations.evaluation.comparison import cut_whole_texts, embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set

@@ -15,8 +15,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.scoring import compare_methods, name_group

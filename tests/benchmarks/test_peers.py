@@ -14,7 +14,7 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import Settings
 from benchmarks.peers import driver, environments

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from pydantic import SecretStr
 
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.usage import CallMeter, Unmetered
 from tests.models.services import chat_server, embedding_answers, gemini_server
 
 Behaviour = Callable[[Any], Any]

@@ -15,8 +15,8 @@ import numpy as np
 from backstory.base.errors import AnswerError, EmbeddingError, ModelError
 from backstory.models.chat_model import ChatModel
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
-from backstory.models.rerankers.llm_reranker import LLMReranker
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.llm_reranker import LLMReranker
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import ServiceSettings
 from backstory.settings.models import RerankSettings

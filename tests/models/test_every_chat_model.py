@@ -8,7 +8,7 @@ import pytest
 
 from backstory.models.chat_model import AnswerForm, ChatModel, Messages
 from backstory.models.choice import make_reranker
-from backstory.models.services.meter import Unmetered
+from backstory.models.usage import Unmetered
 from backstory.writing.answers.choice import make_answer_models
 from backstory.writing.choice import make_writer
 from backstory.writing.draft_cache import DraftCache

@@ -3,8 +3,8 @@
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
-from backstory.models.onnx_text import load_text_tokenizer
+from backstory.models.embeddings.packs import read_granite_pack
+from backstory.models.onnx_text import TextTokenizer
 
 PLAIN = "the soup talks about trains\n1 < 2 [see above] </div> unheard"
 SPECIAL = ("<s>", "</s>", "<unk>", "[CLS]", "[SEP]", "[UNK]")
@@ -42,23 +42,13 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_no_text_makes_a_special_token(kind: str) -> None:
-    loaded = load_text_tokenizer(MAKERS[kind]())
-    special = {loaded.tokenizer.token_to_id(spelling) for spelling in loaded.special}
-    assert special
-    for spelling in loaded.special:
-        for text in (spelling, f"soup {spelling} trains", f"a{spelling}{spelling}b"):
-            encoding = loaded.tokenizer.encode(text)
-            ids = [encoding.ids[place] for place in loaded.find_text_tokens(encoding)]
-            assert special.isdisjoint(ids[1:-1]), text
-            assert special >= {ids[0], ids[-1]}
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_a_text_without_special_tokens_is_encoded_as_before(kind: str) -> None:
+def test_no_text_makes_a_special_token_and_any_other_is_encoded_as_before(kind: str) -> None:
     content = MAKERS[kind]()
-    loaded = load_text_tokenizer(content)
-    encoding = loaded.tokenizer.encode(PLAIN)
-    assert [encoding.ids[place] for place in loaded.find_text_tokens(encoding)] == Tokenizer.from_buffer(
-        content
-    ).encode(PLAIN).ids
+    tokenizer, plain = TextTokenizer(content), Tokenizer.from_buffer(content)
+    special = {plain.token_to_id(spelling) for spelling in tokenizer.special}
+    assert special
+    for spelling in tokenizer.special:
+        for tokens in tokenizer.encode([spelling, f"soup {spelling} trains", f"a{spelling}{spelling}b"]):
+            assert special.isdisjoint(tokens.ids[1:-1])
+            assert special >= {tokens.ids[0], tokens.ids[-1]}
+    assert tokenizer.encode([PLAIN])[0].ids == plain.encode(PLAIN).ids

@@ -120,7 +120,7 @@ ABSENT = {
     "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
     "multilingual": "from backstory.models.choice import resolve_embedder as make; make('multilingual')",
     "openai": (
-        "from backstory.models.services.service import Service; "
+        "from backstory.models.service import Service; "
         "from backstory.settings.embedding import EmbeddingSettings as Settings; "
         "Service(Settings(provider='openai', model='tiny'))"
     ),

@@ -13,7 +13,7 @@ from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
-from backstory.models.rerankers.protocol import Topic
+from backstory.models.reranker import Topic
 from backstory.operations.forgetting.traces import Wanted, search_workspace
 from backstory.operations.inspection.audit import audit
 from backstory.operations.inspection.doctor import examine

@@ -12,8 +12,8 @@ from backstory.index.snapshot.manifest import read_manifest
 from backstory.index.snapshot.publication import current_version
 from backstory.interfaces.library.library import Library
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.local.bert_graph import build_graph
-from backstory.models.embeddings.local.granite_pack import find_granite_pack, read_granite_pack
+from backstory.models.embeddings.bert_graph import build_graph
+from backstory.models.embeddings.packs import find_granite_pack, read_granite_pack
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises

@@ -10,7 +10,7 @@ import pytest
 from backstory.index.search import open_index
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
+from backstory.models.reranker import RATING, Judgements, RerankRequest, Topic
 from backstory.pipeline.chats.people import read_people, show_chunks
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace

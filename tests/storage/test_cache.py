@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
-from backstory.models.rerankers.judgement_cache import JudgementCache
-from backstory.models.rerankers.protocol import RATING, Topic
+from backstory.models.embeddings.embed import EmbeddingCache, embedding_key
+from backstory.models.reranker import RATING, JudgementCache, Topic
 from backstory.storage.schema import CACHE
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state

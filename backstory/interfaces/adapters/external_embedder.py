@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider
-from backstory.models.embeddings.batches import group_in_order
-from backstory.models.embeddings.checks import make_unit_rows, require_text, require_within_limit
 from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.protocol import Embedder, Task, Vectors
+from backstory.models.embeddings.protocol import (
+    Embedder,
+    Task,
+    Vectors,
+    group_in_order,
+    make_unit_rows,
+    require_text,
+    require_within_limit,
+)
 from backstory.text.chunking.tokens import estimate_tokens
 
 _TEXTS_AT_ONCE: Final = 64

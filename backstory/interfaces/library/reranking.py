@@ -9,13 +9,13 @@ import numpy as np
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
-from backstory.models.rerankers.judgement_cache import hash_request
-from backstory.models.rerankers.protocol import (
+from backstory.models.reranker import (
     QUERY_CHARACTERS,
     TEXT_CHARACTERS,
     Candidate,
     QueryChunk,
     RerankRequest,
+    hash_request,
 )
 from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.workspace import Workspace

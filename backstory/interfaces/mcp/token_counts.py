@@ -108,7 +108,7 @@ def _tokenizer() -> Tokenizer:
     # Loaded late: most results are small enough by the estimate.
     from tokenizers import Tokenizer
 
-    from backstory.models.embeddings.local.granite_pack import read_granite_pack
+    from backstory.models.embeddings.packs import read_granite_pack
 
     tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
     tokenizer.no_truncation()

@@ -3,28 +3,82 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, astuple, dataclass
-from pathlib import Path
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbeddingError, StateError
+from backstory.base.ids import digest
 from backstory.base.telemetry.logs import log_event
 from backstory.base.telemetry.scope import bind, observe
-from backstory.models.embeddings.cache import EmbeddingCache, embedding_key
-from backstory.models.embeddings.checks import require_text, require_unit_rows, require_within_limit
-from backstory.models.embeddings.protocol import Embedder, Task, Vectors
+from backstory.models.embeddings.protocol import (
+    Embedder,
+    Task,
+    Vectors,
+    require_text,
+    require_unit_rows,
+    require_within_limit,
+)
+from backstory.settings.embedding import EmbeddingSettings
+from backstory.settings.groups import SERVICES
+from backstory.storage.cache import Cache
+from backstory.storage.state import State
 
 logger = logging.getLogger(__name__)
 
 ReportProgress: TypeAlias = Callable[[int, int], None]
 Rows: TypeAlias = NDArray[np.int64]
+
+_NUMBER: Final = np.dtype("<f4")
+_SAMPLE_TOKENS: Final = 4000
+_SAMPLE_TEXTS: Final = 32
+_SECONDS_PER_MINUTE: Final = 60
+
+
+def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
+    """Make the key of a text's vector: 16 bytes of BLAKE2b over embedder, task and text."""
+    return bytes.fromhex(digest([embedder_id, task, text], length=32))
+
+
+class EmbeddingCache(Cache):
+    """Stores vectors by key. If two processes store the same key, the first vector stays."""
+
+    def __init__(self, state: State) -> None:
+        """Use the cache of a workspace or of a machine; the first :meth:`put` makes it."""
+        super().__init__(state, "vector")
+
+    def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
+        """Look up many distinct keys at once.
+
+        Returns:
+            A mask of the known keys, shape ``(len(keys),)``, and the vectors, shape ``(len(keys), dimension)``.
+            The rows of unknown keys are undefined.
+        """
+        known = np.zeros(len(keys), np.bool_)
+        vectors = np.empty((len(keys), dimension), np.float32)
+        positions = {key: position for position, key in enumerate(keys)}
+        for key, value in self.find(keys):
+            if len(value) == dimension * _NUMBER.itemsize:
+                known[positions[key]] = True
+                vectors[positions[key]] = np.frombuffer(value, _NUMBER)
+        return known, vectors
+
+    def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Look up which of distinct keys are stored; a mask of shape ``(len(keys),)``."""
+        found = {key for key, _ in self.find(keys)}
+        return np.array([key in found for key in keys], np.bool_)
+
+    def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
+        """Store vectors of one embedding space, shape ``(len(keys), dimension)``, all of them or none."""
+        blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))
+        owner = embedder_id.encode()
+        self.put_rows(((key, owner, blob) for key, blob in zip(keys, blobs, strict=True)), replace=False)
 
 
 @dataclass(frozen=True)
@@ -56,12 +110,7 @@ class EmbeddingStats:
 
 @dataclass(frozen=True)
 class EmbeddedTexts:
-    """Vectors in the order of the texts.
-
-    Attributes:
-        vectors: float32 unit rows, shape ``(texts, dimension)``.
-        stats: Figures of the call.
-    """
+    """Float32 unit rows in the order of the texts, shape ``(texts, dimension)``, and the figures of the call."""
 
     vectors: Vectors
     stats: EmbeddingStats
@@ -75,26 +124,12 @@ def embed_texts(
     cache: EmbeddingCache | None,
     progress: ReportProgress | None = None,
 ) -> EmbeddedTexts:
-    """Embed any number of texts.
+    """Embed any number of texts, repeated ones once.
 
-    Each finished batch is stored at once, so a killed process loses at most one batch for each of the
-    embedder's workers.
-
-    Args:
-        embedder: Computes the vectors that are not cached.
-        texts: The texts; repeated ones are computed once.
-        task: Whether the texts are queries or documents.
-        cache: Read for known vectors and extended by new ones; None to compute all and store none.
-        progress: Called with the number of distinct texts done and their total, at the start and after every
-            batch.
-
-    Returns:
-        The vectors in the order of the texts, and the figures of the call.
-
-    Raises:
-        EmbeddingInputError: A text is over the model's limit; nothing was computed.
-        StateError: The cache cannot be used.
-        EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
+    Each finished batch is stored at once, so a killed process loses at most one batch for each of the embedder's
+    workers. Without a cache all are computed and none is stored. ``progress`` is told the distinct texts done and their
+    total, at the start and after every batch. A text over the limit ends in an ``EmbeddingInputError`` before anything
+    is computed; after an ``EmbeddingError`` the finished batches are stored.
     """
     started, calls_before = time.perf_counter(), embedder.api_calls
     require_text(texts)
@@ -121,11 +156,16 @@ def embed_texts(
         known[rows[stored]] = True
         return batch[~stored]
 
+    def run(batch: Rows) -> Vectors:
+        tokens = int(token_counts[batch].sum())
+        with observe("embed", texts=len(batch), tokens=tokens, embedder=embedder.id, task=task):
+            computed = embedder.embed([missing_texts[position] for position in batch], task=task)
+        require_unit_rows(computed, len(batch), embedder.dimension, embedder.id)
+        return computed
+
     batches = embedder.plan_batches(token_counts)
     left = map(find_left, _begin_anywhere(batches)) if cache and len(batches) > 1 else iter(batches)
-    # A question is one batch, which needs no further thread.
-    workers = embedder.workers if len(batches) > 1 else 0
-    for batch, computed in _compute(embedder, missing_texts, token_counts, task, left, workers):
+    for batch, computed in _run_batches(run, left, embedder.workers):
         rows = missing[batch]
         if cache:
             cache.put(embedder.id, [keys[row] for row in rows], computed)
@@ -149,60 +189,6 @@ def embed_texts(
     return EmbeddedTexts(vectors if len(unique) == len(texts) else vectors[order], stats)
 
 
-def embed_in_parts(
-    embedder: Embedder,
-    texts: Sequence[str],
-    *,
-    task: Task,
-    cache: EmbeddingCache,
-    most: int,
-    folder: Path,
-    progress: ReportProgress | None = None,
-) -> tuple[Vectors, EmbeddingStats]:
-    """Embed texts as :func:`embed_texts` does, with the vectors of a part of them in memory.
-
-    Args:
-        embedder: Computes the vectors that are not cached.
-        texts: The texts.
-        task: Whether the texts are queries or documents.
-        cache: Read for known vectors and extended by new ones.
-        most: Most texts of a part. If there are no more, the vectors are an array.
-        folder: Where a file holds the vectors of several parts.
-        progress: As for :func:`embed_texts`; repeated texts count if there are several parts.
-
-    Returns:
-        The vectors in the order of the texts, and the figures of all parts.
-
-    Raises:
-        EmbeddingInputError: A text is over the model's limit; parts before it are stored.
-        StateError: The cache cannot be used.
-        EmbeddingError: The model failed, or returned unusable vectors; finished batches are stored.
-        OSError: The file cannot be written.
-    """
-    if len(texts) <= most:
-        embedded = embed_texts(embedder, texts, task=task, cache=cache, progress=progress)
-        return embedded.vectors, embedded.stats
-    report = progress or _ignore_progress
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = []
-    # A file without a name is gone with the process, also with one that is killed. It is written and not mapped until
-    # it is whole, since a full disk ends a process that writes to a mapping.
-    with tempfile.TemporaryFile(dir=folder) as file:
-        for start in range(0, len(texts), most):
-            stop = min(start + most, len(texts))
-
-            def report_all(done: int, total: int, stop: int = stop) -> None:
-                report(stop - total + done, len(texts))
-
-            part = embed_texts(embedder, texts[start:stop], task=task, cache=cache, progress=report_all)
-            file.write(part.vectors.data)
-            parts.append(astuple(part.stats))
-            del part
-        file.flush()
-        vectors = np.memmap(file, np.float32, "r", shape=(len(texts), embedder.dimension))
-    return vectors, EmbeddingStats(*map(sum, zip(*parts, strict=True)))
-
-
 def _look_up(
     embedder: Embedder, keys: list[bytes], count: int, cache: EmbeddingCache | None
 ) -> tuple[NDArray[np.bool_], Vectors]:
@@ -214,8 +200,7 @@ def _look_up(
         require_unit_rows(found, len(found), embedder.dimension, "the cache")
     except EmbeddingError as error:
         raise StateError(
-            f"{error}; delete {cache.state.place}, and the next run makes a new one",
-            code=error.code,
+            f"{error}; delete {cache.state.place}, and the next run makes a new one", code=error.code
         ) from error
     return known, vectors
 
@@ -229,53 +214,74 @@ def _begin_anywhere(batches: list[Rows]) -> list[Rows]:
     return [batches[0], *batches[start:], *batches[1:start]]
 
 
-def _compute(
-    embedder: Embedder,
-    texts: list[str],
-    token_counts: Rows,
-    task: Task,
-    batches: Iterable[Rows],
-    workers: int,
+def _run_batches(
+    run: Callable[[Rows], Vectors], batches: Iterable[Rows], workers: int
 ) -> Iterator[tuple[Rows, Vectors]]:
-    """Run a number of batches at a time, or none in a thread of its own, and yield each one when it is finished.
+    """Run a number of batches at a time, and yield each one when it is finished, before another starts in its place.
 
-    The caller stores a batch before the next one starts in its place. After a failure no further batch is
-    started; the running ones are yielded, and then the error is raised. A batch without texts is left out.
+    After a failure no further batch is started; the running ones are yielded, and then the error is raised. A batch
+    without texts is left out.
     """
     waiting = (batch for batch in batches if len(batch))
-    running: dict[Future[Vectors], Rows] = {}
     failure: BaseException | None = None
-
-    def run(batch: Rows) -> Vectors:
-        tokens = int(token_counts[batch].sum())
-        with observe("embed", texts=len(batch), tokens=tokens, embedder=embedder.id, task=task):
-            vectors = embedder.embed([texts[position] for position in batch], task=task)
-        require_unit_rows(vectors, len(batch), embedder.dimension, embedder.id)
-        return vectors
-
-    if not workers:
-        yield from ((batch, run(batch)) for batch in waiting)
-        return
     with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="embedding") as pool:
-        while True:
-            while failure is None and len(running) < workers:
-                batch = next(waiting, None)
-                if batch is None:
-                    break
-                running[pool.submit(bind(run), batch)] = batch
-            if not running:
-                break
+        running: dict[Future[Vectors], Rows] = {
+            pool.submit(bind(run), batch): batch for batch in islice(waiting, workers)
+        }
+        while running:
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            failure = failure or next(filter(None, (future.exception() for future in finished)), None)
             for future in finished:
                 batch = running.pop(future)
-                error = future.exception()
-                if error is None:
+                if future.exception() is None:
                     yield batch, future.result()
-                else:
-                    failure = failure or error
+                for following in islice(waiting, 0 if failure else 1):
+                    running[pool.submit(bind(run), following)] = following
     if failure is not None:
         raise failure
 
 
 def _ignore_progress(done: int, total: int) -> None:
     """Report no progress."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long texts take: the seconds, and where the figure comes from, for a reader."""
+
+    seconds: float
+    basis: str
+
+
+def predict_pace(
+    embedder: Embedder, settings: EmbeddingSettings, texts: Sequence[str], counts: NDArray[np.int64]
+) -> Pace:
+    """Predict how long texts take, by the tokens of each.
+
+    A model on this machine embeds a sample of them, which takes a second or two. For a service the time follows from
+    the limits in the settings, and no call is made; without limits it is the least time that can be.
+    """
+    if not texts:
+        return Pace(0.0, "nothing to embed")
+    if settings.provider in SERVICES:
+        most_texts, most_tokens = settings.per_minute
+        minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
+        # Gemini's defaults are its quota; those of other servers say nothing about their speed.
+        limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
+        is_known = limited or settings.provider == "gemini"
+        basis = (
+            "from the limits per minute in the settings"
+            if is_known
+            else "at best: your server's speed is not known"
+        )
+        return Pace(minutes * _SECONDS_PER_MINUTE, basis)
+    order = np.argsort(counts, kind="stable")  # the sample has texts of all lengths
+    wanted = min(_SAMPLE_TEXTS, len(order), max(1, int(_SAMPLE_TOKENS / counts.mean())))
+    sample = order[(np.arange(wanted) * 2 + 1) * len(order) // (2 * wanted)]
+    sampled = [texts[row] for row in sample]
+    embedder.embed(sampled[:1], task="document")  # loads the model
+    started = time.perf_counter()
+    embedder.embed(sampled, task="document")
+    elapsed = time.perf_counter() - started
+    seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
+    return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")

@@ -9,9 +9,14 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from backstory.models.embeddings.batches import group_in_order
-from backstory.models.embeddings.checks import count_at_least, require_text, require_within_limit
-from backstory.models.embeddings.protocol import Task, Vectors
+from backstory.models.embeddings.protocol import (
+    Task,
+    Vectors,
+    count_at_least,
+    group_in_order,
+    require_text,
+    require_within_limit,
+)
 
 DIMENSION = 256
 MAX_INPUT_TOKENS = 2048

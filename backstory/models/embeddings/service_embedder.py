@@ -17,12 +17,17 @@ from numpy.typing import NDArray
 from backstory.base.addresses import name_service
 from backstory.base.errors import EmbeddingError, EmbeddingInputError
 from backstory.base.retry import TransientError
-from backstory.models.embeddings.batches import group_in_order
-from backstory.models.embeddings.checks import make_unit_rows, require_text, require_within_limit
-from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.models.services.failures import quote
-from backstory.models.services.meter import Usage
-from backstory.models.services.service import Service
+from backstory.models.embeddings.protocol import (
+    Task,
+    Vectors,
+    group_in_order,
+    make_unit_rows,
+    require_text,
+    require_within_limit,
+)
+from backstory.models.failures import quote
+from backstory.models.service import Service
+from backstory.models.usage import Usage
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.text.chunking.tokens import estimate_tokens
 
@@ -65,12 +70,7 @@ class ServiceEmbedder:
     """Most tokens of one request."""
 
     def __init__(self, settings: EmbeddingSettings, service: Service | None = None) -> None:
-        """Prepare calls.
-
-        Args:
-            settings: Model, width, prefixes, limits and threads.
-            service: Sends the requests; None makes it from the settings and the key of the environment.
-        """
+        """Prepare calls by a service; None makes it from the settings and the key of the environment."""
         self.service = service or Service(settings)
         prefixes = settings.query_prefix, settings.document_prefix
         framed = hashlib.sha256("\0".join(prefixes).encode()).hexdigest()[:8] if any(prefixes) else "plain"
@@ -113,28 +113,18 @@ class ServiceEmbedder:
         )
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-        """Embed texts, in as many requests as they need, one after another.
+        """Embed texts, in as many requests as they need, one after another, in the order of the texts.
 
-        Args:
-            texts: Any number of texts, none of them blank.
-            task: Whether the texts are queries or documents.
-
-        Returns:
-            Unit rows, shape ``(len(texts), dimension)``, in the order of the texts.
-
-        Raises:
-            EmbeddingInputError: A text is blank or over ``max_input_tokens``, or the service refuses it.
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A daily quota is used up.
-            BudgetExhaustedError: The next call would exceed a budget.
-            EmbeddingError: No attempt returned usable vectors.
+        An ``EmbeddingInputError`` means that a text is blank or over ``max_input_tokens``, or that the service refuses
+        it; see :meth:`backstory.models.service.Service.post` for the other errors.
         """
         counts = self.count_tokens(texts)
         require_within_limit(counts, self.max_input_tokens, self.id)
         blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
         if blank is not None:
             raise EmbeddingInputError(
-                f"text {blank} is blank, which {self.id} refuses; drop blank texts", code="blank_text"
+                f"text {blank} is blank, which {self.id} refuses; drop blank texts",
+                code="blank_text",
             )
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for batch in self.plan_batches(counts):
@@ -162,59 +152,55 @@ class ServiceEmbedder:
         }
         if sorted(by_index, key=str) != sorted(range(len(entries)), key=str):
             raise EmbeddingError(
-                f"{self.id} answered with vectors whose `index` does not count from 0", code="wrong_order"
+                f"{self.id} answered with vectors whose `index` does not count from 0",
+                code="wrong_order",
             )
         vectors: list[Any] = [by_index[index] for index in range(len(entries))]
         if not all(
             isinstance(row, list) and all(type(value) in (int, float) for value in row) for row in vectors
         ):
             raise EmbeddingError(
-                f"{self.id} answered with an embedding that is no list of numbers", code="no_numbers"
+                f"{self.id} answered with an embedding that is no list of numbers",
+                code="no_numbers",
             )
         return vectors
 
-    def _embed_batch(self, texts: list[str], counts: NDArray[np.int64], task: Task) -> Vectors:
+    def _embed_batch(
+        self, texts: list[str], counts: NDArray[np.int64], task: Task, *, is_part: bool = False
+    ) -> Vectors:
+        """Embed a batch. If it is refused, it is embedded in halves, down to the text that is refused alone."""
         try:
             return self._request(texts, int(counts.sum()), task)
         except EmbeddingError as refusal:
-            if not refusal.blames_content or not self._accepts_anything(task):
+            # If the service does not take a harmless text either, the texts are not to blame.
+            if not refusal.blames_content or not (is_part or self._accepts(_HARMLESS, task)):
                 raise
-            return self._split(texts, counts, task, refusal)
+            if len(texts) == 1:
+                begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
+                error = EmbeddingInputError(
+                    f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and "
+                    f"takes others: {refusal}. Change the text, or leave its document or chat out",
+                    code="refused_text",
+                )
+                error.text = texts[0]
+                raise error from refusal
+        logger.warning("%s refused %d texts together; they are sent in halves", self.id, len(texts))
+        halves = np.split(np.arange(len(texts)), [len(texts) // 2])
+        return np.concatenate(
+            [
+                self._embed_batch([texts[at] for at in half], counts[half], task, is_part=True)
+                for half in halves
+            ]
+        )
 
-    def _accepts_anything(self, task: Task) -> bool:
-        """Return whether the service takes a harmless text; if it does not, the texts are not to blame."""
+    def _accepts(self, text: str, task: Task) -> bool:
         try:
-            self._request([_HARMLESS], int(self.count_tokens([_HARMLESS])[0]), task)
+            self._request([text], int(self.count_tokens([text])[0]), task)
         except EmbeddingError as error:
             if not error.blames_content:
                 raise
             return False
         return True
-
-    def _split(
-        self, texts: list[str], counts: NDArray[np.int64], task: Task, refusal: EmbeddingError
-    ) -> Vectors:
-        """Embed refused texts in halves, down to the one that is refused alone."""
-        if len(texts) == 1:
-            begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
-            error = EmbeddingInputError(
-                f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and takes "
-                f"others: {refusal}. Change the text, or leave its document or chat out",
-                code="refused_text",
-            )
-            error.text = texts[0]
-            raise error from refusal
-        logger.warning("%s refused %d texts together; they are sent in halves", self.id, len(texts))
-        rows = []
-        for half in np.split(np.arange(len(texts)), [len(texts) // 2]):
-            part, part_counts = [texts[at] for at in half], counts[half]
-            try:
-                rows.append(self._request(part, int(part_counts.sum()), task))
-            except EmbeddingError as again:
-                if not again.blames_content:
-                    raise
-                rows.append(self._split(part, part_counts, task, again))
-        return np.concatenate(rows)
 
 
 class GeminiEmbedder(ServiceEmbedder):

@@ -15,7 +15,7 @@ from backstory.base.environment import WEBHOOK_VARIABLE, find_key
 from backstory.base.errors import AlertError, InputError, WorkspaceError
 from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.ingest.chats.export_files import list_files
-from backstory.models.services.failures import hide_quotes, redact
+from backstory.models.failures import hide_quotes, redact
 from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.hooks import post, run_command
 from backstory.operations.alerts.last_sent import Memory, SentAlerts, exclusive_memory, read_memory

@@ -18,8 +18,7 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot.build import build_index
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.scoring import compare_methods, score_runs

@@ -23,8 +23,8 @@ from backstory.index.calibration import describe_calibration
 from backstory.index.engines.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot.manifest import find_damage, read_manifest
 from backstory.index.snapshot.publication import current_version, has_pointer
-from backstory.models.embeddings.local.embedder import LocalEmbedder
-from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.models.embeddings.local_embedder import LocalEmbedder
+from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.files import Examination, examine_files
 from backstory.operations.inspection.probes import (
     SHARED,

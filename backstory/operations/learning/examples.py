@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from backstory.base.environment import cache_folder
 from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.comparison import OWN, embed_windows, index_documents, rank_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet

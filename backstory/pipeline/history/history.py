@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from backstory.base.errors import StateError, StoppedError
 from backstory.base.telemetry.scope import current_run
-from backstory.models.services.meter import CallMeter, Usage
+from backstory.models.usage import CallMeter, Usage
 from backstory.pipeline.history.ends import RunEnd, end_of
 from backstory.pipeline.history.prices import require_price
 from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs

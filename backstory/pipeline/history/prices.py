@@ -8,7 +8,7 @@ from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
-from backstory.models.services.meter import Usage
+from backstory.models.usage import Usage
 from backstory.settings.models import BudgetSettings, CostSettings, ModelPrice
 
 SHIPPED_CURRENCY: Final = "USD"

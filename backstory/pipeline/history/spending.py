@@ -19,7 +19,7 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from backstory.base.errors import BudgetExhaustedError
-from backstory.models.services.meter import Settle, Usage
+from backstory.models.usage import Settle, Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.settings.models import BudgetSettings, CostSettings
 from backstory.storage.state import Session, State
@@ -87,7 +87,7 @@ class Spending:
                 self._find_room(session, place, needed)
 
     def reserve(self, place: Place, most: Usage, *, seconds: float) -> Settle:
-        """Reserve what a call may use; see :class:`backstory.models.services.meter.CallMeter`.
+        """Reserve what a call may use; see :class:`backstory.models.usage.CallMeter`.
 
         If only the reservations of other calls are in the way, it waits until those calls have ended.
         """

@@ -15,7 +15,7 @@ from backstory.index.engines.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
 from backstory.index.snapshot.manifest import FORMAT, read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
+from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.prices import find_price
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.pair_model import read_pair_model

@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.base.errors import WorkspaceError
 from backstory.index.chunks import embedding_texts
-from backstory.models.embeddings.cache import embedding_key
+from backstory.models.embeddings.embed import embedding_key
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.turns import running
 

@@ -11,12 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.chunks import embedding_texts
-from backstory.models.embeddings.cache import embedding_key
+from backstory.models.embeddings.embed import Pace, embedding_key, predict_pace
 from backstory.models.embeddings.protocol import Task
-from backstory.models.embeddings.throughput import ON_THIS_MACHINE, Pace, predict_pace
-from backstory.models.rerankers.llm_reranker import MAX_OUTPUT_TOKENS
-from backstory.models.rerankers.protocol import QUERY_CHARACTERS, TEXT_CHARACTERS
-from backstory.models.services.meter import Usage
+from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
+from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
+from backstory.models.usage import Usage
 from backstory.pipeline.history.prices import estimate_cost, find_price
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.run.plan import STAGES
@@ -25,6 +24,7 @@ from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.search_index import SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.groups import SERVICES
 from backstory.settings.models import Settings
 from backstory.storage.tables.tables import WHOLE
 
@@ -139,7 +139,7 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
         embedder=workspace.embedder.id,
         embedding=[kind for kind, _, _ in found],
         pace=pace,
-        is_paid=settings.embedding.provider not in ON_THIS_MACHINE,
+        is_paid=settings.embedding.provider in SERVICES,
         cost=_price_embedding(settings, len(texts), int(counts.sum())),
         calls=calls,
         currency=settings.costs.currency,

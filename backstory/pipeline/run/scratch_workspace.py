@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
-from backstory.models.rerankers.protocol import Reranker
+from backstory.models.reranker import Reranker
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
 from backstory.settings.paths import Place

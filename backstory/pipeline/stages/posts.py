@@ -13,7 +13,7 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.web_address import list_link_places
-from backstory.models.services.meter import Usage
+from backstory.models.usage import Usage
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people

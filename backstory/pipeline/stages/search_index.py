@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import polars as pl
 from pydantic import ValidationError
@@ -23,9 +23,9 @@ from backstory.index.snapshot.content import arrange
 from backstory.index.snapshot.manifest import Manifest, find_damage, read_manifest
 from backstory.index.snapshot.publication import current_version, prune, publishing
 from backstory.ingest.documents.folder import name_reading
-from backstory.models.embeddings.embed import EmbeddingStats, embed_in_parts, embed_texts
+from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.services.failures import hide_quotes
+from backstory.models.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows
 from backstory.pipeline.incremental.report import StageResult, log_report
@@ -46,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 _EMBEDDING = "embedding of the index"
 _PEOPLE = "documents of people in the index"
-_MOST_BYTES: Final = 512 << 20
-"""Most bytes of vectors that are in memory at once while documents are embedded."""
 
 
 class SearchIndexStage(Stage):
@@ -146,13 +144,11 @@ class SearchIndexStage(Stage):
         workspace.runs.advance("search_index", WHOLE, 0, 1)
         with show_progress("embedding documents") as progress, workspace.runs.pricing(self.counts):
             try:
-                vectors, stats = embed_in_parts(
+                embedded = embed_texts(
                     embedder,
                     texts,
                     task="document",
                     cache=workspace.embeddings,
-                    most=max(1, _MOST_BYTES // (4 * embedder.dimension)),
-                    folder=workspace.index,
                     progress=workspace.runs.follow("chunks embedded", progress),
                 )
             except EmbeddingInputError as error:
@@ -166,10 +162,11 @@ class SearchIndexStage(Stage):
                 logger.warning("%s: %s", uri, error)
                 record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
                 return None
+        stats = embedded.stats
         workspace.runs.count_texts(
             embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
         )
-        return vectors, stats
+        return embedded.vectors, stats
 
 
 class InterimSearchIndexStage(SearchIndexStage):

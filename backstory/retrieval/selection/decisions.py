@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.models.rerankers.reranking import Reranking, Shortlist
+from backstory.models.reranking import Reranking, Shortlist
 from backstory.retrieval.selection.rerank_selection import Order, keep_order, order_judged
 from backstory.retrieval.selection.strategies import STRATEGIES, VectorSources, WindowMatrix
 from backstory.settings.models import RAGSettings

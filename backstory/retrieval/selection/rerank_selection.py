@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.models.rerankers.protocol import Judgements, Matrix
-from backstory.models.rerankers.reranking import Shortlist
+from backstory.models.reranker import Judgements, Matrix
+from backstory.models.reranking import Shortlist
 from backstory.retrieval.selection.strategies import VectorSources, compare_queries, cover_evidence
 
 _FURTHER: Final = 0.1

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from backstory.base.credentials import Keys
 from backstory.models.chat_model import ChatModel, PriceUsage
-from backstory.models.rerankers.protocol import Reranker
-from backstory.models.services.meter import CallMeter
-from backstory.models.services.service import Service
+from backstory.models.reranker import Reranker
+from backstory.models.service import Service
+from backstory.models.usage import CallMeter
 from backstory.settings.writers import AnswerSettings
 from backstory.writing.answers.model_answer import ModelAnswerer
 from backstory.writing.answers.model_questions import QuestionModel

@@ -10,7 +10,7 @@ import numpy as np
 from backstory.base.errors import BudgetExhaustedError, ModelError
 from backstory.base.ids import digest
 from backstory.base.wording import inflect
-from backstory.models.rerankers.protocol import (
+from backstory.models.reranker import (
     QUERY_CHARACTERS,
     TEXT_CHARACTERS,
     Candidate,

@@ -17,7 +17,7 @@ from backstory.models.chat_model import (
     UnusableAnswerError,
     ask_until_usable,
 )
-from backstory.models.rerankers.protocol import Reranker
+from backstory.models.reranker import Reranker
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import cut_line
 from backstory.writing.answers.answer import Claim, Kind, MadeAnswer, Part, Passage

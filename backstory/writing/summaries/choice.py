@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.base.credentials import Keys
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.extraction import ExtractiveSummarizer
@@ -30,7 +30,7 @@ def make_summarizer(
     if settings.provider == "extractive":
         return ExtractiveSummarizer()
     from backstory.models.chat_model import ChatModel
-    from backstory.models.services.service import Service
+    from backstory.models.service import Service
     from backstory.writing.summaries.model_summarizer import ModelSummarizer
     from backstory.writing.summaries.prompt import make_summary_form
 

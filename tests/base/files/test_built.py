@@ -7,9 +7,9 @@ import pytest
 from backstory.base.errors import ModelFileError
 from backstory.base.files.atomic import temporary_path
 from backstory.base.files.built import checksum_path, require_built_file
-from backstory.models.embeddings.local.bert_graph import build_graph
-from backstory.models.embeddings.local.e5_pack import read_e5_pack
-from backstory.models.embeddings.local.embedder import open_pack
+from backstory.models.embeddings.bert_graph import build_graph
+from backstory.models.embeddings.local_embedder import open_pack
+from backstory.models.embeddings.packs import read_e5_pack
 from tests.errors import raises
 from tests.models.embeddings.local.tiny_e5 import checksum_of, write_tiny_e5
 from tests.started_python import StartedPython
@@ -111,7 +111,7 @@ _USE_MODEL = """
 import sys
 from pathlib import Path
 from backstory.models.embeddings.local import embedder as local
-from backstory.models.embeddings.local.e5_pack import read_e5_pack
+from backstory.models.embeddings.packs import read_e5_pack
 
 pack, graphs = Path(sys.argv[1]), Path(sys.argv[3])
 build = local.build_graph

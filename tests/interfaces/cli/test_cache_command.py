@@ -7,7 +7,7 @@ import numpy as np
 
 from backstory import run_pipeline
 from backstory.base.errors import WorkspaceError
-from backstory.models.embeddings.cache import embedding_key
+from backstory.models.embeddings.embed import embedding_key
 from backstory.pipeline.run.cache_use import measure_caches, prune_caches
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.turns import running

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from backstory.interfaces.mcp import token_counts
 from backstory.interfaces.mcp.token_counts import TokenCounter
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.embeddings.packs import read_granite_pack
 
 # White space of all kinds beside quotation marks, apostrophes, marks and letters: what could join in one token.
 _TEXTS = st.one_of(

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backstory.models.embeddings.local.e5_pack import read_e5_pack
-from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
+from backstory.models.embeddings.packs import read_e5_pack, read_granite_pack
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
-from backstory.models.services.meter import CallMeter, Unmetered
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.settings.embedding import EmbeddingSettings
 from tests.models.embeddings.local.tiny_e5 import checksum_of, write_tiny_e5
 from tests.models.services.chat_server import ChatServer, run_chat_server

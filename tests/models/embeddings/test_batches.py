@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.models.embeddings.batches import group_by_length, group_in_order
+from backstory.models.embeddings.protocol import group_in_order
+from backstory.models.onnx_text import group_by_length
 
 COUNTS = st.lists(st.integers(0, 60), max_size=60).map(lambda counts: np.array(counts, np.int64))
 
@@ -47,7 +48,9 @@ def test_in_order_no_batch_could_have_taken_the_next_text(counts: np.ndarray) ->
         assert len(batch) == 4 or counts[batch].sum() + counts[following[0]] > 50
 
 
-def test_equal_lengths_keep_their_order() -> None:
+def test_equal_lengths_keep_their_order_and_are_alone_where_nothing_is_padded() -> None:
     (batch,) = group_by_length(np.array([3, 5, 3, 5]), max_padded_tokens=100)
-
     assert batch.tolist() == [1, 3, 0, 2]
+
+    batches = group_by_length(np.array([5, 7, 5, 5, 7, 900, 5]), max_padded_tokens=10, least_filled=1.0)
+    assert [batch.tolist() for batch in batches] == [[5], [1], [4], [0, 2], [3, 6]]

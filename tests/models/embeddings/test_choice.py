@@ -9,8 +9,8 @@ from onnxruntime import InferenceSession
 from backstory.base.errors import AuthenticationError, InputError, SettingsError
 from backstory.models.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
-from backstory.models.embeddings.local.e5_pack import read_e5_pack
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local_embedder import LocalEmbedder
+from backstory.models.embeddings.packs import read_e5_pack
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses
@@ -126,7 +126,7 @@ def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
 def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, tiny_e5: LocalEmbedder) -> None:
     folder = tiny_e5.onnx.path.parents[1]
     tiny = read_e5_pack(folder / "e5.bin", checksum=checksum_of(folder / "e5.bin"))
-    monkeypatch.setattr("backstory.models.embeddings.local.e5_pack.read_e5_pack", lambda: tiny)
+    monkeypatch.setattr("backstory.models.embeddings.packs.read_e5_pack", lambda: tiny)
 
     assert make_embedder(EmbeddingSettings(model="multilingual")).id == tiny_e5.id
     assert resolve_embedder("multilingual") is resolve_embedder("multilingual")

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import threading
-import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backstory.base.errors import EmbeddingError, EmbeddingInputError, QuotaExhaustedError
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_in_parts, embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.protocol import Task, Vectors
 from tests.caches import open_cache
@@ -108,44 +106,6 @@ def test_reports_progress_in_different_texts(cache: EmbeddingCache) -> None:
 
     assert (reports[0], reports[-1], len(reports)) == ((2, 10), (10, 10), 4)
     assert reports == sorted(reports)
-
-
-@pytest.mark.parametrize("most", [1, 3, 9, 10])
-def test_parts_give_the_vectors_of_the_whole(cache: EmbeddingCache, tmp_path: Path, most: int) -> None:
-    texts = [*TEXTS[:5], TEXTS[0], *TEXTS[5:]]
-    whole = HashingEmbedder().embed(texts, task="document")
-    reported: list[tuple[int, int]] = []
-
-    vectors, stats = embed_in_parts(
-        RecordingEmbedder(),
-        texts,
-        task="document",
-        cache=cache,
-        most=most,
-        folder=tmp_path / "index",
-        progress=lambda done, total: reported.append((done, total)),
-    )
-
-    assert vectors.shape == whole.shape
-    assert vectors[:].tobytes() == whole.tobytes()
-    assert vectors[2:7].tobytes() == whole[2:7].tobytes()
-    assert vectors[[9, 3, 3, 4, 0]].tobytes() == whole[[9, 3, 3, 4, 0]].tobytes()
-    assert vectors[[]].shape == (0, 256)
-    assert (stats.texts, stats.computed) == (11, 10)
-    assert reported[-1] == (11, 11)
-    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
-    assert not list((tmp_path / "index").iterdir())
-
-
-def test_the_vectors_of_one_part_at_a_time_are_in_memory(cache: EmbeddingCache, tmp_path: Path) -> None:
-    texts = [f"message {number}" for number in range(4000)]
-    tracemalloc.start()
-    vectors, _ = embed_in_parts(
-        HashingEmbedder(), texts, task="document", cache=cache, most=200, folder=tmp_path
-    )
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 0.5 * vectors.shape[0] * vectors.shape[1] * 4
 
 
 def test_what_another_process_stores_meanwhile_is_not_computed_again(cache: EmbeddingCache) -> None:
@@ -278,7 +238,7 @@ def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) ->
 _EMBED = """
 import os, sys, threading
 from pathlib import Path
-from backstory.models.embeddings.cache import EmbeddingCache
+from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.embed import embed_texts
 from tests.caches import open_cache
 from tests.recording_embedder import RecordingEmbedder

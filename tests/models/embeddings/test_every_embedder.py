@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import EmbeddingInputError
 from backstory.models.embeddings.hashing import HashingEmbedder
-from backstory.models.embeddings.local.embedder import LocalEmbedder
+from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from tests.errors import raises

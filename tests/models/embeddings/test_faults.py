@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backstory.models.embeddings.cache import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from tests.caches import open_cache
 from tests.models.services.faults import Faults

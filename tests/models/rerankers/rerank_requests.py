@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from backstory.models.rerankers.protocol import (
+from backstory.models.reranker import (
     RATING,
     Candidate,
     Judgements,

@@ -5,8 +5,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from backstory.base.errors import ModelError, ModelFileError
-from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
-from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.models.cross_encoder import CrossEncoderReranker
+from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.settings.models import RerankSettings
 from tests.errors import raises
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder

@@ -1,7 +1,6 @@
 from dataclasses import replace
 
-from backstory.models.rerankers.judgement_cache import hash_request
-from backstory.models.rerankers.protocol import QueryChunk
+from backstory.models.reranker import QueryChunk, hash_request
 from tests.models.rerankers.rerank_requests import request_of
 
 

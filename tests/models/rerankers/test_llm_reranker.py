@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from backstory.base.errors import QuotaExhaustedError
 from backstory.models.chat_model import ChatModel
-from backstory.models.rerankers.llm_reranker import LLMReranker
-from backstory.models.services.meter import Unmetered
+from backstory.models.llm_reranker import LLMReranker
+from backstory.models.usage import Unmetered
 from backstory.settings.models import RerankSettings
 from tests.errors import raises, refuses
 from tests.models.rerankers.rerank_requests import answer_of, request_of

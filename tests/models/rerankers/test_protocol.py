@@ -2,7 +2,7 @@ import numpy as np
 
 from backstory.base.errors import ModelFileError
 from backstory.models.choice import make_reranker
-from backstory.models.rerankers.protocol import PROBABILITY, RATING, Judgements, Topic
+from backstory.models.reranker import PROBABILITY, RATING, Judgements, Topic
 from backstory.settings.models import RerankSettings
 from tests.errors import raises
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.models.chat_model import UnusableAnswerError
-from backstory.models.rerankers.llm_reranker import (
+from backstory.models.chat_model import Answer, UnusableAnswerError
+from backstory.models.llm_reranker import (
     LABEL_CHARACTERS,
     MOST_TOPICS,
     read_judgements,
@@ -20,7 +20,8 @@ WHOLE = answer_of({"trains": [1], "soup": [2]}, [[5, 0], [0, 4], [2, 3]])
 
 
 def read(answer: Any) -> Any:
-    return read_judgements(answer if isinstance(answer, str) else json.dumps(answer), ABC)
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return read_judgements(Answer(text, "tiny", 1, 1), ABC)
 
 
 def test_parts_and_documents_are_sent_with_numbers() -> None:

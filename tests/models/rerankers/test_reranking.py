@@ -12,9 +12,8 @@ import pytest
 from backstory.base.errors import ModelError
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.rerankers.judgement_cache import JudgementCache
-from backstory.models.rerankers.protocol import RATING, Judgements, RerankRequest, Topic
-from backstory.models.rerankers.reranking import Reranking
+from backstory.models.reranker import RATING, JudgementCache, Judgements, RerankRequest, Topic
+from backstory.models.reranking import Reranking
 from backstory.retrieval.selection.decisions import select_hits
 from backstory.retrieval.selection.strategies import VectorSources
 from backstory.settings.models import RAGSettings, RerankSettings
@@ -220,8 +219,8 @@ def test_a_window_with_one_candidate_is_not_asked_about() -> None:
 
 
 def test_the_reranker_sees_the_window_and_what_found_each_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backstory.models.rerankers.reranking.TEXT_CHARACTERS", 4)
-    monkeypatch.setattr("backstory.models.rerankers.reranking.QUERY_CHARACTERS", 100)
+    monkeypatch.setattr("backstory.models.reranking.TEXT_CHARACTERS", 4)
+    monkeypatch.setattr("backstory.models.reranking.QUERY_CHARACTERS", 100)
     rater = FixedRater(SOUP_BEST)
     judge(rater, BEST_TWO, candidates=4)
     [request] = rater.requests

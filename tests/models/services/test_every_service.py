@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import AuthenticationError, BudgetExhaustedError, QuotaExhaustedError
-from backstory.models.services.meter import Settle, Usage
+from backstory.models.usage import Settle, Usage
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, each_of
 from tests.models.known_services import Behaviour, GeminiService, OpenAIService, Service

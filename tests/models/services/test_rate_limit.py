@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.models.services.rate_limit import PERIOD_SECONDS, RateLimiter
+from backstory.models.usage import PERIOD_SECONDS, RateLimiter
 from tests.models.services.instant_time import InstantTime
 
 MOST_UNITS = 10

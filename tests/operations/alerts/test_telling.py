@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import SettingsError
-from backstory.models.services.failures import hide_quotes, quote
+from backstory.models.failures import hide_quotes, quote
 from backstory.operations.alerts.dispatch import send_alerts_of_run
 from backstory.operations.alerts.ended_run import EndedRun, UnreadFile
 from backstory.pipeline.workspace import Workspace, open_workspace

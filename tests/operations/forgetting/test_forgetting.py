@@ -12,7 +12,7 @@ from backstory.index.snapshot.publication import current_version
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
 from backstory.interfaces.pages.report.window_page import write_window_page
-from backstory.models.rerankers.protocol import Topic
+from backstory.models.reranker import Topic
 from backstory.operations.forgetting.forget import Forgetting, forget
 from backstory.operations.forgetting.traces import Wanted, search_workspace
 from backstory.pipeline.chats.copies import pick_parts

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import BudgetExhaustedError, SettingsError
-from backstory.models.services.meter import Usage
+from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import OUTSIDE_RUNS, Place, Spending
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import CostSettings

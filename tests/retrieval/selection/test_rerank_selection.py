@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.models.embeddings.protocol import Vectors
-from backstory.models.rerankers.protocol import PROBABILITY, RATING, Judgements, Topic
-from backstory.models.rerankers.reranking import Shortlist
+from backstory.models.reranker import PROBABILITY, RATING, Judgements, Topic
+from backstory.models.reranking import Shortlist
 from backstory.retrieval.selection.rerank_selection import Order, cover_topics, order_judged
 from backstory.retrieval.selection.strategies import VectorSources
 

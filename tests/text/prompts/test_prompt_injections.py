@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from backstory.models.rerankers.llm_reranker import write_prompt
-from backstory.models.rerankers.protocol import Candidate, QueryChunk, RerankRequest
+from backstory.models.llm_reranker import write_prompt
+from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.settings.models import ContextSettings
 from backstory.text.prompts.entries import format_markdown
 from backstory.text.prompts.escaping import escape_block, escape_line

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from backstory.base.errors import BudgetExhaustedError
 from backstory.models.chat_model import ChatModel
-from backstory.models.services.meter import Settle, Usage
+from backstory.models.usage import Settle, Usage
 from backstory.settings.writers import AnswerSettings
 from backstory.writing.answers.model_answer import PASSAGE_TOKENS, ModelAnswerer
 from backstory.writing.answers.model_questions import QuestionModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backstory.models.rerankers.cross_encoder import CrossEncoderReranker
+from backstory.models.cross_encoder import CrossEncoderReranker
 from backstory.settings.models import RerankSettings
 from backstory.writing.answers.citations import StatedCitation, StatedClaim, check_claims
 from backstory.writing.answers.claim_judge import ClaimJudge

@@ -17,7 +17,7 @@ from backstory.base.errors import (
 )
 from backstory.base.progress import listening
 from backstory.models.chat_model import ChatModel
-from backstory.models.services.meter import Settle, Usage
+from backstory.models.usage import Settle, Usage
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.model_summarizer import ModelSummarizer

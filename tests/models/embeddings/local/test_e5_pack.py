@@ -7,11 +7,11 @@ import pytest
 from backstory.base.errors import MissingExtraError, ModelFileError
 from backstory.base.language_names import LANGUAGE_NAMES
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.local.bert_graph import BertModel
-from backstory.models.embeddings.local.e5_pack import LANGUAGES, PACK_SHA256, read_e5_pack
-from backstory.models.embeddings.local.embedder import open_pack
+from backstory.models.embeddings.bert_graph import BertModel
+from backstory.models.embeddings.local_embedder import open_pack
+from backstory.models.embeddings.packs import E5_LANGUAGES, read_e5_pack
 from backstory.models.embeddings.protocol import Task
-from backstory.models.onnx_text import load_text_tokenizer
+from backstory.models.onnx_text import TextTokenizer
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises
 from tests.models.embeddings.local.reference_bert import forward
@@ -36,9 +36,8 @@ def read_tiny(pack: Path) -> BertModel:
 
 
 def tokens_of(pack: Path, text: str) -> list[str]:
-    loaded = load_text_tokenizer(read_tiny(pack).read_tokenizer())
-    encoding = loaded.tokenizer.encode(text)
-    return [VOCABULARY[encoding.ids[place]] for place in loaded.find_text_tokens(encoding)]
+    [tokens] = TextTokenizer(read_tiny(pack).read_tokenizer()).encode([text])
+    return [VOCABULARY[token] for token in tokens.ids]
 
 
 def test_unpacks_the_weights_of_four_bits(tmp_path: Path) -> None:
@@ -57,7 +56,7 @@ def test_embeds_as_the_architecture_says_with_the_prefix_of_the_task(
 ) -> None:
     weights = write_tiny_e5(tmp_path / "e5.bin")
     model = read_tiny(tmp_path / "e5.bin")
-    tokenizer = load_text_tokenizer(model.read_tokenizer()).tokenizer
+    tokenizer = TextTokenizer(model.read_tokenizer())
     texts = ["soup and train", "a", "語～語"]
 
     vectors = open_pack(model, tmp_path).embed(texts, task=task)
@@ -66,14 +65,14 @@ def test_embeds_as_the_architecture_says_with_the_prefix_of_the_task(
     expected = [
         forward(
             exact,
-            tokenizer.encode(prefix + text).ids,
+            tokens.ids,
             heads=HEADS,
             layers=LAYERS,
             epsilon=EPSILON,
             first_position=0,
             pooling="mean",
         )
-        for text in texts
+        for tokens in tokenizer.encode([prefix + text for text in texts])
     ]
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -99,9 +98,9 @@ def test_a_special_token_in_a_text_does_not_reach_the_model(pack: Path) -> None:
 
 
 def test_knows_languages_that_can_be_detected(pack: Path) -> None:
-    assert read_tiny(pack).languages == LANGUAGES
-    assert {"en", "de", "es", "ja", "pt", "zh"} <= set(LANGUAGES) <= set(LANGUAGE_NAMES)
-    assert len(set(LANGUAGES)) == len(LANGUAGES)
+    assert read_tiny(pack).languages == E5_LANGUAGES
+    assert {"en", "de", "es", "ja", "pt", "zh"} <= set(E5_LANGUAGES) <= set(LANGUAGE_NAMES)
+    assert len(set(E5_LANGUAGES)) == len(E5_LANGUAGES)
 
 
 def test_the_id_names_the_pack(tmp_path: Path) -> None:
@@ -115,7 +114,7 @@ def test_the_id_names_the_pack(tmp_path: Path) -> None:
 
 
 def test_a_pack_that_is_not_the_tested_one_is_refused(pack: Path) -> None:
-    with raises(ModelFileError, "other_checksum", pack, PACK_SHA256):
+    with raises(ModelFileError, "other_checksum", pack):
         read_e5_pack(pack)
 
 

@@ -1,4 +1,3 @@
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from backstory.base.errors import EmbeddingInputError, ModelFileError, SettingsError
-from backstory.models.embeddings.batches import group_by_length
-from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
-from backstory.models.embeddings.local.granite_pack import PACK_SHA256, find_granite_pack, read_granite_pack
-from backstory.models.onnx_sessions import choose_providers
-from backstory.models.onnx_text import INPUT_IDS, PADDED_TOKENS
+from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
+from backstory.models.embeddings.packs import GRANITE_SHA256, find_granite_pack, read_granite_pack
+from backstory.models.onnx_text import INPUT_IDS, PADDED_TOKENS, choose_providers, group_by_length
 from tests.errors import raises
 from tests.models.embeddings.local import reference_bert
 
@@ -84,7 +81,7 @@ def test_knows_meaning(granite: LocalEmbedder) -> None:
 
 
 def test_the_id_names_model_and_weights(granite: LocalEmbedder) -> None:
-    assert granite.id == f"local:granite-embedding-30m-english:{PACK_SHA256[:12]}:384"
+    assert granite.id == f"local:granite-embedding-30m-english:{GRANITE_SHA256[:12]}:384"
     assert granite.max_input_tokens == 512
 
 
@@ -99,7 +96,7 @@ def test_a_text_of_exactly_the_limit_is_embedded_and_one_more_token_is_refused(
     assert granite.count_tokens([fits, over]).tolist() == [512, 513]
 
     assert granite.embed([fits], task="query").shape == (1, 384)
-    with raises(EmbeddingInputError, "too_long", 1, 0, 513, 512):
+    with raises(EmbeddingInputError, "too_long", 513, 512):
         granite.embed([over], task="query")
 
 
@@ -142,8 +139,6 @@ def test_a_pack_with_one_wrong_byte_is_refused(tmp_path: Path) -> None:
         ModelFileError,
         "other_checksum",
         damaged,
-        hashlib.sha256(content).hexdigest(),
-        PACK_SHA256,
     ):
         read_granite_pack(damaged)
 
@@ -171,7 +166,7 @@ def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch:
     assert granite.onnx.provider == "CPUExecutionProvider"
     on_gpu = open_pack(read_granite_pack(), granite.onnx.path.parents[1], runtime="cuda")
     assert on_gpu.id == granite.id
-    with raises(SettingsError, "no_gpu_build", *onnxruntime.get_available_providers()):
+    with raises(SettingsError, "no_gpu_build"):
         on_gpu.embed(["ok"], task="query")
     # What a build for GPUs says where no GPU is: it then loads the model for the CPU.
     monkeypatch.setattr(
@@ -179,7 +174,7 @@ def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch:
     )
     with (
         pytest.warns(UserWarning, match="CUDAExecutionProvider"),
-        raises(SettingsError, "unusable_gpu", "cuda"),
+        raises(SettingsError, "unusable_gpu"),
     ):
         on_gpu.embed(["ok"], task="query")
 

@@ -8,9 +8,8 @@ import pytest
 from onnx import numpy_helper
 
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.batches import group_equal_lengths
-from backstory.models.embeddings.local.embedder import LocalEmbedder, open_pack
-from backstory.models.embeddings.local.granite_pack import read_granite_pack
+from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
+from backstory.models.embeddings.packs import read_granite_pack
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import refuses
 from tests.models.embeddings.local.test_embedder import TEXTS
@@ -42,13 +41,6 @@ def test_sums_are_exact_on_processors_that_add_two_products_in_16_bits(int8: Loc
     heaviest = [np.abs(tensor.astype(int)).max() for tensor in tensors if tensor.dtype == np.int8]
     assert heaviest
     assert 2 * 255 * max(heaviest) < 2**15
-
-
-def test_batches_of_equal_lengths_hold_every_text_once() -> None:
-    counts = np.array([5, 7, 5, 5, 7, 900, 5])
-    batches = group_equal_lengths(counts, max_tokens=10)
-    assert [batch.tolist() for batch in batches] == [[5], [1], [4], [0, 2], [3, 6]]
-    assert group_equal_lengths(np.zeros(0, np.int64), max_tokens=10) == []
 
 
 def test_the_setting_chooses_it_and_is_refused_where_it_cannot_act() -> None:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from backstory.base.errors import EmbeddingInputError, ModelError, ModelFileError
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.local.bert_graph import Pooling
+from backstory.models.embeddings.bert_graph import Pooling
 from backstory.models.embeddings.protocol import Embedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from backstory.models.embeddings.local.bert_graph import BertModel, Pooling, Weights, build_graph
+from backstory.models.embeddings.bert_graph import BertModel, Pooling, Weights, build_graph
 
 WORDS = (
     "the",

@@ -12,18 +12,19 @@ import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.telemetry.logs import log_event
-from backstory.models.rerankers.judgement_cache import JudgementCache, hash_request
-from backstory.models.rerankers.protocol import (
+from backstory.models.reranker import (
     QUERY_CHARACTERS,
     TEXT_CHARACTERS,
     UNNAMED,
     Candidate,
+    JudgementCache,
     Judgements,
     Matrix,
     QueryChunk,
     Reranker,
     RerankRequest,
     Topic,
+    hash_request,
 )
 from backstory.settings.models import RerankSettings
 from backstory.text.leaks import FindLeaks, find_no_leaks
@@ -37,13 +38,9 @@ Describe = Callable[[Sequence[str]], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The candidates of one window.
+    """The candidates of one window, in the order of the selection, and the queries that found one of them.
 
-    Attributes:
-        query_ids: Queries that found one of them.
-        chunk_ids: The candidates, in the order of the selection.
-        scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not
-            find the candidate.
+    The scores are those of :class:`~backstory.models.reranker.RerankRequest`.
     """
 
     query_ids: list[str]
@@ -74,15 +71,10 @@ class Reranking:
     ) -> None:
         """Set the reranker and the tables that its requests are made from.
 
-        Args:
-            reranker: Judges the candidates.
-            settings: How many candidates and characters the reranker is shown.
-            window_chunks: Table ``window_chunks`` of the windows.
-            describe: Gives ``chunk_id``, ``document_id``, ``title`` and ``text`` of stored chunks, such as
-                :meth:`backstory.index.search.SearchIndex.describe`.
-            find_leaks: Finds the labels of topics that hold a real name. Called only if there is a label.
-            cache: Judgements of earlier runs; None keeps none.
-            send: Gives each text as the reranker is sent it, or withholds it.
+        ``window_chunks`` is the table of the windows. ``describe`` gives ``chunk_id``, ``document_id``, ``title`` and
+        ``text`` of stored chunks, as :meth:`backstory.index.search.SearchIndex.describe` does. ``find_leaks`` finds the
+        labels of topics that hold a real name. The cache has the judgements of earlier runs; None keeps none. ``send``
+        gives each text as the reranker is sent it, or withholds it.
         """
         self.candidates = settings.candidates
         self.counts = {
@@ -102,14 +94,9 @@ class Reranking:
         self._send = send
 
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
-        """Have the candidates of each window judged.
+        """Have the candidates of each window judged; a ``ModelError`` means that the model could not be used.
 
-        Returns:
-            The judgements by window; a window is not judged if fewer than two of its candidates may be sent, or its
-            own words may not.
-
-        Raises:
-            ModelError: The model could not be used.
+        A window is not judged if fewer than two of its candidates may be sent, or its own words may not.
         """
         contested = {
             window_id: listed for window_id, listed in shortlists.items() if len(listed.chunk_ids) > 1
@@ -159,29 +146,23 @@ class Reranking:
             self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
         answers = self._drop_leaks(dict(zip(requests, judged, strict=True)))
         if self._cache:
-            self._cache.put(
-                {
-                    window_id: (hashes[window_id], answer)
-                    for window_id, answer in answers.items()
-                    if answer.note is None
-                }
-            )
+            usable = {window_id: answer for window_id, answer in answers.items() if answer.note is None}
+            self._cache.put({window_id: (hashes[window_id], answer) for window_id, answer in usable.items()})
         return answers
 
     def list_uncovered(self, judgements: Judgements) -> list[str] | None:
-        """Name the topics that no candidate serves, with their messages, from 1.
+        """Name the topics that no candidate serves, such as ``the frost in March (messages 3 to 9)``, counted from 1.
 
-        Returns:
-            Texts such as ``the frost in March (messages 3 to 9)``; None without judgements of topics.
+        It is None without judgements of topics.
         """
         if judgements.note is not None or not judgements.separate:
             return None
-        return [self._tell(topic) for topic in judgements.uncovered]
-
-    def _tell(self, topic: Topic) -> str:
-        spans = (self._messages_of[query_chunk_id] for query_chunk_id in topic.query_chunk_ids)
-        places = {place for first, last in spans for place in range(first + 1, last + 2)}
-        return f"{topic.label} ({name_messages(places)})" if places else topic.label
+        told = []
+        for topic in judgements.uncovered:
+            spans = (self._messages_of[query_chunk_id] for query_chunk_id in topic.query_chunk_ids)
+            places = {place for first, last in spans for place in range(first + 1, last + 2)}
+            told.append(f"{topic.label} ({name_messages(places)})" if places else topic.label)
+        return told
 
     @cached_property
     def _messages_of(self) -> dict[str, tuple[int, int]]:
@@ -190,13 +171,10 @@ class Reranking:
 
     def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
         chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
-        sent = [self._send(None, text) for text in chunks["text"]]
-        withheld = {
-            window_id for window_id, text in zip(chunks["window_id"], sent, strict=True) if text is None
-        }
-        chunks = chunks.with_columns(text=pl.Series(sent, dtype=pl.String)).filter(
-            ~pl.col("window_id").is_in(list(withheld))
-        )
+        sent = pl.Series([self._send(None, text) for text in chunks["text"]], dtype=pl.String)
+        chunks = chunks.with_columns(text=sent)
+        withheld = set(chunks.filter(pl.col("text").is_null())["window_id"])
+        chunks = chunks.filter(~pl.col("window_id").is_in(list(withheld)))
         shortlists = {key: listed for key, listed in shortlists.items() if key not in withheld}
         parts = _list_parts(chunks, QUERY_CHARACTERS)
         query_texts = dict(chunks.select("chunk_id", "text").iter_rows())

@@ -1,17 +1,14 @@
-"""The weights of a BERT-type model from a package, made an ONNX graph that includes pooling and normalization."""
+"""BERT-type models, and the ONNX graph of their weights, which includes pooling and normalization."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError
 from backstory.models.embeddings.protocol import Task
 from backstory.models.onnx_text import ATTENTION_MASK, INPUT_IDS
 
@@ -63,21 +60,6 @@ class BertModel:
     prompts: Mapping[Task, str]
     read_tokenizer: Callable[[], bytes]
     read_weights: Callable[[], Weights]
-
-
-def read_pack(path: Path, checksum: str, remedy: str) -> bytes:
-    """Read the file of a package, and verify every byte of it; the remedy says how to install it anew."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != checksum:
-        raise ModelFileError(
-            f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
-            code="other_checksum",
-        )
-    return content
 
 
 def build_graph(model: BertModel) -> bytes:
@@ -140,19 +122,12 @@ class GraphBuilder:
 
     def place_tokens(self) -> str:
         """Add the embeddings of the tokens and of their places, summed."""
-        token_count = self.apply(
-            "Slice", self.apply("Shape", INPUT_IDS), self.integers([1]), self.integers([2])
-        )
-        positions = self.apply(
-            "Slice",
-            self.constant(self.weight("embeddings.position_embeddings.weight")),
-            self.integers([0]),
-            token_count,
-            self.integers([0]),
-        )
-        words = self.apply(
-            "Gather", self.constant(self.weight("embeddings.word_embeddings.weight")), INPUT_IDS
-        )
+        shape = self.apply("Shape", INPUT_IDS)
+        token_count = self.apply("Slice", shape, self.integers([1]), self.integers([2]))
+        table = self.constant(self.weight("embeddings.position_embeddings.weight"))
+        positions = self.apply("Slice", table, self.integers([0]), token_count, self.integers([0]))
+        table = self.constant(self.weight("embeddings.word_embeddings.weight"))
+        words = self.apply("Gather", table, INPUT_IDS)
         first_type = self.constant(self.weight("embeddings.token_type_embeddings.weight")[0])
         return self.apply("Add", words, self.apply("Add", positions, first_type))
 

@@ -42,16 +42,20 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
     A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; any other error must not
     be retried, a redirect included.
     """
-    status, target = failure.status, failure.headers.get("Location", "")
+    status = failure.status
     if 300 <= status < 400:
+        # Without path and query, which may repeat the request.
+        parts = urlsplit(failure.headers.get("Location", ""))
+        host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "another path"
         return settings.failure(
-            f"{service} redirects to {_name_host(target)} (HTTP {status}). Backstory does not follow it: it would send "
+            f"{service} redirects to {host} (HTTP {status}). Backstory does not follow it: it would send "
             f"{settings.sent} there. If you trust that address, set it as base_url of the service (services in "
             "backstory.yaml)",
             code="redirected",
         )
     kind, answered, details = _read_error(failure.body)
-    said = quote_service(answered, key)
+    said = redact(" ".join(answered.split()), key)[:_MESSAGE_CHARACTERS]  # it may repeat a text that was sent
+    said = quote(said) if said else "no message"
     message = f"HTTP {status}: {said}"
     is_gemini = settings.provider == "gemini"
     if status in _KEY_CODES or (is_gemini and status == 400 and _blames_key(answered, details)):
@@ -65,7 +69,7 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
     if is_spent or (status == 429 and (delay or 0) > _LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
             f"the quota or credit at {service} is used up ({message}); finished work is kept, so run the same command "
-            "again when it has been renewed"
+            "again when it has been renewed",
         )
     if status == 429:
         quota_wait = _QUOTA_DELAY_SECONDS if delay is None else delay
@@ -74,7 +78,8 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
         wait = None if delay is None else min(delay, _LONGEST_DELAY_SECONDS)
         return TransientError(message, wait)
     refusal = settings.failure(
-        f"{service} refused the request ({message}); a retry would not help", code="refused"
+        f"{service} refused the request ({message}); a retry would not help",
+        code="refused",
     )
     refusal.blames_content = status in _CONTENT_CODES
     return refusal
@@ -85,12 +90,6 @@ def redact(text: str, key: str | None) -> str:
     if key:
         text = text.replace(key, "[key]")
     return _GOOGLE_KEY.sub("[key]", text)
-
-
-def quote_service(said: str, key: str | None) -> str:
-    """Quote what a service said, on one line, shortened, and without the key; it may repeat a text that was sent."""
-    message = redact(" ".join(said.split()), key)[:_MESSAGE_CHARACTERS]
-    return quote(message) if message else "no message"
 
 
 def quote(text: str) -> str:
@@ -150,9 +149,3 @@ def _seconds_until(date: str) -> float | None:
     except ValueError:
         return None
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-
-
-def _name_host(target: str) -> str:
-    """Return scheme and host of an address without path and query, which may repeat the request."""
-    parts = urlsplit(target)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "another path"

@@ -6,8 +6,6 @@ help. No redirect is followed, and no message or error holds the key.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import logging
 import threading
@@ -26,9 +24,8 @@ from backstory.base.extras import require_extra
 from backstory.base.retry import TransientError, choose_delay, failure_of
 from backstory.base.telemetry.logs import log_event
 from backstory.base.telemetry.scope import observe
-from backstory.models.services.failures import Failure, explain_failure, redact
-from backstory.models.services.meter import CallMeter, Unmetered, Usage
-from backstory.models.services.rate_limit import RateLimiter
+from backstory.models.failures import Failure, explain_failure, redact
+from backstory.models.usage import CallMeter, RateLimiter, Unmetered, Usage
 from backstory.settings.groups import ServiceSettings
 
 if TYPE_CHECKING:
@@ -40,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 _SETTLING_SECONDS: Final = 60.0
 """Time between the end of a call and its settlement, at most; a reservation lasts that much longer than a call."""
-_HTTP_CLIENTS: Final = ("httpx2", "httpx")
 
 Response = TypeVar("Response")
 Result = TypeVar("Result")
@@ -76,19 +72,11 @@ class Service:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = _wait_in_real_time,
     ) -> None:
-        """Prepare calls. The first call reads the key and makes the client.
+        """Prepare calls. The first call reads the key from ``keys``, unless there is a key, and makes the client.
 
-        Args:
-            settings: Settings that name a service.
-            meter: Counts what calls use, within budgets.
-            keys: The keys of the workspace; None for those of the environment.
-            key: The key; None reads it from ``keys``.
-            client: The client of Gemini; None makes one from the key.
-            clock: Gives monotonic seconds.
-            wait: Blocks the calling thread for a number of seconds.
-
-        Raises:
-            MissingExtraError: The packages of the service are not installed.
+        The keys are those of the workspace, or with None those of the environment; ``clock`` gives monotonic seconds,
+        and ``wait`` blocks the calling thread. A ``MissingExtraError`` means that the packages of the service are
+        absent.
         """
         self.is_gemini = settings.provider == "gemini"
         require_extra(
@@ -111,24 +99,17 @@ class Service:
         self._limiter = RateLimiter(self.units_per_minute, self.tokens_per_minute, clock=clock, wait=wait)
         self._client: Any = None
         self._connecting = threading.Lock()
-        self._counting = threading.Lock()
 
     def post(
         self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], Result], *, most: Usage
     ) -> Result:
-        """Send a request to a service with OpenAI's API.
+        """Send a request to a path below the address of a service with OpenAI's API, such as ``/embeddings``.
 
-        Args:
-            path: Path below the address, such as ``/embeddings``.
-            body: The request.
-            read: Turns the answer, a JSON object, into the result, or raises :class:`TransientError`.
-            most: What the call uses at most.
-
-        Raises:
-            BudgetExhaustedError: The next attempt would exceed a budget.
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A quota that does not refill soon, or the credit, is used up.
-            ModelError: Every attempt failed, or the request was refused. The type is that of the settings.
+        ``read`` turns the answer, a JSON object, into the result, or raises :class:`TransientError`; ``most`` is what
+        the call uses at most. It raises ``BudgetExhaustedError`` if the next attempt would exceed a budget,
+        ``AuthenticationError`` without a key or with one that was refused, ``QuotaExhaustedError`` if a quota that does
+        not refill soon is used up, and the ``ModelError`` of the settings if every attempt failed, or the request was
+        refused.
         """
         return self._call(partial(self._post, path, body), read, partial(read_usage, most=most), most)
 
@@ -142,11 +123,8 @@ class Service:
     ) -> Result:
         """Send a request by Gemini's SDK, whose own time-out and retries are not used; see :meth:`post`.
 
-        Args:
-            send: Sends the request by a client with options for the call.
-            read: Turns the response into the result, or raises :class:`TransientError`.
-            most: What the call uses at most.
-            read_usage: Reads from the response what the call used; None takes ``most``.
+        ``send`` sends it by a client with options for the call, and ``read_usage`` reads from the response what the
+        call used; None takes ``most``.
         """
         return self._call(partial(self._send_by_sdk, send), read, read_usage or (lambda _: most), most)
 
@@ -190,7 +168,7 @@ class Service:
         settle = self.meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
         used = most  # an attempt without an answer may have been billed; one that was refused was not
         try:
-            with self._counting:
+            with self._connecting:
                 self.api_calls += 1
             with observe(f"{self.settings.provider} request", units=most.texts, tokens=most.tokens_in):
                 response = send(client)
@@ -210,7 +188,10 @@ class Service:
             response = client.post(f"{self.address}{path}", json=body, headers=headers)
         except httpx2.RequestError as error:
             raise self._describe_loss(error) from None
-        answer = _parse(response.content)
+        try:
+            answer = json.loads(response.content)
+        except ValueError:
+            answer = None
         if response.status_code != 200:
             return Failure(response.status_code, response.headers, answer)
         if not isinstance(answer, dict):
@@ -220,6 +201,7 @@ class Service:
     def _send_by_sdk(
         self, send: Callable[[genai.Client, HttpOptions], Response], client: genai.Client
     ) -> Response | Failure:
+        import httpx2
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -228,7 +210,7 @@ class Service:
             return send(client, HttpOptions(timeout=timeout, retry_options=HttpRetryOptions(attempts=1)))
         except APIError as error:
             return Failure(error.code, getattr(error.response, "headers", None) or {}, error.details)
-        except _transport_errors() as error:
+        except httpx2.RequestError as error:
             raise self._describe_loss(error) from None
         except (ValueError, RecursionError) as error:  # the SDK parses JSON that a model wrote, however deep
             raise TransientError(f"the answer is not the JSON of the API ({type(error).__name__})") from None
@@ -240,26 +222,25 @@ class Service:
         return TransientError(f"{name}: {message}")
 
     def _connect(self) -> Any:
+        """Return the client, which is made once: that of Gemini, or one of HTTP."""
         with self._connecting:
             if self._client is None:
-                self._client = self._make_gemini_client() if self.is_gemini else self._make_http_client()
+                self._client = self._given_client or self._make_client()
             return self._client
 
-    def _make_http_client(self) -> Any:
+    def _make_client(self) -> Any:
         import httpx2
 
-        self._key = self._key or read_service_key(self.settings.key_variable, self.address, self._keys)
-        return httpx2.Client(timeout=self.settings.timeout_seconds, follow_redirects=False)
-
-    def _make_gemini_client(self) -> genai.Client:
-        if self._given_client is not None:
-            return self._given_client
+        # Clients keep the header with the key when they follow a redirect to another host.
+        http = httpx2.Client(timeout=self.settings.timeout_seconds, follow_redirects=False)
+        if not self.is_gemini:
+            self._key = self._key or read_service_key(self.settings.key_variable, self.address, self._keys)
+            return http
         from google import genai
         from google.genai.types import HttpOptions
 
         self._key = self._key or read_api_key(self._keys)
-        # HTTP clients keep the key's header when they follow a redirect to another host.
-        options = HttpOptions(base_url=self.settings.base_url, client_args={"follow_redirects": False})
+        options = HttpOptions(base_url=self.settings.base_url, httpx_client=http)
         return genai.Client(api_key=self._key.get_secret_value(), vertexai=False, http_options=options)
 
     def _key_text(self) -> str | None:
@@ -291,19 +272,3 @@ def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
     if not isinstance(sent, int) or not isinstance(written, int) or sent < 1:
         return most
     return Usage(1, most.texts, sent, max(written, 0))
-
-
-def _parse(content: bytes) -> Any:
-    """Parse the JSON of an answer; None if it is none."""
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None
-
-
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """Return the base class of connection errors of each HTTP client that the SDK may use."""
-    modules: list[Any] = [
-        importlib.import_module(name) for name in _HTTP_CLIENTS if importlib.util.find_spec(name)
-    ]
-    return tuple(module.TransportError for module in modules)

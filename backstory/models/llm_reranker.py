@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +26,8 @@ from backstory.models.chat_model import (
     ask_until_usable,
     parse_answer,
 )
-from backstory.models.rerankers.protocol import RATING, UNNAMED, Judgements, RerankRequest, Topic
-from backstory.models.services.meter import CallMeter, Usage
+from backstory.models.reranker import RATING, UNNAMED, Judgements, RerankRequest, Topic
+from backstory.models.usage import CallMeter, Usage
 from backstory.text.prompts.entries import cut_snippet
 from backstory.text.prompts.escaping import escape_line
 
@@ -99,18 +100,11 @@ class LLMReranker:
         return self._model.api_calls
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
-        """Judge the candidates of any number of windows, with one call per window.
+        """Judge the candidates of any number of windows, with one call per window, in the same order.
 
-        An answer that is broken or not complete is requested once more.
-
-        Returns:
-            One result per request, in the same order. If no answer is usable, the result holds a note with the reason.
-
-        Raises:
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A daily quota is used up.
-            BudgetExhaustedError: The calls would exceed a budget; usually none of them was sent.
-            ModelError: No attempt was answered, or the service refused the request.
+        An answer that is broken or not complete is requested once more; if no answer is usable, the result holds a note
+        with the reason. See :meth:`backstory.models.service.Service.post` for the errors; with a
+        ``BudgetExhaustedError`` usually no call was sent.
         """
         prompts = [Messages(INSTRUCTION, write_prompt(request)) for request in requests]
         tokens = sum(messages.estimate_tokens() for messages in prompts)
@@ -128,9 +122,7 @@ class LLMReranker:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _judge_window(self, request: RerankRequest, messages: Messages) -> Judgements:
-        def read(answer: Answer) -> Judgements:
-            return read_judgements(answer.text, request)
-
+        read = partial(read_judgements, request=request)
         try:
             return ask_until_usable(self._model.ask, messages, RATINGS_FORM, read)
         except UnusableAnswerError as error:
@@ -148,30 +140,36 @@ def write_prompt(request: RerankRequest) -> str:
     return _MISLEADING.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "<" else "\\u003c", prompt)
 
 
-def read_judgements(text: str, request: RerankRequest) -> Judgements:
+def read_judgements(answer: Answer, request: RerankRequest) -> Judgements:
     """Read the topics and ratings of an answer. Unknown ids are dropped, and the first of repeated ones counts.
 
-    Raises:
-        UnusableAnswerError: The text is not JSON of the schema, names no topic, or does not rate every document for
-            every topic from 0 to 5.
+    An :class:`UnusableAnswerError` means that it is not JSON of the schema, names no topic, or does not rate every
+    document for every topic from 0 to 5.
     """
-    answer = _read_object(text)
-    named = _read_list(answer, "topics")
+    try:
+        fields = parse_answer(answer.text)
+    except ValueError:
+        raise UnusableAnswerError("broken (not JSON)") from None
+    if not isinstance(fields, dict):
+        raise UnusableAnswerError("broken (no object)")
+    for name in ("topics", "documents"):
+        if not isinstance(fields.get(name), list):
+            raise UnusableAnswerError(f"broken (no {name})")
+    named = fields["topics"]
     if not named:
         raise UnusableAnswerError("empty (no topic named)")
     if len(named) > MOST_TOPICS:
         raise UnusableAnswerError(f"broken ({len(named)} topics)")
     rated: dict[int, list[Any]] = {}
-    for entry in _read_list(answer, "documents"):
+    for entry in fields["documents"]:
         if isinstance(entry, dict) and _is_number(entry.get("id")) and isinstance(entry.get("ratings"), list):
             rated.setdefault(entry["id"], entry["ratings"])
     count = len(request.candidates)
     values = np.full((len(named), count), np.nan)
     for place in range(count):
         ratings = rated.get(place + 1, [])
-        if len(ratings) == len(named) and all(
-            _is_number(value) and 0 <= value <= RATING.most for value in ratings
-        ):
+        in_range = all(_is_number(value) and 0 <= value <= RATING.most for value in ratings)
+        if len(ratings) == len(named) and in_range:
             values[:, place] = ratings
     missing = int(np.isnan(values).any(axis=0).sum())
     if missing:
@@ -179,37 +177,14 @@ def read_judgements(text: str, request: RerankRequest) -> Judgements:
     return Judgements(tuple(_read_topic(entry, request) for entry in named), values, RATING, separate=True)
 
 
-def _read_object(text: str) -> dict[str, Any]:
-    try:
-        answer = parse_answer(text)
-    except ValueError:
-        raise UnusableAnswerError("broken (not JSON)") from None
-    if not isinstance(answer, dict):
-        raise UnusableAnswerError("broken (no object)")
-    return answer
-
-
-def _read_list(answer: dict[str, Any], name: str) -> list[Any]:
-    found = answer.get(name)
-    if not isinstance(found, list):
-        raise UnusableAnswerError(f"broken (no {name})")
-    return found
-
-
 def _read_topic(entry: Any, request: RerankRequest) -> Topic:
     fields = entry if isinstance(entry, dict) else {}
-    parts = fields.get("parts")
-    known = {label: part.query_chunk_id for label, part in enumerate(request.parts, start=1)}
-    places = (
-        sorted({part for part in parts if _is_number(part)} & known.keys()) if isinstance(parts, list) else []
-    )
-    return Topic(_clean_label(fields.get("label")), tuple(known[place] for place in places))
-
-
-def _clean_label(label: Any) -> str:
-    """Make one short line of a label, without characters that are not seen, tags, images and markers."""
-    line = escape_line(label) if isinstance(label, str) else ""
-    return cut_snippet(line, LABEL_CHARACTERS) or UNNAMED
+    parts, label = fields.get("parts"), fields.get("label")
+    known = {number: part.query_chunk_id for number, part in enumerate(request.parts, start=1)}
+    numbers = {part for part in parts if _is_number(part)} if isinstance(parts, list) else set()
+    # One short line, without characters that are not seen, tags, images and markers.
+    line = cut_snippet(escape_line(label) if isinstance(label, str) else "", LABEL_CHARACTERS)
+    return Topic(line or UNNAMED, tuple(known[place] for place in sorted(numbers & known.keys())))
 
 
 def _is_number(value: Any) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError, ModelFileError
 from backstory.models.onnx_text import OnnxText, find_model_folder
-from backstory.models.rerankers.protocol import PROBABILITY, Judgements, RerankRequest, Topic
+from backstory.models.reranker import PROBABILITY, Judgements, RerankRequest, Topic
 from backstory.settings.models import RerankSettings
 
 _MOST_QUERIES: Final = 3
@@ -39,18 +39,14 @@ class CrossEncoderReranker:
         files = find_model_folder(settings.model_dir, "rerank.model_dir")
         self.id = f"cross_encoder:{files.name}:{files.checksum[:12]}:{settings.max_tokens}"
         self._onnx = OnnxText(
-            files.model,
-            files.tokenizer,
-            limit="rerank.max_tokens",
-            most_tokens=settings.max_tokens,
+            files.model, files.tokenizer, limit="rerank.max_tokens", most_tokens=settings.max_tokens
         )
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.
 
-        Raises:
-            ModelFileError: The model or its tokenizer cannot be loaded, or the model needs inputs that are not text.
-            ModelError: The model failed, or its output is not one score per pair.
+        A ``ModelFileError`` means that the model cannot be run, a ``ModelError`` that it failed, or that its output is
+        not one score per pair.
         """
         chosen = [_choose_pairs(request) for request in requests]
         pairs = [
@@ -59,7 +55,9 @@ class CrossEncoderReranker:
             for row, column in places
             for candidate in [request.candidates[column]]
         ]
-        scores = iter(self._onnx.run(self._onnx.tokenize(pairs), _read_scores).tolist() if pairs else ())
+        scores = iter(
+            self._onnx.run(self._onnx.tokenizer.encode(pairs), _read_scores).tolist() if pairs else ()
+        )
         results = []
         for request, places in zip(requests, chosen, strict=True):
             values = np.full((len(request.queries), len(request.candidates)), np.nan)

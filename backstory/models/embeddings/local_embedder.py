@@ -5,28 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelFileError
-from backstory.models.embeddings.batches import group_by_length
-from backstory.models.embeddings.checks import (
+from backstory.models.embeddings.bert_graph import GRAPH_VERSION, build_graph
+from backstory.models.embeddings.protocol import (
+    Task,
+    Vectors,
     count_at_least,
     make_unit_rows,
     require_text,
     require_within_limit,
 )
-from backstory.models.embeddings.local.bert_graph import GRAPH_VERSION, build_graph
-from backstory.models.embeddings.protocol import Task, Vectors
-from backstory.models.onnx_sessions import Runtime
-from backstory.models.onnx_text import OnnxText, ReadOutput, find_model_folder
+from backstory.models.onnx_text import OnnxText, ReadOutput, Runtime, find_model_folder, group_by_length
 
 if TYPE_CHECKING:
-    from backstory.models.embeddings.local.bert_graph import BertModel, Pooling
+    from backstory.models.embeddings.bert_graph import BertModel, Pooling
     from backstory.settings.embedding import EmbeddingSettings
 
 _LEAST_FILLED: Final = 0.8
@@ -38,66 +38,46 @@ POOLING_FILE: Final = "1_Pooling/config.json"
 """File of sentence-transformers that says how the output of a model becomes a vector."""
 
 
+@dataclass(eq=False)
 class LocalEmbedder:
     """Embeds by an ONNX model, in which a text has the same vector in every batch, up to rounding in float32.
 
-    Constructing it loads neither onnxruntime nor the tokenizer.
+    Constructing it loads neither onnxruntime nor the tokenizer. See
+    :class:`backstory.models.embeddings.protocol.Embedder` for what is not named here.
 
     Attributes:
         onnx: Runs the model.
+        read: Makes unit rows of the model's output.
+        width: Width of a vector; None if only the model knows.
+        prompts: Prefix that the model expects before a query or a document.
     """
 
-    workers = 1
-    api_calls = 0
-    default_query_tokens = _QUERY_TOKENS
+    workers: ClassVar[int] = 1
+    api_calls: ClassVar[int] = 0
+    default_query_tokens: ClassVar[int] = _QUERY_TOKENS
 
-    def __init__(
-        self,
-        onnx: OnnxText,
-        *,
-        id: str,  # noqa: A002 - the name of the protocol
-        read: ReadOutput,
-        dimension: int | None,
-        max_input_tokens: int,
-        min_similarity: float,
-        languages: tuple[str, ...] | None,
-        prompts: Mapping[Task, str],
-    ) -> None:
-        """Set the model.
-
-        Args:
-            onnx: Runs the model.
-            id: Name of the embedding space.
-            read: Makes unit rows of the model's output.
-            dimension: Width of a vector; None if only the model knows.
-            max_input_tokens: Most tokens of a text, special tokens and prompt included.
-            min_similarity: Cosine similarity below which a hit is no evidence; 0 if the scale is not known.
-            languages: Languages that the model knows, ISO 639-1; None if that is not known.
-            prompts: Prefix that the model expects before a query or a document.
-        """
-        self.onnx = onnx
-        self.id = id
-        self.max_input_tokens = max_input_tokens
-        self.default_min_similarity = min_similarity
-        self.languages = languages
-        self._read = read
-        self._dimension = dimension
-        self._prompts = prompts
-        self._prompts_are_text = False
+    onnx: OnnxText
+    id: str
+    read: ReadOutput
+    width: int | None
+    max_input_tokens: int
+    default_min_similarity: float
+    languages: tuple[str, ...] | None
+    prompts: Mapping[Task, str]
 
     @property
     def dimension(self) -> int:
         """Width of a vector; a model of the user's own embeds one text to know."""
-        if self._dimension is None:
-            self._dimension = int(self.onnx.run(self.onnx.tokenize(["ok"]), self._read).shape[1])
-        return self._dimension
+        if self.width is None:
+            self.width = int(self.onnx.run(self.onnx.tokenizer.encode(["ok"]), self.read).shape[1])
+        return self.width
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count with the model's tokenizer, special tokens and the longer prompt included."""
         require_text(texts)
         counts = count_at_least(texts)
-        for prompt in sorted({"", *self._prompts.values()}):
-            np.maximum(counts, self.onnx.count([prompt + text for text in texts]), out=counts)
+        for prompt in sorted({"", *self.prompts.values()}):
+            np.maximum(counts, self.onnx.tokenizer.count([prompt + text for text in texts]), out=counts)
         return counts
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -109,25 +89,20 @@ class LocalEmbedder:
         require_text(texts)
         if not len(texts):
             return np.empty((0, self.dimension), np.float32)
-        self._require_plain_prompts()
-        prompt = self._prompts.get(task, "")
-        tokens = self.onnx.tokenize([prompt + text for text in texts])
-        counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
-        require_within_limit(counts, self.max_input_tokens, self.id)
-        vectors: Vectors = self.onnx.run(tokens, self._read)
-        return vectors
-
-    def _require_plain_prompts(self) -> None:
-        if self._prompts_are_text:
-            return
-        for prompt in self._prompts.values():
-            if any(spelling in prompt for spelling in self.onnx.special):
+        tokenizer = self.onnx.tokenizer
+        for prompt in self.prompts.values():
+            if any(spelling in prompt for spelling in tokenizer.special):
                 raise ModelFileError(
                     f"the prompt {prompt!r} of {self.id} holds a special token, which no text may hold; only models "
                     "whose prompts are words can be run",
                     code="special_token",
                 )
-        self._prompts_are_text = True
+        prompt = self.prompts.get(task, "")
+        tokens = tokenizer.encode([prompt + text for text in texts])
+        counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
+        require_within_limit(counts, self.max_input_tokens, self.id)
+        vectors: Vectors = self.onnx.run(tokens, self.read)
+        return vectors
 
 
 def open_pack(
@@ -145,11 +120,11 @@ def open_pack(
     space = f"local:{model.name}:{model.checksum[:12]}:{model.hidden_size}"
     version, build = f"graph {GRAPH_VERSION}", build_graph
     if int8:
-        from backstory.models.embeddings.local.int8_graph import build_int8_graph, name_int8_version
+        from backstory.models.embeddings.int8_graph import build_int8_graph, name_int8_version
 
         version, build = f"int8 {name_int8_version()}", build_int8_graph
-        space += f":int8-{hashlib.sha256(name_int8_version().encode()).hexdigest()[:6]}"
-    folder = f"{model.name}-{hashlib.sha256(f'{model.checksum} {version}'.encode()).hexdigest()[:12]}"
+        space += f":int8-{_hash(name_int8_version())[:6]}"
+    folder = f"{model.name}-{_hash(f'{model.checksum} {version}')[:12]}"
     onnx = OnnxText(
         graphs / folder / "model.onnx",
         model.read_tokenizer,
@@ -160,11 +135,11 @@ def open_pack(
     )
     return LocalEmbedder(
         onnx,
-        id=space,
+        space,
         read=lambda output, _mask: output,
-        dimension=model.hidden_size,
+        width=model.hidden_size,
         max_input_tokens=model.max_input_tokens,
-        min_similarity=model.min_similarity,
+        default_min_similarity=model.min_similarity,
         languages=model.languages if languages is None else languages,
         prompts=model.prompts,
     )
@@ -174,32 +149,30 @@ def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     """Make the embedder of a model of the user's own, which states no scale of similarities: its threshold is 0.
 
     An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json``, as
-    sentence-transformers write it, says so.
-
-    Raises:
-        ModelFileError: A file is absent, or the output is pooled in another way.
+    sentence-transformers write it, says so. A ``ModelFileError`` means that a file is absent, or that the output is
+    pooled in another way.
     """
     files = find_model_folder(settings.model_dir or "", "embedding.model_dir")
     pooling = _find_pooling(files.model)
     prompts: dict[Task, str] = {"query": settings.query_prefix, "document": settings.document_prefix}
     framed = json.dumps([files.checksum, pooling, prompts, settings.input_limit], sort_keys=True)
     onnx = OnnxText(
-        files.model,
-        files.tokenizer,
-        limit=_LIMIT,
-        runtime=settings.runtime,
-        least_filled=_LEAST_FILLED,
+        files.model, files.tokenizer, limit=_LIMIT, runtime=settings.runtime, least_filled=_LEAST_FILLED
     )
     return LocalEmbedder(
         onnx,
-        id=f"local:{files.name}:{hashlib.sha256(framed.encode()).hexdigest()[:12]}",
+        f"local:{files.name}:{_hash(framed)[:12]}",
         read=partial(_pool, pooling),
-        dimension=None,
+        width=None,
         max_input_tokens=settings.input_limit,
-        min_similarity=_UNKNOWN_SCALE,
+        default_min_similarity=_UNKNOWN_SCALE,
         languages=settings.languages,
         prompts=prompts,
     )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _find_pooling(model: Path) -> Pooling:

@@ -1,13 +1,19 @@
-"""The protocol of rerankers: what a rater is shown of a window, and the matrix of judgements that it gives back."""
+"""What a reranker is shown of a window, the matrix of judgements that it gives back, and the cache of judgements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from backstory.base.ids import digest, digest_json
+from backstory.storage.cache import Cache
+from backstory.storage.state import State
 
 Matrix = NDArray[np.float64]
 
@@ -21,12 +27,7 @@ TEXT_CHARACTERS: Final = 2000
 
 @dataclass(frozen=True)
 class QueryChunk:
-    """A part of a window.
-
-    Attributes:
-        query_chunk_id: Its id.
-        text: Its text.
-    """
+    """A part of a window: its id and its text."""
 
     query_chunk_id: str
     text: str
@@ -34,13 +35,7 @@ class QueryChunk:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One stored chunk that may enter a window's context.
-
-    Attributes:
-        chunk_id: Id of the chunk.
-        title: Title of its document.
-        text: Text of the chunk, cut to :data:`TEXT_CHARACTERS`.
-    """
+    """A stored chunk that may enter a window's context: its id, the title of its document, and its cut text."""
 
     chunk_id: str
     title: str
@@ -69,13 +64,7 @@ class RerankRequest:
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of judgements.
-
-    Attributes:
-        unit: What a value means.
-        most: Largest value.
-        serves_from: Smallest value with which a candidate serves a topic; every lower one counts as nothing.
-    """
+    """The unit of judgements: what a value means, the largest one, and the smallest with which a candidate serves."""
 
     unit: str
     most: float
@@ -92,12 +81,7 @@ is no threshold: on chats, which are unlike questions to a search engine, it wou
 
 @dataclass(frozen=True)
 class Topic:
-    """Topic of one row of judgements.
-
-    Attributes:
-        label: A few words that name it, untrusted; empty if the row is a single query chunk.
-        query_chunk_ids: The query chunks that it consists of.
-    """
+    """Topic of one row of judgements: an untrusted label, empty for a single query chunk, and its query chunks."""
 
     label: str
     query_chunk_ids: tuple[str, ...]
@@ -158,16 +142,56 @@ class Reranker(Protocol):
         ...
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
-        """Judge the candidates of any number of windows.
+        """Judge the candidates of any number of windows: a result for each request, in the same order.
 
-        Args:
-            requests: One request per window.
-
-        Returns:
-            One result per request, in the same order. If an answer is blocked, cut, broken or not complete, its result
-            holds no judgements but a note; this is no error.
-
-        Raises:
-            ModelError: The model could not be used.
+        If an answer is blocked, cut, broken or not complete, its result holds no judgements but a note; this is no
+        error. A ``ModelError`` means that the model could not be used.
         """
         ...
+
+
+class JudgementCache(Cache):
+    """Stores the last judgements of each window, so that no call is paid for twice, with the hash of the request."""
+
+    def __init__(self, state: State) -> None:
+        """Use the cache of a workspace; the first :meth:`put` makes it."""
+        super().__init__(state, "judgement")
+
+    def get(self, requests: Mapping[str, str]) -> dict[str, Judgements]:
+        """Return the judgements of windows whose last request had the given hash, :func:`hash_request`."""
+        known = {}
+        for key, value in self.find([window_id.encode() for window_id in requests]):
+            fields = json.loads(value)
+            if fields["request"] != requests[key.decode()]:
+                continue
+            topics = tuple(Topic(label, tuple(parts)) for label, *parts in fields["topics"])
+            values = np.array(fields["values"], np.float64).reshape(len(topics), -1)
+            scale = RATING if fields["unit"] == RATING.unit else PROBABILITY
+            known[key.decode()] = Judgements(topics, values, scale, separate=fields["separate"])
+        return known
+
+    def put(self, found: Mapping[str, tuple[str, Judgements]]) -> None:
+        """Store, by window, the hash of a request and its judgements in place of earlier ones."""
+        rows = []
+        for window_id, (request, judgements) in found.items():
+            fields = {
+                "request": request,
+                "topics": [[topic.label, *topic.query_chunk_ids] for topic in judgements.topics],
+                "values": [
+                    [None if np.isnan(value) else value for value in row]
+                    for row in judgements.values.tolist()
+                ],
+                "unit": judgements.scale.unit,
+                "separate": judgements.separate,
+            }
+            rows.append((window_id.encode(), window_id.encode(), json.dumps(fields).encode()))
+        if rows:
+            self.put_rows(rows, replace=True)
+
+
+def hash_request(reranker_id: str, request: RerankRequest) -> str:
+    """Hash a reranker's request about a window: its model and prompt, and every text and score that it is shown."""
+    queries = [[chunk.query_chunk_id, chunk.text] for chunk in (*request.parts, *request.queries)]
+    shown = [[chunk.chunk_id, chunk.title, chunk.text] for chunk in request.candidates]
+    scores = hashlib.blake2b(np.ascontiguousarray(request.scores).tobytes(), digest_size=16).hexdigest()
+    return digest([reranker_id, digest_json([len(request.parts), queries, shown]), scores])

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.files.arrays import read_arrays
-from backstory.models.embeddings.local.bert_graph import BertModel, GraphBuilder
+from backstory.models.embeddings.bert_graph import BertModel, GraphBuilder
 from backstory.models.onnx_text import INPUT_IDS
 
-_RANGES: Final = files("backstory.models.embeddings.local") / "granite_activation_ranges.npz"
+_RANGES: Final = files("backstory.models.embeddings") / "granite_activation_ranges.npz"
 _VERSION: Final = 2
 _DOMAIN: Final = "com.microsoft"
 _PARTS: Final = ("query", "key", "value")

