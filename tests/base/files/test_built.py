@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder
 _USE_MODEL = """
 import sys
 from pathlib import Path
-from backstory.models.embeddings.local import embedder as local
+from backstory.models.embeddings import local_embedder as local
 from backstory.models.embeddings.packs import read_e5_pack
 
 pack, graphs = Path(sys.argv[1]), Path(sys.argv[3])
