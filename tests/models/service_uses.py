@@ -259,7 +259,7 @@ class Answering(ChatUse):
         except AnswerError as error:
             if error.code != "unusable_answer":
                 raise
-            return Outcome(None, str(error))
+            return Outcome(None, str(error).partition("can be read: ")[2])
         claims = [(claim.text, claim.citations[0].quote) for claim in made.claims]
         reason = (
             str(made.notes[0]).partition("declined to answer: ")[2].removesuffix(".")
