@@ -12,8 +12,8 @@ from typing import Any
 
 from backstory.settings.groups import SERVICE_FIELDS, Service, SettingsGroup
 from backstory.settings.models import SERVED_GROUPS, Settings
+from backstory.storage.tables.contracts import Table
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.table import Table
 from backstory.storage.tables.view_expressions import (
     CATALOG_COLUMNS,
     DOCUMENT_CATALOG,

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import polars as pl
 
 
 def localize(moment: datetime, timezone: str) -> datetime:
-    """Return a moment as the clock of a time zone shows it.
-
-    Args:
-        moment: A datetime with a time zone.
-        timezone: Name of a time zone, such as ``Europe/Berlin``.
-    """
+    """Return a moment as the clock of a time zone, such as ``Europe/Berlin``, shows it."""
     return moment.astimezone(ZoneInfo(timezone))
+
+
+def localize_window(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of ``windows`` with its times in its own zone."""
+    times = {name: localize(row[name], row["timezone"]) for name in ("started_at", "ended_at")}
+    return {**row, **times}
+
+
+def read_clocks(rows: pl.DataFrame, column: str) -> pl.Series:
+    """Return a column of times in UTC as the clocks of their zones show them, which ``timezone`` names, without one."""
+    moment = pl.col(column)
+    clocks = (
+        pl.when(pl.col("timezone") == zone).then(moment.dt.convert_time_zone(zone).dt.replace_time_zone(None))
+        for zone in ("UTC", *rows["timezone"].unique())
+    )
+    return rows.select(pl.coalesce(*clocks).alias(column))[column]
 
 
 def put_in_zone(moment: datetime, timezone: str) -> datetime:
@@ -25,10 +40,6 @@ def write_span(first: datetime, last: datetime) -> str:
     """Write a time and a later one with their zone, such as ``2025-03-16 09:12 to 15:18 Europe/Berlin``.
 
     The second has a date if it differs. If the clock was changed between the two, both have their distance from UTC.
-
-    Args:
-        first: The earlier datetime, with the zone that it is shown in.
-        last: The later one, in the same zone.
     """
     clock = choose_clock(first, last)
     end = clock if first.date() == last.date() else f"%Y-%m-%d {clock}"

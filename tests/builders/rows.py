@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.table import Table
+from backstory.storage.tables.contracts import Table, polars_schema
 
 Row = Mapping[str, object]
 

@@ -11,10 +11,9 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.base.local_times import write_span
+from backstory.base.local_times import localize_window, read_clocks, write_span
 from backstory.base.wording import count, count_rest
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.local_times import localize_window, read_clocks
 
 LATEST: Final = "latest"
 """The reference to the window that began last."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import SearchIndexError
+from backstory.base.local_times import read_clocks
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Vectors
@@ -30,7 +31,6 @@ from backstory.retrieval.evidence.document_prior import LEAST_PARTS
 from backstory.retrieval.hits import Queries, plan_queries
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
-from backstory.storage.tables.local_times import read_clocks
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.local_times import read_clocks
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
 from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.operations.learning.links import Places
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.local_times import read_clocks
 from backstory.writing.post_files import draft_path, inspect_file
 from backstory.writing.posts import PUBLISHED
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
+from backstory.base.local_times import read_clocks
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import conform
-from backstory.storage.tables.local_times import read_clocks
 from backstory.storage.tables.schemas import Messages
 
 

@@ -14,6 +14,8 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.schemas import TABLES
 
 _EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
     "documents": tuple(
@@ -212,13 +214,23 @@ def read_reader_tables(
         contents[table] = {key: entry.content for key, entry in workspace.catalog.read(table).items()}
         same = {} if known is None else _find_same(known, table, contents[table])
         try:
-            parts[table] = workspace.tables.select(table, _EXPRESSIONS[table], same)
+            parts[table] = same | _read_others(workspace, table, same)
         except ContractError:
             frames[table] = None  # the stage makes it again, and the answer names it as not known
         else:
-            frames[table] = pl.concat(parts[table].values(), rechunk=False)
+            nothing = empty(TABLES[table]).select(_EXPRESSIONS[table])
+            frames[table] = pl.concat([nothing, *(parts[table][key] for key in sorted(parts[table]))])
     files = {slug: entry.content for slug, entry in workspace.catalog.read(FILES).items()}
     return ReaderTables(contents, frames, files, parts)
+
+
+def _read_others(workspace: Workspace, table: str, same: Collection[str]) -> dict[str, pl.DataFrame]:
+    """Read what is compared of the partitions that are not known yet."""
+    expressions = _EXPRESSIONS[table]
+    columns = {column for expression in expressions for column in expression.meta.root_names()}
+    wanted = [key for key in workspace.tables.keys(table) if key not in same]
+    read = workspace.tables.read_each(table, wanted, columns=sorted(columns))
+    return {key: rows.select(expressions) for key, rows in read.items()}
 
 
 def _find_same(known: ReaderTables, table: str, contents: Mapping[str, str]) -> dict[str, pl.DataFrame]:

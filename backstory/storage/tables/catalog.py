@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 from backstory.base.errors import ConflictError
@@ -17,6 +17,7 @@ Key: TypeAlias = tuple[str, str]
 """A table and a partition of it."""
 Entries: TypeAlias = Mapping[str, Mapping[str, "Entry"]]
 """Entries by table and partition."""
+_Look: TypeAlias = Callable[[], None]
 Changes: TypeAlias = Mapping[Key, "Entry | None"]
 """Entries to write, or None for those to remove."""
 
@@ -32,13 +33,7 @@ _CHANGED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One partition.
-
-    Attributes:
-        inputs: Hash of everything that the partition was made from.
-        content: Hash of its rows, of which the name of its file holds a part; empty for no rows.
-        rows: Number of rows.
-    """
+    """One partition: hash of all that it was made from, hash of its rows (empty for none), and their number."""
 
     inputs: str
     content: str
@@ -56,11 +51,7 @@ class Catalog:
             was read last; runs never do. None for the first one in any case.
     """
 
-    def __init__(
-        self,
-        state: State,
-        read: Callable[[Callable[[], None], Callable[[], None]], None] | None = None,
-    ) -> None:
+    def __init__(self, state: State, read: Callable[[_Look, _Look], None] | None = None) -> None:
         self.state = state
         self._read = read
         self._is_behind = False
@@ -87,7 +78,8 @@ class Catalog:
             if self._read is None or self._is_behind or current_run() is not None:
                 self._look()
             else:
-                self._read(self._look, self._require_entries)
+                # What was read before is enough, if anything was.
+                self._read(self._look, lambda: None if self._name else self._look())
             return {table: self._entries.get(table, {}) for table in tables}
 
     def record(self, table: str, entries: Mapping[str, Entry]) -> None:
@@ -111,18 +103,11 @@ class Catalog:
             self._take_changes(session)
             session.execute("DELETE FROM partitions WHERE rows = ?", (_GONE,))
             # Under another name, others read everything again, since nothing tells them what was removed.
-            counter = (*_COUNTER, uuid4().hex, "", 0, self._version + 1)
-            self.state.upsert(session, PARTITIONS, [dict(zip(PARTITIONS.columns, counter, strict=True))])
+            self._write(session, [(*_COUNTER, uuid4().hex, "", 0, self._version + 1)])
         self.state.compact()
 
     def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
-        """List the keys whose inputs or content differ from the recorded ones.
-
-        Args:
-            table: Name of the table.
-            inputs: Hash of the present inputs of each key.
-            contents: Hash of the present content of each key that has one.
-        """
+        """List the keys of whose present inputs or content the hash is not the recorded one."""
         known = self.read(table)
         return [
             key
@@ -140,8 +125,8 @@ class Catalog:
         """Write and remove entries in one transaction, which excludes every other change.
 
         Args:
-            changes: The entries; None removes one. Or what gives them within the transaction, from the present entries.
-            tables: Names of the tables of the entries, if they are given so.
+            changes: The entries; or what makes them, within the transaction, from the present ones of ``tables``.
+            tables: Names of tables.
             seen: Version of the catalog at which the entries were read that these replace; None to replace any.
 
         Raises:
@@ -149,7 +134,6 @@ class Catalog:
         """
         if not changes:
             return
-        tables = tables if callable(changes) else {table for table, _ in changes}
         with self._lock, self.state.begin() as session:
             self._is_behind = True
             self._take_changes(session)
@@ -163,26 +147,22 @@ class Catalog:
                 )
             version = self._version + 1
             rows = [(*_COUNTER, self._name or uuid4().hex, "", 0, version)]
-            rows += [
-                (*key, "", "", _GONE, version)
-                if entry is None
-                else (*key, entry.inputs, entry.content, entry.rows, version)
-                for key, entry in changes.items()
-                if entry is not None or key in self._versions
-            ]
-            self.state.upsert(
-                session, PARTITIONS, (dict(zip(PARTITIONS.columns, row, strict=True)) for row in rows)
-            )
+            for key, entry in changes.items():
+                if entry is not None:
+                    rows.append((*key, entry.inputs, entry.content, entry.rows, version))
+                elif key in self._versions:
+                    rows.append((*key, "", "", _GONE, version))
+            self._write(session, rows)
+
+    def _write(self, session: Session, rows: Iterable[tuple[object, ...]]) -> None:
+        self.state.upsert(
+            session, PARTITIONS, (dict(zip(PARTITIONS.columns, row, strict=True)) for row in rows)
+        )
 
     def _look(self) -> None:
         with self.state.reading() as session:
             self._take_changes(session)
         self._is_behind = False
-
-    def _require_entries(self) -> None:
-        """Raise the error of the state, unless there are entries that were read before."""
-        if not self._name:
-            self._look()
 
     def _take_changes(self, session: Session) -> None:
         """Bring the entries in memory up to date."""
@@ -193,19 +173,15 @@ class Catalog:
             self._entries, self._versions = {}, {}
             rows = session.execute(_CHANGED, (0,)).fetchall() if self._version else rows
         self._name, self._version = name, version
-        changed: dict[str, list[Any]] = {}
-        for row in rows:
-            if row[:2] != _COUNTER:
-                changed.setdefault(row[0], []).append(row)
-        for table, found in changed.items():
-            # Readers keep the entries that they were given.
-            self._entries[table] = self._apply(dict(self._entries.get(table, {})), found)
-
-    def _apply(self, entries: dict[str, Entry], rows: Iterable[Any]) -> dict[str, Entry]:
-        for table, key, inputs, content, count, version in rows:
+        copied: dict[str, dict[str, Entry]] = {}  # since readers keep the entries that they were given
+        for table, key, inputs, content, count, changed in rows:
+            if (table, key) == _COUNTER:
+                continue
+            if table not in copied:
+                copied[table] = dict(self._entries.get(table, {}))
             if count == _GONE:
-                entries.pop(key, None)
+                copied[table].pop(key, None)
             else:
-                entries[key] = Entry(inputs, content, count)
-            self._versions[table, key] = version
-        return entries
+                copied[table][key] = Entry(inputs, content, count)
+            self._versions[table, key] = changed
+        self._entries |= copied

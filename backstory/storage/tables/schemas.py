@@ -6,27 +6,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from functools import partial
+from typing import get_args
 
 import polars as pl
 
 from backstory.settings.inputs import ChunkerName
-from backstory.storage.tables.table import Table, declare
+from backstory.storage.tables.contracts import Column, Table
 
-UtcDatetime = Annotated[pl.Datetime, "us", "UTC"]
-LocalDatetime = Annotated[pl.Datetime, "us", None]
-StringList = Annotated[pl.List, pl.String()]
-NumberList = Annotated[pl.List, pl.Int64()]
-ShareList = Annotated[pl.List, pl.Float64()]
-Reactions = Annotated[pl.List, pl.Struct({"emoji": pl.String(), "count": pl.Int64()})]
-
+Text = partial(Column, pl.String())
+Texts = partial(Column, pl.List(pl.String()))
+Flag = partial(Column, pl.Boolean())
+Whole = partial(Column, pl.Int64())
+Count = partial(Column, pl.Int64(), least=0)
+Number = partial(Column, pl.Float64())
+Share = partial(Column, pl.Float64(), least=0, most=1)
+Moment = partial(Column, pl.Datetime("us", "UTC"))
+Clock = partial(Column, pl.Datetime("us"))
 
 DATE_ORIGINS = ("stated", "name", "changed", "created", "copied")
 DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
 CHUNKERS = get_args(ChunkerName)
 
 
-class Documents(Table):
+class Documents(Table, unique=("document_id", "revision")):
     """One row is one revision of a document.
 
     ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
@@ -34,89 +37,62 @@ class Documents(Table):
     become a draft.
     """
 
-    document_id: str = declare(description="Id of the document, stable across edits: a hash of its uri.")
-    revision: str = declare(description="Id of this content of the document.")
-    uri: str = declare(
-        description="Path in the folder of documents; of a further source, its name, `://` and the path below it."
-    )
-    title: str = declare(description="Title: front matter, else first heading, else slug.")
-    slug: str = declare(description="Slug: front matter, else file name.")
-    published_at: UtcDatetime = declare(
-        nullable=True,
-        description="Date that the document states, UTC (docs/reference/document-formats.md); null if it states none.",
-    )
-    date_origin: str = declare(
+    document_id = Text("Id of the document, stable across edits: a hash of its uri.")
+    revision = Text("Id of this content of the document.")
+    uri = Text("Path in the folder of documents; of a further source, its name, `://` and the path below it.")
+    title = Text("Title: front matter, else first heading, else slug.")
+    slug = Text("Slug: front matter, else file name.")
+    published_at = Moment("Date that the document states, UTC; null if it states none.", nullable=True)
+    date_origin = Text(
+        "Where that date is from: stated (by the text or as a publication), name (of the file or folder), changed "
+        "(last change), created, or copied (created after the last change); null without a date.",
         nullable=True,
         allowed=DATE_ORIGINS,
-        description="Where that date is from: stated (by the text or as a publication), name (of the file or folder), "
-        "changed (last change), created, or copied (created after the last change); null without a date.",
     )
-    tags: StringList = declare(description="Tags.")
-    kind: str = declare(description="Kind, such as post.")
-    tenant: str = declare(description="Owner of the document.")
-    conversation_id: str = declare(
+    tags = Texts("Tags.")
+    kind = Text("Kind, such as post.")
+    tenant = Text("Owner of the document.")
+    conversation_id = Text(
+        "Conversation of a post that Backstory wrote, empty if its file does not state it; null for what people wrote.",
         nullable=True,
-        description="Conversation of a post that Backstory wrote, empty if its file does not state it; null for what "
-        "people wrote.",
     )
-    format: str = declare(description="Reader of its format, such as markdown.")
-    size: int = declare(
-        nullable=True, least=0, description="Bytes of the file; null if it could not be opened."
+    format = Text("Reader of its format, such as markdown.")
+    size = Count("Bytes of the file; null if it could not be opened.", nullable=True)
+    encoding = Text("Encoding of the file; null if binary or not read.", nullable=True)
+    page_starts = Column(pl.List(pl.Int64()), "Character of the text where each page, slide or sheet begins.")
+    confidences = Column(
+        pl.List(pl.Float64()),
+        "Confidence of each page, 0 to 1; null for a page that held text; empty if none was recognised in an image.",
     )
-    encoding: str = declare(nullable=True, description="Encoding of the file; null if binary or not read.")
-    page_starts: NumberList = declare(
-        description="Character of the text at which each page begins; empty without pages. Slides and sheets are pages."
-    )
-    confidences: ShareList = declare(
-        description="Per page the confidence, 0 to 1, with which its text was recognised in an image, null for a page "
-        "that held text; empty if no page was recognised."
-    )
-    chunker: str = declare(
+    chunker = Text(
+        "How its reader has it cut, unless `chunks.chunkers` says otherwise; null if it was not read.",
         nullable=True,
         allowed=CHUNKERS,
-        description="How its reader has it cut, unless `chunks.chunkers` says otherwise; null if it was not read.",
     )
-    text: str = declare(
-        description="Body without front matter, newlines as \\n; empty for all revisions of a deleted document."
-    )
-    content_hash: str = declare(description="Hash of the file.")
-    status: str = declare(allowed=DOCUMENT_STATUSES, description="ok, error, superseded or deleted.")
-    error: str = declare(nullable=True, description="Why the file could not be read, for status error.")
-    unread: str = declare(
-        nullable=True, description="What of the file was not read, and what to do; null if all was read."
-    )
-
-    unique = ("document_id", "revision")
+    text = Text("Body without front matter, newlines as \\n; empty for all revisions of a deleted document.")
+    content_hash = Text("Hash of the file.")
+    status = Text("ok, error, superseded or deleted.", allowed=DOCUMENT_STATUSES)
+    error = Text("Why the file could not be read, for status error.", nullable=True)
+    unread = Text("What of the file was not read, and what to do; null if all was read.", nullable=True)
 
 
-class DocumentChunks(Table):
+class DocumentChunks(Table, unique=("chunk_id",)):
     """One row is one stored chunk: characters ``char_start`` to ``char_end`` of its document's text."""
 
-    chunk_id: str = declare(description="{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
-    document_id: str = declare(description="Document.")
-    revision: str = declare(description="Revision that was cut.")
-    chunk_index: int = declare(least=0, description="Position in the document, from 0.")
-    page_start: int = declare(nullable=True, description="First page, from 1; null without pages.")
-    page_end: int = declare(nullable=True, description="Last page, inclusive; null without pages.")
-    line_start: int = declare(
-        least=1, description="First line in the document's text, from 1, counted through all pages."
-    )
-    line_end: int = declare(least=1, description="Last line in the document's text, inclusive.")
-    char_start: int = declare(least=0, description="First character in the document's text.")
-    char_end: int = declare(least=0, description="Character after the last one.")
-    heading: str = declare(
-        description='Headings above it, outermost first, joined by " > "; definition of code; header of rows.'
-    )
-    confidence: float = declare(
-        nullable=True,
-        least=0,
-        most=1,
-        description="Least confidence of its pages whose text was recognised in an image; null if none was.",
-    )
-    text: str = declare(description="Characters char_start to char_end of the document's text.")
-    token_count: int = declare(least=0, description="Tokens by the embedder's tokenizer.")
-
-    unique = ("chunk_id",)
+    chunk_id = Text("{document_id}#rev:{revision}#p:{page}#m:{method}#c:{index}.")
+    document_id = Text("Document.")
+    revision = Text("Revision that was cut.")
+    chunk_index = Count("Position in the document, from 0.")
+    page_start = Whole("First page, from 1; null without pages.", nullable=True)
+    page_end = Whole("Last page, inclusive; null without pages.", nullable=True)
+    line_start = Whole("First line in the document's text, from 1, counted through all pages.", least=1)
+    line_end = Whole("Last line in the document's text, inclusive.", least=1)
+    char_start = Count("First character in the document's text.")
+    char_end = Count("Character after the last one.")
+    heading = Text('Headings above it, outermost first, joined by " > "; definition of code; header of rows.')
+    confidence = Share("Least confidence of its pages recognised in images; null without any.", nullable=True)
+    text = Text("Characters char_start to char_end of the document's text.")
+    token_count = Count("Tokens by the embedder's tokenizer.")
 
 
 MESSAGE_KINDS = ("message", "system", "media")
@@ -137,48 +113,36 @@ POST_STATUSES = (
 )  # fmt: skip
 
 
-class Messages(Table):
+class Messages(Table, unique=("message_id",)):
     """One row is one message of a conversation."""
 
-    message_id: str = declare(description="Id, the same in every run and across overlapping exports.")
-    conversation_id: str = declare(
-        description="Conversation: the chat's name and id where the export has them, else its subfolder or name."
+    message_id = Text("Id, the same in every run and across overlapping exports.")
+    conversation_id = Text("Conversation: name and id of the chat, else subfolder or name of the export.")
+    timestamp = Moment("Time of sending, UTC.")
+    local_time = Clock("Time of sending by the conversation's clock, which partitions and windows follow.")
+    timezone = Text("Time zone of that clock.")
+    seq = Whole("Position among the messages of its source with the same timestamp.")
+    author = Text("Pseudonym of the author; null for system lines.", nullable=True)
+    text = Text("Text, mentions as pseudonyms; null for media without a caption.", nullable=True)
+    kind = Text("message, system or media.", allowed=MESSAGE_KINDS)
+    source = Text("Export that holds it, relative to the folder of exports.")
+    reply_to = Text("Message of this table that it answers or that began its thread; or null.", nullable=True)
+    reactions = Column(
+        pl.List(pl.Struct({"emoji": pl.String(), "count": pl.Int64()})),
+        "Emoji (`:name:` for a custom one) and how many people chose it; empty without reactions.",
     )
-    timestamp: UtcDatetime = declare(description="Time of sending, UTC.")
-    local_time: LocalDatetime = declare(
-        description="Time of sending by the clock of the conversation, whose days partitions and windows follow."
-    )
-    timezone: str = declare(description="Time zone of that clock.")
-    seq: int = declare(description="Position among the messages of its source with the same timestamp.")
-    author: str = declare(nullable=True, description="Pseudonym of the author; null for system lines.")
-    text: str = declare(
-        nullable=True, description="Text, mentions as pseudonyms; null for media without a caption."
-    )
-    kind: str = declare(allowed=MESSAGE_KINDS, description="message, system or media.")
-    source: str = declare(description="Export that holds it, relative to the folder of exports.")
-    reply_to: str = declare(
-        nullable=True,
-        description="Message that it answers, or that began its thread; null if there is none in this table.",
-    )
-    reactions: Reactions = declare(
-        description="Emoji (`:name:` for a custom one) and how many people chose it; empty without reactions."
-    )
-    edited: bool = declare(
-        description="Whether the text was changed after sending, as far as the export says."
-    )
-
-    unique = ("message_id",)
+    edited = Flag("Whether the text was changed after sending, as far as the export says.")
 
 
 class Quarantine(Table):
     """One row is a line or record of an export that could not be read."""
 
-    source: str = declare(description="Export, relative to the folder of exports.")
-    line: int = declare(description="Line or record, from 1; 0 for the file as a whole.")
-    reason: str = declare(description="Why it could not be read.")
+    source = Text("Export, relative to the folder of exports.")
+    line = Whole("Line or record, from 1; 0 for the file as a whole.")
+    reason = Text("Why it could not be read.")
 
 
-class Sources(Table):
+class Sources(Table, unique=("source",)):
     """One row is one file in the folders of exports and documents, whether it was read or not.
 
     ``status`` is ``read`` if the file gave rows, ``empty`` if it holds nothing to read, ``needs_ocr`` if its text is in
@@ -186,253 +150,183 @@ class Sources(Table):
     person's answer, ``failed`` if it could not be read, and ``ignored`` if a rule excludes it.
     """
 
-    source: str = declare(description="Path relative to the workspace; names of people as pseudonyms.")
-    folder: str = declare(allowed=("conversations", "documents"), description="conversations or documents.")
-    status: str = declare(
-        allowed=SOURCE_STATUSES,
-        description="read, empty, needs_ocr, unsupported, set_aside, failed or ignored.",
-    )
-    format: str = declare(nullable=True, description="Reader that knows the file; null if none does.")
-    reason: str = declare(
+    source = Text("Path relative to the workspace; names of people as pseudonyms.")
+    folder = Text("conversations or documents.", allowed=("conversations", "documents"))
+    status = Text("What became of the file, see above.", allowed=SOURCE_STATUSES)
+    format = Text("Reader that knows the file; null if none does.", nullable=True)
+    reason = Text(
+        "Why it was not read completely, what it lacks or was merged with, and what to do; null otherwise.",
         nullable=True,
-        description="Why it was not read completely, what it lacks or was merged with, and what to do; null otherwise.",
     )
-    rows: int = declare(least=0, description="Messages of an export; 1 for a document that was read.")
-    unread: int = declare(least=0, description="Lines or records of the file that could not be read.")
-    first: UtcDatetime = declare(
-        nullable=True, description="Time of the first message, or date of the document."
-    )
-    last: UtcDatetime = declare(
-        nullable=True, description="Time of the last message, or date of the document."
-    )
-    encoding: str = declare(nullable=True, description="Encoding of the text; null if binary.")
-    date_order: str = declare(nullable=True, description="Order of day, month and year in its dates.")
-    timezone: str = declare(
-        nullable=True, description="Time zone assumed for its timestamps; null if it states one."
-    )
-    language: str = declare(
-        nullable=True, description="Main language, ISO 639-1; null if it cannot be detected."
-    )
-
-    unique = ("source",)
+    rows = Count("Messages of an export; 1 for a document that was read.")
+    unread = Count("Lines or records of the file that could not be read.")
+    first = Moment("Time of the first message, or date of the document.", nullable=True)
+    last = Moment("Time of the last message, or date of the document.", nullable=True)
+    encoding = Text("Encoding of the text; null if binary.", nullable=True)
+    date_order = Text("Order of day, month and year in its dates.", nullable=True)
+    timezone = Text("Time zone assumed for its timestamps; null if it states one.", nullable=True)
+    language = Text("Main language, ISO 639-1; null if it cannot be detected.", nullable=True)
 
 
-class Windows(Table):
+class Windows(Table, unique=("window_id",)):
     """One row is one window of a conversation."""
 
-    window_id: str = declare(description="Id, the same for the same messages and settings.")
-    conversation_id: str = declare(description="Conversation.")
-    partition: str = declare(description="Partition that the window belongs to.")
-    started_at: UtcDatetime = declare(description="Time of the first message, UTC.")
-    ended_at: UtcDatetime = declare(description="Time of the last message, UTC.")
-    timezone: str = declare(description="Time zone of the conversation.")
-    message_count: int = declare(least=1, description="Number of messages, overlap included.")
-    token_count: int = declare(
-        least=0, description="Sum of the messages' tokens, by the embedder's tokenizer."
-    )
-    message_ids: StringList = declare(description="Messages in order, overlap first.")
-
-    unique = ("window_id",)
+    window_id = Text("Id, the same for the same messages and settings.")
+    conversation_id = Text("Conversation.")
+    partition = Text("Partition that the window belongs to.")
+    started_at = Moment("Time of the first message, UTC.")
+    ended_at = Moment("Time of the last message, UTC.")
+    timezone = Text("Time zone of the conversation.")
+    message_count = Whole("Number of messages, overlap included.", least=1)
+    token_count = Count("Sum of the messages' tokens, by the embedder's tokenizer.")
+    message_ids = Texts("Messages in order, overlap first.")
 
 
-class WindowChunks(Table):
+class WindowChunks(Table, unique=("chunk_id",)):
     """One row is one query chunk: a run of messages of a window at one granularity.
 
     ``first_message`` and ``last_message`` are positions in the window's ``message_ids``, from 0, inclusive.
     """
 
-    chunk_id: str = declare(description="Id of the query chunk.")
-    window_id: str = declare(description="Window that it is part of.")
-    granularity: str = declare(
-        description="How it was cut: messages:N, packed, or message in windows of short messages."
-    )
-    chunk_index: int = declare(
-        least=0, description="Position among the window's chunks of this granularity, from 0."
-    )
-    text: str = declare(description="Embedded text: the texts of its messages, joined by blank lines.")
-    token_count: int = declare(least=0, description="Tokens by the embedder's tokenizer.")
-    first_message: int = declare(least=0, description="Position of its first message in message_ids.")
-    last_message: int = declare(
-        least=0, description="Position of its last message in message_ids, inclusive."
-    )
-
-    unique = ("chunk_id",)
+    chunk_id = Text("Id of the query chunk.")
+    window_id = Text("Window that it is part of.")
+    granularity = Text("How it was cut: messages:N, packed, or message in windows of short messages.")
+    chunk_index = Count("Position among the window's chunks of this granularity, from 0.")
+    text = Text("Embedded text: the texts of its messages, joined by blank lines.")
+    token_count = Count("Tokens by the embedder's tokenizer.")
+    first_message = Count("Position of its first message in message_ids.")
+    last_message = Count("Position of its last message in message_ids, inclusive.")
 
 
-class Hits(Table):
+class Hits(Table, unique=("query_chunk_id", "chunk_id")):
     """One row is a stored chunk that one query chunk found."""
 
-    window_id: str = declare(description="Window of the query chunk.")
-    query_chunk_id: str = declare(description="Query chunk that found the stored chunk.")
-    chunk_id: str = declare(description="Stored chunk that was found.")
-    document_id: str = declare(description="Document of the stored chunk.")
-    similarity: float = declare(description="Cosine similarity, exact.")
-    keyword_score: float = declare(nullable=True, description="BM25 score; null if keywords did not find it.")
-    score: float = declare(description="Score that the ranking orders by.")
-    rank: int = declare(least=1, description="Rank among the hits of the query chunk, from 1.")
-    engine: str = declare(description="Engine that searched: exact, vss or bm25.")
-    index_version: str = declare(description="Snapshot that was searched.")
-
-    unique = ("query_chunk_id", "chunk_id")
+    window_id = Text("Window of the query chunk.")
+    query_chunk_id = Text("Query chunk that found the stored chunk.")
+    chunk_id = Text("Stored chunk that was found.")
+    document_id = Text("Document of the stored chunk.")
+    similarity = Number("Cosine similarity, exact.")
+    keyword_score = Number("BM25 score; null if keywords did not find it.", nullable=True)
+    score = Number("Score that the ranking orders by.")
+    rank = Whole("Rank among the hits of the query chunk, from 1.", least=1)
+    engine = Text("Engine that searched: exact, vss or bm25.")
+    index_version = Text("Snapshot that was searched.")
 
 
-class Decisions(Table):
+class Decisions(Table, unique=("query_chunk_id", "chunk_id")):
     """One row is one hit, judged: kept, or dropped with its cause.
 
     ``rank`` is the rank of a kept chunk in its window's context, from 1. ``because_of`` is the better chunk for which
     a duplicate was dropped.
     """
 
-    window_id: str = declare(description="Window.")
-    query_chunk_id: str = declare(description="Query chunk that found the stored chunk.")
-    chunk_id: str = declare(description="Stored chunk that was found.")
-    document_id: str = declare(description="Document of the stored chunk.")
-    similarity: float = declare(description="Cosine similarity.")
-    score: float = declare(description="Score that the ranking orders by.")
-    probability: float = declare(
-        least=0, most=1, description="Probability that the chunk tells something about the query chunk."
-    )
-    kept: bool = declare(description="Whether the chunk is in the context.")
-    rank: int = declare(nullable=True, description="Rank in the context, from 1; null if dropped.")
-    cause: str = declare(allowed=CAUSES, description="kept, or why it was dropped.")
-    because_of: str = declare(
-        nullable=True, description="Better chunk for which a duplicate was dropped; null otherwise."
-    )
-    rerank_note: str = declare(
+    window_id = Text("Window.")
+    query_chunk_id = Text("Query chunk that found the stored chunk.")
+    chunk_id = Text("Stored chunk that was found.")
+    document_id = Text("Document of the stored chunk.")
+    similarity = Number("Cosine similarity.")
+    score = Number("Score that the ranking orders by.")
+    probability = Share("Probability that the chunk tells something about the query chunk.")
+    kept = Flag("Whether the chunk is in the context.")
+    rank = Whole("Rank in the context, from 1; null if dropped.", nullable=True)
+    cause = Text("kept, or why it was dropped.", allowed=CAUSES)
+    because_of = Text("Better chunk for which a duplicate was dropped; null otherwise.", nullable=True)
+    rerank_note = Text(
+        "Why the old order of this window's chunks was kept; null if they were reranked, or without a reranker.",
         nullable=True,
-        description="Why the old order of this window's chunks was kept; null if the reranker judged them, or if "
-        "there is no reranker.",
     )
-    uncovered_topics: StringList = declare(
+    uncovered_topics = Texts(
+        "Topics of this window that no candidate serves; null without judgements by a language model.",
         nullable=True,
-        description="Topics of this window that no candidate serves, as a language model judged; null without such "
-        "judgements.",
     )
 
-    unique = ("query_chunk_id", "chunk_id")
 
-
-class Contexts(Table):
+class Contexts(Table, unique=("window_id", "rank")):
     """One row is one chunk in a window's context, traceable to its document's revision and characters."""
 
-    window_id: str = declare(description="Window.")
-    rank: int = declare(least=1, description="Rank in the context, from 1.")
-    document_id: str = declare(description="Document.")
-    revision: str = declare(description="Revision of the document.")
-    chunk_id: str = declare(description="Stored chunk.")
-    title: str = declare(description="Title of the document.")
-    slug: str = declare(description="Slug of the document.")
-    uri: str = declare(description="Uri of the document, as in `documents`.")
-    published_at: UtcDatetime = declare(nullable=True, description="Date of publication, UTC.")
-    tags: StringList = declare(description="Tags of the document.")
-    page_start: int = declare(nullable=True, description="First page; null without pages.")
-    page_end: int = declare(nullable=True, description="Last page, inclusive; null without pages.")
-    char_start: int = declare(least=0, description="First character in the document's text.")
-    char_end: int = declare(least=0, description="Character after the last one.")
-    content: str = declare(description="Whole text of the chunk, with members called as readers see them.")
-    passage: str = declare(
-        description="Sentences of the chunk, or of its neighbours, that serve this window; … where some are left out."
+    window_id = Text("Window.")
+    rank = Whole("Rank in the context, from 1.", least=1)
+    document_id = Text("Document.")
+    revision = Text("Revision of the document.")
+    chunk_id = Text("Stored chunk.")
+    title = Text("Title of the document.")
+    slug = Text("Slug of the document.")
+    uri = Text("Uri of the document, as in `documents`.")
+    published_at = Moment("Date of publication, UTC.", nullable=True)
+    tags = Texts("Tags of the document.")
+    page_start = Whole("First page; null without pages.", nullable=True)
+    page_end = Whole("Last page, inclusive; null without pages.", nullable=True)
+    char_start = Count("First character in the document's text.")
+    char_end = Count("Character after the last one.")
+    content = Text("Whole text of the chunk, with members called as readers see them.")
+    passage = Text("Sentences of the chunk or its neighbours that serve this window; … marks omissions.")
+    passage_start = Count("First character of the passage in the document's text.")
+    passage_end = Count("Character after the last one of the passage in the document's text.")
+    citation = Whole("Number of the document in this window, for [1] and so on.", least=1)
+    serves = Text(
+        "Why it is here: messages of the window that it serves, from 1, and words of one; `perhaps` if unsure."
     )
-    passage_start: int = declare(
-        least=0, description="First character of the passage in the document's text."
-    )
-    passage_end: int = declare(
-        least=0, description="Character after the last one of the passage in the document's text."
-    )
-    citation: int = declare(least=1, description="Number of the document in this window, for [1] and so on.")
-    serves: str = declare(
-        description="Why it is here: which messages of the window it serves, from 1, and the words of one of them; "
-        "`perhaps` where that is not certain."
-    )
-    similarity: float = declare(description="Best cosine similarity over the query chunks that found it.")
-    score: float = declare(description="Best score over the query chunks that found it.")
-    matched_query_chunks: StringList = declare(
-        description="Query chunks that its document serves, most probable first; if it serves none for certain, "
-        "those that found it."
+    similarity = Number("Best cosine similarity over the query chunks that found it.")
+    score = Number("Best score over the query chunks that found it.")
+    matched_query_chunks = Texts(
+        "Query chunks that its document serves, most probable first; if none for certain, those that found it."
     )
 
-    unique = ("window_id", "rank")
 
-
-class WindowContexts(Table):
+class WindowContexts(Table, unique=("window_id",)):
     """One row is one window: its messages and its context as prompt text, and the counts of every stage."""
 
-    window_id: str = declare(description="Window.")
-    status: str = declare(
+    window_id = Text("Window.")
+    status = Text(
+        "ok, no_hits, disabled, or degraded: the model does not know the language, not reranked as set, or no document "
+        "fits the budget.",
         allowed=CONTEXT_STATUSES,
-        description="ok, no_hits, disabled, or degraded: the model does not know the language, not reranked as set, "
-        "or no document fits the budget.",
     )
-    language: str = declare(
-        nullable=True, description="Main language of the window, ISO 639-1; null if it cannot be detected."
+    language = Text("Main language of the window, ISO 639-1; null if it cannot be detected.", nullable=True)
+    text = Text("Prompt text; empty without documents.")
+    token_count = Count("Estimated tokens of the text.")
+    cited_text = Text("Prompt text with quoted passages and numbers to cite; empty without documents.")
+    cited_token_count = Count("Estimated tokens of cited_text.")
+    max_tokens = Whole("Budget of each of the two texts, context.max_tokens.", least=1)
+    query_chunk_count = Count("Query chunks of the window.")
+    hit_count = Count("Hits of all query chunks.")
+    above_threshold_count = Count("Hits that are evidence.")
+    after_dedup_count = Count("Hits that are evidence and whose chunk remained after deduplication.")
+    kept_count = Count("Chunks in the context.")
+    part_count = Count("Parts that ask for something; small talk is none.")
+    served_count = Count("Parts that a document of the context serves.")
+    beyond_limit_count = Count(
+        "Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve."
     )
-    text: str = declare(description="Prompt text; empty without documents.")
-    token_count: int = declare(least=0, description="Estimated tokens of the text.")
-    cited_text: str = declare(
-        description="Prompt text with quoted passages and numbers to cite; empty without documents."
-    )
-    cited_token_count: int = declare(least=0, description="Estimated tokens of cited_text.")
-    max_tokens: int = declare(least=1, description="Budget of each of the two texts, context.max_tokens.")
-    query_chunk_count: int = declare(least=0, description="Query chunks of the window.")
-    hit_count: int = declare(least=0, description="Hits of all query chunks.")
-    above_threshold_count: int = declare(least=0, description="Hits that are evidence.")
-    after_dedup_count: int = declare(
-        least=0, description="Hits that are evidence and whose chunk remained after deduplication."
-    )
-    kept_count: int = declare(least=0, description="Chunks in the context.")
-    part_count: int = declare(least=0, description="Parts that ask for something; small talk is none.")
-    served_count: int = declare(least=0, description="Parts that a document of the context serves.")
-    beyond_limit_count: int = declare(
-        least=0,
-        description="Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve.",
-    )
-    unsure_count: int = declare(
-        least=0,
-        description="Parts that no document serves, and one may serve: the best probability is at least 0.2.",
-    )
-    uncovered_count: int = declare(least=0, description="Parts that nothing in the index serves.")
-    coverage: float = declare(
-        least=0,
-        most=1,
-        description="Share of the parts that a document of the context serves, by their number of messages.",
-    )
-    verdict: str = declare(
+    unsure_count = Count("Parts that no document serves, but one may: the best probability is 0.2 or more.")
+    uncovered_count = Count("Parts that nothing in the index serves.")
+    coverage = Share("Share of the parts that a document of the context serves, by their number of messages.")
+    verdict = Text(
+        "sufficient (coverage 0.9 or more), partial, insufficient (0.1 or less, and confidence 0.2 or less), "
+        "nothing_asked (small talk alone), or not_known (a language or model that was not measured).",
         allowed=VERDICTS,
-        description="sufficient (coverage 0.9 or more), partial, insufficient (0.1 or less, and confidence 0.2 or "
-        "less), nothing_asked (small talk alone), or not_known (the model does not know the window's language, or was "
-        "not measured).",
     )
-    confidence: float = declare(
-        least=0,
-        most=1,
+    confidence = Share("Expected coverage, by the parts' probabilities; null for not_known.", nullable=True)
+    recommendation = Text("How many parts are served, and what to do to serve more.")
+    uncovered_topics = Texts(
+        "Topics that no candidate serves, each with its messages from 1; null without judgements by a language model.",
         nullable=True,
-        description="Expected coverage, by the probabilities of the parts; null for verdict not_known.",
     )
-    recommendation: str = declare(description="How many parts are served, and what to do to serve more.")
-    uncovered_topics: StringList = declare(
-        nullable=True,
-        description="Topics that no candidate serves, as the language model of rerank judged, each with its messages "
-        "from 1; null without such judgements.",
+    messages = Text(
+        "Markdown: one list item per message with a text: its number in the window, time by the clock of the "
+        "conversation, author and text on one line. People have the names for readers, as in cited_text.",
     )
-    messages: str = declare(
-        description="Markdown: one list item per message with a text: its number in the window, time by the clock of "
-        "the conversation, author and text on one line. People have the names for readers, as in cited_text."
-    )
-    said_count: int = declare(least=0, description="Messages with a text.")
-    local_started_at: LocalDatetime = declare(
-        description="Time of the first message by the clock of the conversation."
-    )
-    local_ended_at: LocalDatetime = declare(description="Time of the last message by that clock.")
-    embedder_id: str = declare(description="Embedding space that was searched.")
-    engine: str = declare(description="Engine that searched.")
-    index_version: str = declare(description="Snapshot that was searched.")
-    settings_hash: str = declare(description="Hash of the settings that decided the window's context.")
-    error: str = declare(nullable=True, description="What failed, for status degraded.")
-
-    unique = ("window_id",)
+    said_count = Count("Messages with a text.")
+    local_started_at = Clock("Time of the first message by the clock of the conversation.")
+    local_ended_at = Clock("Time of the last message by that clock.")
+    embedder_id = Text("Embedding space that was searched.")
+    engine = Text("Engine that searched.")
+    index_version = Text("Snapshot that was searched.")
+    settings_hash = Text("Hash of the settings that decided the window's context.")
+    error = Text("What failed, for status degraded.", nullable=True)
 
 
-class Posts(Table):
+class Posts(Table, unique=("window_id",)):
     """One row is one window and the post that a writer made of it, or the reason why there is none.
 
     ``status`` is ``written`` if the file holds the post, ``edited`` if a person has edited the file, in which case this
@@ -443,64 +337,42 @@ class Posts(Table):
     when its inputs change.
     """
 
-    window_id: str = declare(description="Window.")
-    slug: str = declare(
-        description="Slug of the post, the same in every run for the window, or for the period of a letter."
+    window_id = Text("Window.")
+    slug = Text("Slug of the post, the same in every run for the window, or for the period of a letter.")
+    path = Text("File of the post, relative to the workspace.")
+    title = Text("Title; empty without a post.")
+    published_at = Moment("End of the window, or of the last one of a letter, UTC.")
+    tags = Texts("Tags.")
+    text = Text(
+        "Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else empty.",
     )
-    path: str = declare(description="File of the post, relative to the workspace.")
-    title: str = declare(description="Title; empty without a post.")
-    published_at: UtcDatetime = declare(description="End of the window, or of the last one of a letter, UTC.")
-    tags: StringList = declare(description="Tags.")
-    text: str = declare(
-        description="Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else "
-        "empty."
-    )
-    status: str = declare(
-        allowed=POST_STATUSES,
-        description="written, edited, in_letter, no_messages, no_context, rejected, failed or waiting.",
-    )
-    reason: str = declare(
-        nullable=True, description="Why there is no post, and what to do; null for written."
-    )
-    writer: str = declare(description="Writer and its version.")
-    model: str = declare(nullable=True, description="Model that wrote; null for a writer without a model.")
-    prompt_hash: str = declare(description="Hash of the prompt, or of the code of a writer without one.")
-    context_hash: str = declare(
-        description="Hash of what the writer was shown of the window and its context."
-    )
-    tokens_in: int = declare(least=0, description="Tokens that the model read; 0 without a model.")
-    tokens_out: int = declare(least=0, description="Tokens that the model wrote; 0 without a model.")
-    cost: float = declare(nullable=True, description="Estimated cost; null if no price is known.")
-    cited_documents: StringList = declare(description="Documents that the post cites, in order of citation.")
-    removed_citations: int = declare(
-        least=0,
-        description="Links and citations that were removed, since the writer was not shown their document.",
-    )
-
-    unique = ("window_id",)
+    status = Text("What became of the window, see above.", allowed=POST_STATUSES)
+    reason = Text("Why there is no post, and what to do; null for written.", nullable=True)
+    writer = Text("Writer and its version.")
+    model = Text("Model that wrote; null for a writer without a model.", nullable=True)
+    prompt_hash = Text("Hash of the prompt, or of the code of a writer without one.")
+    context_hash = Text("Hash of what the writer was shown of the window and its context.")
+    tokens_in = Count("Tokens that the model read; 0 without a model.")
+    tokens_out = Count("Tokens that the model wrote; 0 without a model.")
+    cost = Number("Estimated cost; null if no price is known.", nullable=True)
+    cited_documents = Texts("Documents that the post cites, in order of citation.")
+    removed_citations = Count("Links and citations removed, as the writer was not shown their document.")
 
 
 TABLES: dict[str, type[Table]] = {
-    "messages": Messages,
-    "quarantine": Quarantine,
-    "sources": Sources,
-    "windows": Windows,
-    "window_chunks": WindowChunks,
-    "documents": Documents,
-    "document_chunks": DocumentChunks,
-    "hits": Hits,
-    "decisions": Decisions,
-    "contexts": Contexts,
-    "window_contexts": WindowContexts,
-    "posts": Posts,
-}
+    table.name: table
+    for table in (
+        Messages, Quarantine, Sources, Windows, WindowChunks, Documents, DocumentChunks, Hits, Decisions, Contexts,
+        WindowContexts, Posts,
+    )
+}  # fmt: skip
 """The tables that follow from the inputs of a workspace."""
 
 
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped", "waiting", "lost")
 
 
-class Runs(Table):
+class Runs(Table, unique=("run_id",)):
     """One row is one run of the library or of Dagster; a run that found nothing changed has none.
 
     ``status`` is ``running``, ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order),
@@ -509,60 +381,44 @@ class Runs(Table):
     run is written every half a minute; ``backstory status --runs`` shows it as it is now.
     """
 
-    run_id: str = declare(description="Id of the run.")
-    by: str = declare(
-        description="What ran: backstory run, dagster, library (documents only), or run_pipeline (a script)."
-    )
-    dagster_run_id: str = declare(nullable=True, description="Id in Dagster; null for other runs.")
-    started_at: UtcDatetime = declare(description="Start.")
-    ended_at: UtcDatetime = declare(nullable=True, description="End; for a lost run its last progress.")
-    heartbeat_at: UtcDatetime = declare(description="Last progress.")
-    status: str = declare(allowed=RUN_STATUSES, description="How it stands or ended, see above.")
-    seconds: float = declare(
-        least=0, description="Wall-clock time from the start to the end or last progress."
-    )
-    first_partition: str = declare(nullable=True, description="First wanted partition; null for none.")
-    last_partition: str = declare(nullable=True, description="Last wanted partition; null for none.")
-    partitions: int = declare(least=0, description="Number of wanted partitions.")
-    stage: str = declare(nullable=True, description="Table that it makes, or made last.")
-    partition: str = declare(nullable=True, description="Partition that it makes, or made last.")
-    done: int = declare(least=0, description="Finished partitions of those that the stage makes again.")
-    total: int = declare(least=0, description="Partitions that the stage makes again.")
-    failures: int = declare(least=0, description="Number of failures.")
-    failure: str = declare(
-        nullable=True, description="Why it failed, stopped or waits, without names of people and files."
-    )
-    embedding_model: str = declare(nullable=True, description="Model that embedded; null if none was needed.")
-    embedding_calls: int = declare(least=0, description="Calls of the embedding service, retries included.")
-    embedding_texts: int = declare(least=0, description="Texts that were embedded.")
-    embedding_tokens: int = declare(least=0, description="Tokens of these texts.")
-    embedding_cached: int = declare(least=0, description="Texts whose vectors were in the cache.")
-    embedding_cost: float = declare(least=0, nullable=True, description="Its cost; null without a price.")
-    rerank_model: str = declare(nullable=True, description="Paid model that reranked; null if none did.")
-    rerank_calls: int = declare(least=0, description="Calls of the reranking service, retries included.")
-    rerank_windows: int = declare(least=0, description="Windows that were reranked.")
-    rerank_tokens_in: int = declare(least=0, description="Tokens that were sent.")
-    rerank_tokens_out: int = declare(least=0, description="Tokens that the model wrote, thoughts included.")
-    rerank_cost: float = declare(least=0, nullable=True, description="Its cost; null without a price.")
-    writing_model: str = declare(nullable=True, description="Paid model that wrote posts; null if none did.")
-    writing_calls: int = declare(least=0, description="Calls of the writing service, retries included.")
-    writing_tokens_in: int = declare(least=0, description="Tokens that were sent.")
-    writing_tokens_out: int = declare(least=0, description="Tokens that the model wrote, thoughts included.")
-    writing_cost: float = declare(least=0, nullable=True, description="Its cost; null without a price.")
-    cost: float = declare(
-        least=0, nullable=True, description="Cost of all calls; null if a price is not known."
-    )
-    currency: str = declare(description="Currency of the costs.")
-    budget_left: str = declare(
-        nullable=True, description="What was left of the budgets at the end; null without a budget."
-    )
-
-    unique = ("run_id",)
+    run_id = Text("Id of the run.")
+    by = Text("What ran: backstory run, dagster, library (documents only), or run_pipeline (a script).")
+    dagster_run_id = Text("Id in Dagster; null for other runs.", nullable=True)
+    started_at = Moment("Start.")
+    ended_at = Moment("End; for a lost run its last progress.", nullable=True)
+    heartbeat_at = Moment("Last progress.")
+    status = Text("How it stands or ended, see above.", allowed=RUN_STATUSES)
+    seconds = Number("Wall-clock time from the start to the end or last progress.", least=0)
+    first_partition = Text("First wanted partition; null for none.", nullable=True)
+    last_partition = Text("Last wanted partition; null for none.", nullable=True)
+    partitions = Count("Number of wanted partitions.")
+    stage = Text("Table that it makes, or made last.", nullable=True)
+    partition = Text("Partition that it makes, or made last.", nullable=True)
+    done = Count("Finished partitions of those that the stage makes again.")
+    total = Count("Partitions that the stage makes again.")
+    failures = Count("Number of failures.")
+    failure = Text("Why it failed, stopped or waits, without names of people and files.", nullable=True)
+    embedding_model = Text("Model that embedded; null if none was needed.", nullable=True)
+    embedding_calls = Count("Calls of the embedding service, retries included.")
+    embedding_texts = Count("Texts that were embedded.")
+    embedding_tokens = Count("Tokens of these texts.")
+    embedding_cached = Count("Texts whose vectors were in the cache.")
+    embedding_cost = Number("Its cost; null without a price.", nullable=True, least=0)
+    rerank_model = Text("Paid model that reranked; null if none did.", nullable=True)
+    rerank_calls = Count("Calls of the reranking service, retries included.")
+    rerank_windows = Count("Windows that were reranked.")
+    rerank_tokens_in = Count("Tokens that were sent.")
+    rerank_tokens_out = Count("Tokens that the model wrote, thoughts included.")
+    rerank_cost = Number("Its cost; null without a price.", nullable=True, least=0)
+    writing_model = Text("Paid model that wrote posts; null if none did.", nullable=True)
+    writing_calls = Count("Calls of the writing service, retries included.")
+    writing_tokens_in = Count("Tokens that were sent.")
+    writing_tokens_out = Count("Tokens that the model wrote, thoughts included.")
+    writing_cost = Number("Its cost; null without a price.", nullable=True, least=0)
+    cost = Number("Cost of all calls; null if a price is not known.", nullable=True, least=0)
+    currency = Text("Currency of the costs.")
+    budget_left = Text("What was left of the budgets at the end; null without a budget.", nullable=True)
 
 
-HISTORY_TABLES: dict[str, type[Table]] = {"runs": Runs}
-"""The tables that tell what happened. They do not follow from the inputs, and the catalog does not record them."""
-
-
-SERVED_TABLES = {**TABLES, **HISTORY_TABLES}
-"""All tables that are read as Parquet, as views and through Ibis."""
+SERVED_TABLES = {**TABLES, Runs.name: Runs}
+"""All tables that are read as Parquet, as views and through Ibis: those and ``runs``, which tells what happened."""

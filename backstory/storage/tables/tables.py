@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 import time
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -22,11 +21,8 @@ from backstory.base.errors import ContractError, InputError
 from backstory.storage.state_places import copy_state
 from backstory.storage.stores import Bucket, Folder, Store
 from backstory.storage.tables.catalog import Catalog, Changes, Entries, Entry, Key
-from backstory.storage.tables.contracts import empty, polars_schema, validate
+from backstory.storage.tables.contracts import Table, empty, validate
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.table import Table
-
-logger = logging.getLogger(__name__)
 
 WHOLE: Final = "all"
 """Key of the only partition of a table without partitions."""
@@ -34,7 +30,6 @@ CURRENT: Final = "current.json"
 """Name of the list of the files that the tables consist of, for programs that read them without Backstory."""
 KEPT: Final = timedelta(hours=1)
 """How long a file stays that no partition is any more, for readers that have begun with it."""
-
 SNAPSHOTS: Final = "index"
 """Folder of the snapshots of the index in a store, which are files that never change, too."""
 
@@ -70,6 +65,9 @@ class Tables:
 
     A partition is the file that its entry in the catalog names. A commit writes files, and then changes all entries in
     one transaction, so that readers see all of it or nothing, and a killed process leaves only files without a name.
+    Every method that is given a table or keys raises :class:`InputError` for one that cannot be. Every one that reads
+    rows raises :class:`ContractError` for a file that is absent or damaged (code ``damaged_table``), or was written
+    under another contract (``other_columns``).
 
     Attributes:
         store: Where the files are.
@@ -86,11 +84,7 @@ class Tables:
         return Tables(self.store, self.catalog, self.catalog.read_all(SERVED_TABLES))
 
     def entries(self, table: str) -> Mapping[str, Entry]:
-        """Return the entries of a table by partition.
-
-        Raises:
-            InputError: There is no such table.
-        """
+        """Return the entries of a table by partition."""
         _model(table)
         return self.catalog.read(table) if self.pinned is None else self.pinned.get(table, {})
 
@@ -101,46 +95,32 @@ class Tables:
     def read(
         self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read partitions of a table.
+        """Read all or some partitions and columns of a table, partition by partition in the order of their keys.
 
-        Args:
-            table: A name of :data:`backstory.storage.tables.schemas.SERVED_TABLES`.
-            partitions: Keys of the wanted partitions; None for all of them.
-            columns: The wanted columns; None for all of them.
-
-        Returns:
-            Their rows, partition by partition in the order of their keys; a partition that is empty or was never made
-            adds no rows.
-
-        Raises:
-            InputError: The table or a partition's key is not valid.
-            ContractError: A file is absent or damaged.
-            ContractError: A file was written under another contract.
+        A partition that is empty or was never made adds no rows.
         """
-        model = _model(table)
-        read = list(self._read_each(table, partitions, columns).values())
-        if len(read) == 1:
-            return read[0]
-        nothing = empty(model) if columns is None else empty(model).select(columns)
-        return pl.concat([nothing, *read], rechunk=False)
+        read = self.read_each(table, partitions, columns=columns)
+        if not read:
+            nothing = empty(_model(table))
+            return nothing if columns is None else nothing.select(columns)
+        return pl.concat(read.values(), rechunk=False) if len(read) > 1 else next(iter(read.values()))
+
+    def read_each(
+        self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """Read what :meth:`read` reads, by partition; those without rows are absent."""
+        names = self._name_files(table, partitions)
+        wanted = None if columns is None else tuple(columns)
+        if isinstance(self.store, Folder) or len(names) < 2:
+            return {key: self._read_file(table, name, wanted) for key, name in names.items()}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            frames = threads.map(lambda name: self._read_file(table, name, wanted), names.values())
+            return dict(zip(names, frames, strict=True))
 
     def scan(self, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Read partitions of a table lazily, and keep only the columns and rows that the query needs.
+        """Read what :meth:`read` reads, but only the columns and rows that the query needs, when it runs.
 
-        Each file is compared with its hash when it is first read. A stage, whose rows are in memory anyway, collects
-        with Polars' engine in memory, which starts faster.
-
-        Args:
-            table: A name of :data:`backstory.storage.tables.schemas.SERVED_TABLES`.
-            partitions: Keys of the wanted partitions; None for all of them.
-
-        Returns:
-            Rows in the order of :meth:`read`.
-
-        Raises:
-            InputError: The table or a partition's key is not valid.
-            ContractError: (when the query runs) A file is absent or damaged.
-            ContractError: (when the query runs) A file was written under another contract.
+        A stage, whose rows are in memory anyway, collects with Polars' engine in memory, which starts faster.
         """
         names = self._name_files(table, partitions)
 
@@ -148,54 +128,22 @@ class Tables:
             columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
             for name in names.values():
+                if row_limit == 0:
+                    return
                 frame = self._read_file(table, name, None if columns is None else tuple(columns))
                 if row_limit is not None:
-                    if row_limit <= 0:
-                        return
                     frame = frame.head(row_limit)
                     row_limit -= frame.height
                 yield frame if predicate is None else frame.filter(predicate)
 
-        return register_io_source(read, schema=polars_schema(_model(table)), validate_schema=True)
-
-    def select(
-        self,
-        table: str,
-        expressions: Sequence[pl.Expr],
-        known: Mapping[str, pl.DataFrame] | None = None,
-    ) -> dict[str, pl.DataFrame]:
-        """Evaluate expressions on each partition of a table, of which only the columns that they name are read.
-
-        Args:
-            table: A name of :data:`backstory.storage.tables.schemas.SERVED_TABLES`.
-            expressions: Expressions of one column each, whose value in a row depends on that row only.
-            known: Values of an earlier call, by partition, whose files are not read again.
-
-        Returns:
-            Their values by partition, in order; with :data:`WHOLE` and no rows if there are none.
-
-        Raises:
-            InputError: The table's name is not valid.
-            ContractError: A file is absent or damaged.
-            ContractError: A file was written under another contract.
-        """
-        named = {column for expression in expressions for column in expression.meta.root_names()}
-        columns = [column for column in polars_schema(_model(table)) if column in named]
-        found = {} if known is None else dict(known)
-        wanted = [key for key in self.keys(table) if key not in found]
-        for key, frame in self._read_each(table, wanted, columns).items():
-            found[key] = frame.select(expressions)
-        return dict(sorted(found.items())) or {WHOLE: empty(_model(table)).select(expressions)}
+        return register_io_source(read, schema=_model(table).schema, validate_schema=True)
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
-        """List the partitions that must be made again.
+        """List the partitions whose inputs have changed, or whose file is not the one that was written.
 
         Args:
-            table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
-            inputs: Hash of the present inputs of each wanted partition.
-
-        Returns:
-            Those whose inputs have changed, or whose file is not the one that was written, in the order of ``inputs``.
+            table: Name of the table.
+            inputs: Hash of the present inputs of each wanted partition, in the order of the answer.
         """
         return self.catalog.pending(table, inputs, self.hash_files(table))
 
@@ -222,16 +170,9 @@ class Tables:
         }
 
     def commit(
-        self,
-        made: Mapping[Key, Made],
-        *,
-        seen: int | None = None,
-        without: Collection[Key] = (),
+        self, made: Mapping[Key, Made], *, seen: int | None = None, without: Collection[Key] = ()
     ) -> dict[Key, Entry]:
         """Replace partitions of any tables, all of them or none.
-
-        The rows of a table are checked together before the first is written, since one check takes milliseconds even
-        for few rows.
 
         Args:
             made: The partitions.
@@ -239,12 +180,11 @@ class Tables:
             without: Partitions that are to be gone.
 
         Returns:
-            Their entries.
+            The entries of those that were made.
 
         Raises:
-            InputError: The name of a table or a key is not valid.
-            ContractError: Rows break the contract of their table. Nothing is written.
-            ConflictError: Another process has replaced a partition since. None is replaced.
+            ContractError: Rows break the contract of their table.
+            ConflictError: Another process has replaced a partition since.
         """
         for table in dict.fromkeys(table for table, _ in made):
             _check([one.rows for (name, _), one in made.items() if name == table], _model(table))
@@ -254,23 +194,20 @@ class Tables:
         for (table, key), one in made.items():
             _require_key(table, key)
             content = b"" if one.rows.is_empty() else encode_rows(one.rows)
-            entry = entries[table, key] = Entry(
-                one.inputs, _hash(content) if content else "", one.rows.height
-            )
-            name = name_file(table, key, entry)
+            entry = Entry(one.inputs, _hash(content) if content else "", one.rows.height)
+            entries[table, key] = entry
             if content:
+                name = name_file(table, key, entry)
                 (there if self.store.has(name, content) else absent)[name] = content
         self.store.write(absent)
 
         def change(_: Entries) -> Changes:
             # A file that was there without a partition may have been deleted since; none is from here on.
-            self.store.write(
-                {name: content for name, content in there.items() if not self.store.has(name, content)}
-            )
+            gone = {name: content for name, content in there.items() if not self.store.has(name, content)}
+            self.store.write(gone)
             return {**dict.fromkeys(without), **entries}
 
-        tables = {table for table, _ in (*made, *without)}
-        self.catalog.change(change, tables=tables, seen=seen)
+        self.catalog.change(change, tables={table for table, _ in (*made, *without)}, seen=seen)
         return entries
 
     def list_files(self) -> dict[str, dict[str, str]]:
@@ -280,32 +217,26 @@ class Tables:
     def publish(self) -> None:
         """Write the list :data:`CURRENT`, by which programs read one version of all tables without Backstory."""
         content = json.dumps({"tables": self.list_files()}, indent=1, sort_keys=True).encode()
-        if not self.store.has(CURRENT, content) or isinstance(self.store, Bucket):
+        if self.store.read(CURRENT) != content:
             self.store.write({CURRENT: content})
 
     def collect(self, older_than: timedelta = KEPT, *, at_once: Collection[str] = ()) -> int:
-        """Delete the files that no partition is any more, and none has been for a while.
+        """Delete the files that no partition is any more, and return their number.
 
         Args:
             older_than: How long ago an earlier call must have noticed that. Without any time, nothing may be committed
                 meanwhile.
             at_once: Names of files that are deleted in any case, unless they are used again.
-
-        Returns:
-            The number of deleted files.
         """
         due: set[str] = set()
-        folders = list(SERVED_TABLES)
-        if isinstance(self.store, Bucket):
-            folders.append(SNAPSHOTS)
+        folders = [*SERVED_TABLES, *([SNAPSHOTS] if isinstance(self.store, Bucket) else [])]
 
         def change(entries: Entries) -> Changes:
-            listed = _list_files(entries)
-            used = {name for names in listed.values() for name in names.values()}
+            used = {name for names in _list_files(entries).values() for name in names.values()}
             found = {name for folder in folders for name in self.store.list_names(folder)} - used
-            snapshots = {f"{SNAPSHOTS}/{entry.content}/" for entry in entries[_INDEX].values()}
-            found -= {name for name in found if name.startswith(tuple(snapshots))}
-            noticed = {name: float(entry.inputs) for name, entry in entries.get(_UNUSED, {}).items()}
+            snapshots = tuple(f"{SNAPSHOTS}/{entry.content}/" for entry in entries[_INDEX].values())
+            found = {name for name in found if not name.startswith(snapshots)}
+            noticed = {name: float(entry.inputs) for name, entry in entries[_UNUSED].items()}
             now = time.time()
             due.update(name for name in found if now - noticed.get(name, now) >= older_than.total_seconds())
             due.update(found.intersection(at_once))
@@ -321,17 +252,6 @@ class Tables:
         self.catalog.change(change, tables=[*SERVED_TABLES, _INDEX, _UNUSED])
         return len(due)
 
-    def _read_each(
-        self, table: str, partitions: Sequence[str] | None, columns: Sequence[str] | None
-    ) -> dict[str, pl.DataFrame]:
-        names = self._name_files(table, partitions)
-        wanted = None if columns is None else tuple(columns)
-        if isinstance(self.store, Folder) or len(names) < 2:
-            return {key: self._read_file(table, name, wanted) for key, name in names.items()}
-        with ThreadPoolExecutor(_THREADS) as threads:
-            frames = threads.map(lambda key: self._read_file(table, names[key], wanted), names)
-            return dict(zip(names, frames, strict=True))
-
     def _name_files(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, str]:
         """Return the name of the file of each wanted partition that has rows, in the order of the keys."""
         for key in partitions or ():
@@ -341,54 +261,46 @@ class Tables:
         return {key: name_file(table, key, entries[key]) for key in wanted if entries[key].rows}
 
     def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-        kept = self._open_once(table, name)
-        if kept is None:
-            file = self.store.open(name)
-            if file is None:
-                raise self._damaged(name, "is absent")
-            with file:
-                return pl.read_parquet(file, columns=None if columns is None else list(columns))
-        return kept.clone() if columns is None else kept.select(columns)
-
-    def _open_once(self, table: str, name: str) -> pl.DataFrame | None:
-        """Compare a file with its hash when it is first read, and return its rows if they are kept."""
-        kept = _keep(self.store.locate(name), self.store.stamp(name))
-        if not kept:
-            content = self.store.read(name)
-            if content is None:
-                raise self._damaged(name, "is absent")
-            if _hash(content)[:_NAMED_DIGITS] != name.split(".")[-2]:
-                raise self._damaged(name, "is not the file that was written")
-            if dict(pl.read_parquet_schema(BytesIO(content))) != dict(polars_schema(_model(table))):
-                raise ContractError(
-                    f"{self.store.locate(name)} was written by another version of Backstory; `backstory run` makes "
-                    f"{table} again",
-                    code="other_columns",
-                )
-            kept.append(pl.read_parquet(BytesIO(content)) if len(content) <= _KEPT_BYTES else None)
-        return kept[0]
-
-    def _damaged(self, name: str, what: str) -> ContractError:
-        return ContractError(f"{self.store.locate(name)} {what}; {_REMEDY}", code="damaged_table")
+        stamp = self.store.stamp(name)
+        kept = _read_once(self.store, stamp, table, name)  # type: ignore[arg-type] # a store is frozen
+        if kept is not None:
+            return kept.clone() if columns is None else kept.select(columns)
+        file = self.store.open(name)
+        if file is None:
+            raise _damaged(self.store, name)
+        with file:
+            return pl.read_parquet(file, columns=None if columns is None else list(columns))
 
 
-def copy_tables(source: Tables, target: Tables) -> int:
-    """Copy the catalog, and the files that it names, which stay as they are while runs go on.
+@lru_cache(maxsize=_KEPT_FILES)
+def _read_once(store: Store, stamp: Hashable, table: str, name: str) -> pl.DataFrame | None:
+    """Compare a file in its present state with its hash, and return its rows, or None if it is large."""
+    del stamp
+    content = store.read(name)
+    if content is None or _hash(content)[:_NAMED_DIGITS] != name.split(".")[-2]:
+        raise _damaged(store, name)
+    if pl.read_parquet_schema(BytesIO(content)) != dict(_model(table).schema):
+        raise ContractError(
+            f"{store.locate(name)} was written by another version of Backstory; `backstory run` makes {table} again",
+            code="other_columns",
+        )
+    return pl.read_parquet(BytesIO(content)) if len(content) <= _KEPT_BYTES else None
 
-    Args:
-        source: The tables.
-        target: Where they are copied to; a file or an entry that is there already stays.
 
-    Returns:
-        The number of files.
-    """
+def _damaged(store: Store, name: str) -> ContractError:
+    return ContractError(
+        f"{store.locate(name)} is absent, or not the file that was written; {_REMEDY}", code="damaged_table"
+    )
+
+
+def copy_tables(source: Tables, target: Tables) -> None:
+    """Copy the catalog, and the files that it names; those that are in the target already stay."""
     copy_state(source.catalog.state, target.catalog.state)
-    names = [name for found in target.list_files().values() for name in found.values()]
-    for name in names:
-        content = source.store.read(name)
-        if content is not None and not target.store.has(name, content):
-            target.store.write({name: content})
-    return len(names)
+    for names in target.list_files().values():
+        for name in names.values():
+            content = source.store.read(name)
+            if content is not None and not target.store.has(name, content):
+                target.store.write({name: content})
 
 
 def name_file(table: str, key: str, entry: Entry) -> str:
@@ -432,25 +344,13 @@ def _model(table: str) -> type[Table]:
 def _require_key(table: str, key: str) -> None:
     if not _KEY.match(key):
         raise InputError(
-            f"{table}: {key!r} cannot name a partition; use letters, digits and _ . : + -, "
-            "beginning with a letter or digit",
+            f"{table}: {key!r} cannot name a partition; use letters, digits and _ . : + -, beginning with a letter or "
+            "digit",
             code="invalid_partition",
         )
 
 
 def _check(frames: Sequence[pl.DataFrame], model: type[Table]) -> None:
-    """Check frames against a contract: those of the right columns together, and each other one alone."""
-    schema = polars_schema(model)
-    alike = [frame for frame in frames if frame.schema == schema and len(frame)]
-    for rows in [
-        *([pl.concat(alike, rechunk=False)] if alike else []),
-        *(f for f in frames if f.schema != schema),
-    ]:
-        validate(rows, model)
-
-
-@lru_cache(maxsize=_KEPT_FILES)
-def _keep(where: str, stamp: Hashable) -> list[pl.DataFrame | None]:
-    """Return what is known of a file in its present state: nothing yet; or its rows, or None for a large one."""
-    del where, stamp
-    return []
+    """Check frames against a contract: together, since one check takes milliseconds even for few rows."""
+    other = next((frame for frame in frames if frame.schema != model.schema), None)
+    validate(pl.concat(frames, rechunk=False) if other is None else other, model)

@@ -265,7 +265,7 @@ def test_a_copy_has_the_files_of_one_moment(tables: Tables, tmp_path: Path) -> N
     write(tables, "a", 1)
     write(tables, "a", 2)
     copy = open_tables(tmp_path / "copy")
-    assert copy_tables(tables, copy) == 1
+    copy_tables(tables, copy)
     assert (read_lines(copy), copy.find_damage(TABLE)) == ([2], {})
     assert len(list_names(copy)) == 1
 

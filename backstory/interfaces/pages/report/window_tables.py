@@ -10,7 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
-from backstory.base.local_times import localize
+from backstory.base.local_times import localize, localize_window
 from backstory.interfaces.pages.report.window_report import (
     Candidate,
     Cell,
@@ -20,7 +20,6 @@ from backstory.interfaces.pages.report.window_report import (
     WindowReport,
 )
 from backstory.retrieval.assessment import judge_parts
-from backstory.storage.tables.local_times import localize_window
 
 WHOLE = "whole window"
 """Granularity of a query that is the whole window."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError, ReadError
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.base.local_times import localize_window
 from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
@@ -20,7 +21,6 @@ from backstory.pipeline.chats.leaks import make_contact_scrub, make_page_view
 from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.stages.letters import read_assignment
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.local_times import localize_window
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
 from backstory.writing.posts import PUBLISHED
 

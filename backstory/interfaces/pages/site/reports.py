@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from backstory.base.ids import digest
+from backstory.base.local_times import localize_window
 from backstory.interfaces.pages.report.page import TrailLink, encode_page
 from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import DOCUMENT_COLUMNS, ReportTables, read_report
@@ -21,7 +22,6 @@ from backstory.interfaces.pages.site.state import SiteInputs
 from backstory.pipeline.chats.named_documents import hash_named_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.local_times import localize_window
 
 _TABLES: Final = ("windows", "window_contexts", "window_chunks", "hits", "decisions", "contexts")
 _DAY: Final = timedelta(days=1)

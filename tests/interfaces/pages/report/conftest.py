@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from backstory.interfaces.pages.report.window_tables import WindowTables
-from backstory.storage.tables.contracts import polars_schema
+from backstory.storage.tables.contracts import Table, polars_schema
 from backstory.storage.tables.schemas import (
     Contexts,
     Decisions,
@@ -20,7 +20,6 @@ from backstory.storage.tables.schemas import (
     WindowContexts,
     Windows,
 )
-from backstory.storage.tables.table import Table
 
 START = datetime(2025, 3, 13, 9, 0, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError
+from backstory.base.local_times import localize_window
 from backstory.interfaces.pages.report.window_reading import ReportTables, read_report, read_window_report
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.local_times import localize_window
 from tests.errors import raises
 
 MakeTables = Callable[..., WindowTables]
