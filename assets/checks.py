@@ -10,8 +10,8 @@ import dagster as dg
 from assets.materialization_events import Events
 from assets.metadata import describe_cases, name_partitions
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
-from backstory.pipeline.checks.checks import CHECKS, Check, CheckResult
-from backstory.pipeline.run.executor import remembered_cases
+from backstory.pipeline.checks.cases import CheckResult, remembered_cases
+from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 

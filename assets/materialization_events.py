@@ -12,7 +12,7 @@ from assets.tags import tag_input
 from backstory.base.ids import digest, digest_json
 from backstory.interfaces.dagster_specs.asset_keys import DOCUMENT_FILES, asset_key, name_of
 from backstory.interfaces.pages.report.thumbnail import picture_windows
-from backstory.pipeline.run.executor import find_broken
+from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry

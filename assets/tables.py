@@ -10,17 +10,18 @@ import dagster as dg
 
 from assets.checks import key_of, report_check, specify_checks
 from assets.materialization_events import Events, StepEvents, begin, report_partitions, report_table
-from assets.metadata import Metadata, describe_report
+from assets.metadata import describe_report
 from assets.workspace_resource import WorkspaceResource
 from backstory.base.ids import digest
 from backstory.interfaces.dagster_specs.asset_keys import name_of
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
-from backstory.pipeline.checks.checks import CHECKS, CheckResult
+from backstory.pipeline.checks.cases import CheckResult
+from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.history.history import BY_DAGSTER
+from backstory.pipeline.run.builder import OnProgress
 from backstory.pipeline.run.difference_lines import describe_differences
-from backstory.pipeline.run.executor import OnProgress, RunEvent
-from backstory.pipeline.run.runner import RunRequest, execute_stages, may_divide_days
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.runner import execute_stages, may_divide_days
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
@@ -71,41 +72,36 @@ def make_assets(
             if isinstance(event, CheckResult) and event.check in checks:
                 report_check(events, opened, event.check, event)
 
-        def execute(opened: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
+        def execute(opened: Workspace, run: Run, on_progress: OnProgress) -> None:
             # The events are stored while the run holds the lock: no other run changes the tables meanwhile.
             known = {
                 spec.key: begin(opened, name_of(spec.key), keys)
                 for spec in chosen
                 if spec.partitions_def is not None
             }
-            state = execute_stages(opened, request, on_progress)
+            execute_stages(opened, run, on_progress)
             for spec in chosen:
                 table = name_of(spec.key)
-                figures = _describe(state, table)
+                figures = describe_report(run.made[table]) if table in run.made else {}
                 if spec.partitions_def is not None:
-                    good = state.good(table, keys)
+                    good = run.good(table, keys)
                     own = figures if len(keys) == 1 else {}
-                    is_failed = _is_failed(state)
                     changed = report_partitions(
-                        events, opened, spec, good, own, known[spec.key], of_all=is_failed
+                        events, opened, spec, good, own, known[spec.key], of_all=not run.finished
                     )
                     context.log.info(f"{table}: {changed} of {len(good)} partitions have changed")
-                elif WHOLE not in state.broken.get(table, {}):
-                    report_table(events, opened, spec, figures, of_all=_is_failed(state))
+                elif WHOLE not in run.broken.get(table, {}):
+                    report_table(events, opened, spec, figures, of_all=not run.finished)
             for check in checks:
-                if check not in state.findings:
+                if check not in run.found:
                     report_check(events, opened, check, None)
-            return state
 
-        request = RunRequest(
-            partitions=keys, tables=frozenset(selected), by=BY_DAGSTER, run_id=context.run.run_id
-        )
-        state = workspace.execute_run(request, on_progress, execute)
-        if state.differences is not None:
-            context.log.info("\n".join(describe_differences(state.differences)))
-        failures = [*state.describe_failures(), *filter(None, [state.stopped])]
+        run = Run(keys, frozenset(selected), BY_DAGSTER, context.run.run_id)
+        run = workspace.execute_run(run, on_progress, execute)
+        context.log.info("\n".join(describe_differences(run.differences)))
+        failures = [*run.failures, *filter(None, [run.stopped])]
         if failures:
-            stopped = {} if state.stopped is None else {STOPPED: state.stopped}
+            stopped = {} if run.stopped is None else {STOPPED: run.stopped}
             raise dg.Failure(BETWEEN_FAILURES.join(failures), metadata=stopped, allow_retries=False)
 
     return make
@@ -124,12 +120,3 @@ def name_pool(workspace: Workspace) -> str | None:
     if may_divide_days(workspace):
         return None
     return f"workspace_{digest([str(workspace.root)], length=12)}"
-
-
-def _is_failed(state: RunState) -> bool:
-    return bool(state.describe_failures()) or state.stopped is not None
-
-
-def _describe(state: RunState, table: str) -> Metadata:
-    reports = state.reports.get(table, [])
-    return describe_report(reports[0]) if len(reports) == 1 else {}

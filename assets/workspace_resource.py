@@ -5,9 +5,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from backstory.pipeline.run.executor import OnProgress, RunEvent
-from backstory.pipeline.run.runner import Execute, RunRequest, execute_run
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.builder import OnProgress
+from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.runner import Execute, execute_run
 from backstory.pipeline.workspace import Workspace, open_workspace
 
 
@@ -28,9 +28,9 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The open workspace."""
         return open_workspace(Path(self.root), accept_removals=self.accept_removals)
 
-    def execute_run(self, request: RunRequest, on_progress: OnProgress, execute: Execute) -> RunState:
+    def execute_run(self, run: Run, on_progress: OnProgress, execute: Execute) -> Run:
         """Build tables in a run of their own; see :func:`backstory.pipeline.run.runner.execute_run`."""
-        return execute_run(self.workspace, request, on_progress, execute).state
+        return execute_run(self.workspace, run, on_progress, execute)
 
 
 class RunOfCaller:
@@ -38,26 +38,30 @@ class RunOfCaller:
 
     Attributes:
         workspace: The workspace of the run.
-        state: What the job has built; None before its step ends.
+        is_built: Whether the job has built the tables; otherwise Dagster failed before its step did.
     """
 
-    def __init__(self, workspace: Workspace, on_progress: OnProgress) -> None:
-        """Represent the workspace of a run that is under way in this process.
+    def __init__(self, workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
+        """Represent a run that is under way in this process.
 
         Args:
             workspace: Its workspace, whose lock it holds.
+            run: The run.
             on_progress: Called with each event, too.
         """
         self.workspace = workspace
-        self.state: RunState | None = None
+        self.is_built = False
+        self._run = run
         self._on_progress = on_progress
 
-    def execute_run(self, request: RunRequest, on_progress: OnProgress, execute: Execute) -> RunState:
+    def execute_run(self, run: Run, on_progress: OnProgress, execute: Execute) -> Run:
         """Build tables within the run: a second lock would wait for the first one for ever."""
 
         def report(event: RunEvent) -> None:
             on_progress(event)
             self._on_progress(event)
 
-        self.state = execute(self.workspace, request, report)
-        return self.state
+        self._run.by, self._run.dagster_run_id = run.by, run.dagster_run_id
+        execute(self.workspace, self._run, report)
+        self.is_built = True
+        return self._run

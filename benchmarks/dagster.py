@@ -20,7 +20,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from backstory.pipeline.run.runner import Execute, RunRequest, execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import Execute, execute_run, execute_stages, find_wanted
 from backstory.pipeline.workspace import open_workspace
 from benchmarks.machine import drop_pinned_kernels
 
@@ -68,8 +69,8 @@ def measure_run(root: Path, load: Callable[[], Execute]) -> dict[str, Any]:
     execute = load()
     started, worked = time.perf_counter(), time.process_time()
     workspace = open_workspace(root)
-    request = RunRequest(partitions=find_wanted(workspace, None, None), skips_unchanged=True)
-    result = execute_run(workspace, request, execute=execute)
+    run = Run(find_wanted(workspace, None, None))
+    result = execute_run(workspace, run, execute=execute, skips_unchanged=True)
     if not result.success:
         raise SystemExit(f"the run failed: {result.failures}")
     return {

@@ -16,9 +16,8 @@ from backstory.interfaces.cli.options import JsonOption, LogFormatOption, Verbos
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
 if TYPE_CHECKING:
-    from backstory.pipeline.run.executor import OnProgress
-    from backstory.pipeline.run.runner import RunRequest
-    from backstory.pipeline.run.state import RunState
+    from backstory.pipeline.run.builder import OnProgress
+    from backstory.pipeline.run.run import Run
     from backstory.pipeline.workspace import Workspace
 
 NAME: Final = "backstory dagster"
@@ -112,14 +111,12 @@ def prune_command(
         print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
 
 
-def execute_when_needed(
-    workspace: "Workspace", request: "RunRequest", on_progress: "OnProgress"
-) -> "RunState":
-    """Execute the stages of a run as a Dagster job, and load Dagster only now, which takes a second or more."""
+def execute_when_needed(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> None:
+    """Build the tables of a run as a Dagster job, and load Dagster only now, which takes a second or more."""
     with loading():
         from pipelines.materialization import execute_job
 
-    return execute_job(workspace, request, on_progress)
+    execute_job(workspace, run, on_progress)
 
 
 def main() -> None:

@@ -18,7 +18,8 @@ from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from backstory.operations.inspection.comparison import compare_with_whole_windows as compare
 from backstory.operations.inspection.windows import list_windows
-from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import Execute, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.template import OWNER_ONLY
 from pipelines.__main__ import execute_when_needed
@@ -53,7 +54,7 @@ def prepare_demo(folder: Path) -> Workspace:
     return workspace
 
 
-def run_demo(workspace: Workspace, console: Console, execute: Execute) -> RunResult:
+def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Run:
     """Run the pipeline on the example, and print what is different.
 
     Args:
@@ -62,11 +63,9 @@ def run_demo(workspace: Workspace, console: Console, execute: Execute) -> RunRes
         execute: Executes the stages, unless nothing has changed.
 
     Returns:
-        The result of the run.
+        The run.
     """
-    wanted = find_wanted(workspace, None, None)
-    request = RunRequest(partitions=wanted, skips_unchanged=True)
-    return execute_and_print(console, workspace, request, execute)
+    return execute_and_print(console, workspace, Run(find_wanted(workspace, None, None)), execute)
 
 
 def _fix_pseudonyms(secret: Path) -> None:

@@ -9,9 +9,8 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
 from backstory.base.telemetry.scope import current_run
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.run.executor import OnProgress
-from backstory.pipeline.run.runner import RunRequest
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.builder import OnProgress
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.stages.messages import find_partitions, known_first_partition
 from backstory.pipeline.workspace import Workspace
 from pipelines.dagster_internals.instance import open_instance
@@ -23,34 +22,30 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")
 
 
-def execute_job(workspace: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
-    """Execute the stages of a run and their checks as one run of the Dagster job, in this process.
+def execute_job(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
+    """Build the tables of a run, with their checks, as one run of the Dagster job in this process.
 
     Args:
         workspace: The workspace of the run, whose lock this process holds.
-        request: What to build: all tables of consecutive partitions, in order.
-        on_progress: Called with each report and finding as it happens.
-
-    Returns:
-        The tables that the job has built, and the failures.
+        run: What to build: all tables of consecutive partitions, in order. What became of it is added to it.
+        on_progress: Called with each event as soon as there is one.
 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
     """
-    _require_offered(workspace, request.partitions)
-    run = RunOfCaller(workspace, on_progress)
-    job = define(workspace, dg.ResourceDefinition.hardcoded_resource(run)).resolve_job_def(JOB)
+    _require_offered(workspace, run.partitions)
+    of_caller = RunOfCaller(workspace, run, on_progress)
+    job = define(workspace, dg.ResourceDefinition.hardcoded_resource(of_caller)).resolve_job_def(JOB)
     with open_instance(workspace) as instance:
         result = job.execute_in_process(
             instance=instance,
             run_id=current_run(),
-            tags=tag_range(request.partitions[0], request.partitions[-1]),
+            tags=tag_range(run.partitions[0], run.partitions[-1]),
             run_config=_QUIET,
             raise_on_error=False,
         )
-    if run.state is not None:
-        return run.state
-    return RunState(errors=describe_step_failures(result.all_events))
+    if not of_caller.is_built:
+        run.errors += describe_step_failures(result.all_events)
 
 
 def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:

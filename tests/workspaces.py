@@ -14,9 +14,10 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import OnProgress, ignore_progress
+from backstory.pipeline.run.builder import OnProgress, ignore_progress
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.runner import Execute, RunRequest, RunResult, execute_run, execute_stages
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import Execute, execute_run, execute_stages
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.schema import CATALOG
@@ -224,14 +225,13 @@ def run_workspace(
     partitions: Sequence[str],
     on_progress: OnProgress = ignore_progress,
     execute: Execute = execute_stages,
-) -> RunResult:
+) -> Run:
     """Run the pipeline as ``backstory run`` does."""
-    request = RunRequest(partitions=partitions, skips_unchanged=True)
-    return execute_run(workspace, request, on_progress, execute)
+    return execute_run(workspace, Run(partitions), on_progress, execute, skips_unchanged=True)
 
 
-def run_job(workspace: Workspace, partitions: Sequence[str]) -> RunResult:
+def run_job(workspace: Workspace, partitions: Sequence[str]) -> Run:
     """Run the pipeline as a Dagster job in this process, also if nothing has changed."""
     from pipelines.materialization import execute_job
 
-    return execute_run(workspace, RunRequest(partitions=partitions), execute=execute_job)
+    return execute_run(workspace, Run(partitions), execute=execute_job)

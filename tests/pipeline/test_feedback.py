@@ -34,7 +34,7 @@ from tests.pipeline.feedback_workspaces import (
 from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 8
-CHECKS = "backstory.pipeline.checks.checks"
+CHECKS = "backstory.pipeline.checks.cases"
 
 DAYS = 3
 """Days of the small workspace, each with two windows of which the second begins after the first has ended."""
@@ -108,8 +108,8 @@ def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, St
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
     assert outcome.success, outcome.failures
-    reports = {report.table: report for report in outcome.reports}
-    assert len(reports) == len(outcome.reports)
+    reports = {report.table: report for report in outcome.made.values()}
+    assert len(reports) == len(outcome.made.values())
     return reports
 
 

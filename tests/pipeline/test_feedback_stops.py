@@ -8,7 +8,8 @@ import pytest
 
 from backstory.index.search import open_index
 from backstory.interfaces.cli.run import exit_code
-from backstory.pipeline.run.runner import Execute, RunResult, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import execute_job
 from tests.models.services import chat_server
@@ -47,7 +48,7 @@ def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:
     return open_workspace(root)
 
 
-def run(workspace: Workspace, execute: Execute = execute_stages) -> RunResult:
+def run(workspace: Workspace, execute: Execute = execute_stages) -> Run:
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
     shutil.copyfile(workspace.secret, workspace.root.with_name("secret.key"))

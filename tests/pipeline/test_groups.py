@@ -3,7 +3,6 @@
 import signal
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,12 +10,11 @@ from hypothesis import strategies as st
 from backstory import run_pipeline
 from backstory.pipeline.incremental.partitions import group_partitions
 from backstory.pipeline.incremental.report import StageResult, add_counts
-from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.forms import Share
 from tests.pipeline.test_run import hash_files
 from tests.started_python import run_python
-from tests.workspaces import build_table, write_workspace
+from tests.workspaces import write_workspace
 
 DAYS = [f"2025-03-{day:02}" for day in range(11, 21)]
 SETTINGS = """\
@@ -138,11 +136,3 @@ def test_figures_of_groups_are_added_and_words_listed_once() -> None:
     add_counts(counts, {"queries": 1, "engine": "vss"})
     add_counts(counts, {"queries": 1, "engine": "exact"})
     assert counts == {"queries": 7, "engine": "exact; vss", "seconds": 0.5}
-
-
-def test_a_preview_is_a_few_rows_of_what_was_made(tmp_path: Path) -> None:
-    workspace = write_long_workspace(tmp_path / "workspace", 1)
-    wanted = find_partitions(workspace)
-    preview = build_table(workspace, "messages", wanted).preview
-    assert preview.schema["timestamp"] == pl.Datetime("us", "UTC")
-    assert 0 < len(preview) <= 5

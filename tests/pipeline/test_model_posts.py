@@ -18,7 +18,8 @@ from backstory.interfaces.cli.run import describe_cost, exit_code
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.audit import audit
 from backstory.pipeline.run.differences import PostDifferences
-from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.models.services import chat_server
@@ -148,7 +149,7 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
 
-def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[RunResult, PostDifferences]:
+def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[Run, PostDifferences]:
     """Do what `backstory run` does, and give what it says of posts."""
     settings = workspace.root / "backstory.yaml"
     unlimited = settings.read_text(encoding="utf-8").partition("costs:")[0]

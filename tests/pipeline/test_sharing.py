@@ -20,8 +20,8 @@ from backstory.operations.backup.stored import restore_from_store, write_to_stor
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import RunEvent
-from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted, may_divide_days
+from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.runner import execute_run, find_wanted, may_divide_days
 from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower
 from backstory.pipeline.stages.windows import WindowsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -41,7 +41,8 @@ RUN = [
     "-c",
     """import json, logging, sys
 from pathlib import Path
-from backstory.pipeline.run.runner import RunRequest, execute_run
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.workspace import open_workspace
 
 class Say(logging.Handler):
@@ -50,7 +51,7 @@ class Say(logging.Handler):
             print("waits", flush=True)
 
 logging.getLogger("backstory.storage.turns").addHandler(Say())
-assert execute_run(open_workspace(Path(sys.argv[1])), RunRequest(partitions=json.loads(sys.argv[2]))).finished
+assert execute_run(open_workspace(Path(sys.argv[1])), Run(json.loads(sys.argv[2]))).finished
 print("ended")
 """,
 ]
@@ -96,7 +97,7 @@ def test_a_run_over_other_days_begins_and_ends_while_one_is_under_way(
             rest = LATER if first == EARLIER else EARLIER
             ended.append(run_python([*RUN, str(two.root), json.dumps(rest)], check=True).stdout)
 
-    assert execute_run(one, RunRequest(partitions=first), run_the_rest).finished
+    assert execute_run(one, Run(first), run_the_rest).finished
     assert ended == ["ended\n"]
     days = find_wanted(one, None, None)
     run_pipeline(one, days)
@@ -205,7 +206,7 @@ def test_a_run_whose_store_stays_away_goes_on_later(
     with pytest.raises(StateError) as error:
         execute_run(
             workspace,
-            RunRequest(partitions=find_wanted(workspace, None, None), isolates_failures=False),
+            Run(find_wanted(workspace, None, None), isolates_failures=False),
             go_away,
         )
     assert error.value.code == "unreachable_store"

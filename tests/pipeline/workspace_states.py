@@ -11,7 +11,8 @@ import polars as pl
 from backstory import run_pipeline
 from backstory.index.snapshot.manifest import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, read_manifest
 from backstory.index.snapshot.publication import current_version
-from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.duckdb_engines import AttachedFile
 from backstory.storage.tables.schemas import TABLES
@@ -71,7 +72,7 @@ def write_inputs(root: Path, inputs: Inputs) -> None:
         kept.writelines(line for line in written if line.startswith(SHARED))
 
 
-def run(root: Path) -> RunResult:
+def run(root: Path) -> Run:
     """Do what `backstory run` does over all days."""
     workspace = open_workspace(root)
     return run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)

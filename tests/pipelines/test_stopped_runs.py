@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from backstory.pipeline.run.runner import RunResult
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.materialization import execute_job
@@ -15,7 +15,7 @@ from tests.workspaces import run_workspace
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
-def run(workspace: Workspace) -> RunResult:
+def run(workspace: Workspace) -> Run:
     return run_workspace(open_workspace(workspace.root), DAYS, lambda _told: None, execute_job)
 
 

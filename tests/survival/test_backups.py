@@ -67,7 +67,7 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
     outcome = run(restored.root)
     # Where others may make the day before, the first run makes its messages, too, which windows may overlap.
     before_it = {"messages", "windows", "window_chunks", "window_contexts"} if is_shared(root) else set()
-    computed = {report.table for report in outcome.reports if report.computed}
+    computed = {report.table for report in outcome.made.values() if report.computed}
     assert computed == {"search_index", "hits"} | before_it
     assert describe(restored.root) == before
 

@@ -31,10 +31,11 @@ from backstory.interfaces.cli.run_bar import Move, show_run_bar
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
 if TYPE_CHECKING:
-    from backstory.pipeline.checks.checks import CheckResult
+    from backstory.pipeline.checks.cases import CheckResult
     from backstory.pipeline.incremental.report import StageResult
-    from backstory.pipeline.run.executor import OnProgress, RunEvent
-    from backstory.pipeline.run.runner import Execute, RunRequest, RunResult
+    from backstory.pipeline.run.builder import OnProgress
+    from backstory.pipeline.run.run import Run, RunEvent
+    from backstory.pipeline.run.runner import Execute
     from backstory.pipeline.workspace import Workspace
 
 _NOTES = ("notice", "cleared")
@@ -120,7 +121,7 @@ def run_and_print(
     verbose: bool,
     as_json: bool,
     by: str = "backstory run",
-) -> RunResult:
+) -> Run:
     """Run the pipeline over a workspace, print what is different and what went wrong, and send alerts.
 
     Args:
@@ -140,16 +141,15 @@ def run_and_print(
     root = find_workspace(given)
     with show_run_bar(f"reading {root}") as move:
         # Loading the stages may take seconds, so it follows the bar.
-        from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
+        from backstory.pipeline.run.run import Run
+        from backstory.pipeline.run.runner import execute_run, find_wanted
         from backstory.pipeline.workspace import open_workspace
 
         workspace = open_workspace(root, accept_removals=accept_removals, follows=False)
         with _alerting_of_crashes(console, workspace):
             wanted = find_wanted(workspace, first, last)
-            request = RunRequest(partitions=wanted, by=by, skips_unchanged=True)
-            result = execute_run(
-                workspace, request, _follow(console, move, verbose=verbose), execute or execute_stages
-            )
+            show = _follow(console, move, verbose=verbose)
+            result = execute_run(workspace, Run(wanted, by=by), show, execute, skips_unchanged=True)
     if as_json:
         print_json(make_record(result))
     else:
@@ -173,7 +173,7 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
         raise
 
 
-def exit_code(result: RunResult) -> int:
+def exit_code(result: Run) -> int:
     """Return the exit code of a run."""
     if result.failures:
         return FAILED
@@ -182,28 +182,20 @@ def exit_code(result: RunResult) -> int:
     return INCOMPLETE if len(result.unfinished) else 0
 
 
-def execute_and_print(
-    console: Console, workspace: Workspace, request: RunRequest, execute: Execute
-) -> RunResult:
-    """Execute a run with its bar, and print the result.
-
-    Args:
-        console: Where to print.
-        workspace: An open workspace.
-        request: What to build.
-        execute: Executes the stages.
-    """
+def execute_and_print(console: Console, workspace: Workspace, run: Run, execute: Execute) -> Run:
+    """Execute a run with its bar unless nothing has changed, and print the result."""
     from backstory.pipeline.run.runner import execute_run
 
     with show_run_bar(f"reading {workspace.root}") as move:
-        result = execute_run(workspace, request, _follow(console, move, verbose=False), execute)
-    print_result(console, result, verbose=False)
-    return result
+        show = _follow(console, move, verbose=False)
+        execute_run(workspace, run, show, execute, skips_unchanged=True)
+    print_result(console, run, verbose=False)
+    return run
 
 
 def _follow(console: Console, move: Move, *, verbose: bool) -> OnProgress:
     """Return the function that shows the events of a run."""
-    from backstory.pipeline.run.position import RunPosition
+    from backstory.pipeline.run.run import RunPosition
 
     def show(event: RunEvent) -> None:
         if isinstance(event, RunPosition):
@@ -230,7 +222,7 @@ def _print_event(console: Console, event: StageResult | CheckResult, *, verbose:
         )
 
 
-def print_result(console: Console, result: RunResult, *, verbose: bool) -> None:
+def print_result(console: Console, result: Run, *, verbose: bool) -> None:
     """Print what is different for a reader, the files that were not read, the failures, and the cost of the run."""
     from backstory.pipeline.run.difference_lines import describe_differences
 
@@ -248,7 +240,7 @@ def _print_marked(console: Console, mark: str, style: str, text: str) -> None:
     console.print(Text.assemble((f"{mark}: ", style), plain(text)), soft_wrap=True)
 
 
-def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
+def describe_sources(result: Run, *, verbose: bool) -> list[str]:
     """Count the files of each folder, and name each file that was not read or only in part, with the reason.
 
     Args:
@@ -285,7 +277,7 @@ def describe_sources(result: RunResult, *, verbose: bool) -> list[str]:
     return lines
 
 
-def describe_cost(result: RunResult, *, verbose: bool = False) -> str:
+def describe_cost(result: Run, *, verbose: bool = False) -> str:
     """Describe the cost of a run in one or two sentences.
 
     Args:
@@ -311,10 +303,10 @@ def describe_cost(result: RunResult, *, verbose: bool = False) -> str:
     return f"{made} {cost}"
 
 
-def make_record(result: RunResult) -> dict[str, Any]:
+def make_record(result: Run) -> dict[str, Any]:
     """Return everything that a run has to say, with names that do not depend on the wording."""
     return {
-        "run_id": result.run_id,
+        "run_id": result.id,
         "partitions": list(result.partitions),
         "unchanged": result.fresh,
         "finished": result.finished,
@@ -330,12 +322,12 @@ def make_record(result: RunResult) -> dict[str, Any]:
                 "cases": len(finding.cases),
                 "message": finding.message,
             }
-            for finding in result.findings
+            for finding in result.found.values()
             if not finding.passed
         ],
         "files": result.unfinished.select("source", "folder", "status", "reason").to_dicts(),
         "tables": [
             {"table": report.table, **report.figures, "unchanged": report.unchanged}
-            for report in result.reports
+            for report in result.made.values()
         ],
     }

@@ -1,4 +1,4 @@
-"""The progress bar of a run: one for all of its steps, on a terminal, with what is left."""
+"""The progress bar of a run: one for all of its steps, on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backstory.base.progress import listening
 from backstory.interfaces.cli.terminal import open_console, plain_line
 
 if TYPE_CHECKING:
-    from backstory.pipeline.run.position import RunPosition
+    from backstory.pipeline.run.run import RunPosition
 
 Move: TypeAlias = "Callable[[RunPosition], None]"
 """Moves the bar to where a run stands."""
@@ -58,7 +58,7 @@ class RunBar:
         """Begin at nothing.
 
         Args:
-            draw: Called with the steps that are done, the number of all, and a line that says what is left.
+            draw: Called with the steps that are done, the number of all, and a line that says what is done.
         """
         self._draw = draw
         self._position: RunPosition | None = None
@@ -85,5 +85,4 @@ class RunBar:
     def _show(self, step: str) -> None:
         position = self._position
         if position is not None:
-            left = f"; left: {position.left}" if position.left else ""
-            self._draw(self._done, position.total, f"{position.table}{step}{left}")
+            self._draw(self._done, position.total, f"{position.table}{step}")

@@ -17,9 +17,9 @@ from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import RunEvent
-from backstory.pipeline.run.plan import CORPUS, STAGES
-from backstory.pipeline.run.runner import TABLES_OF_DOCUMENTS, RunRequest, execute_run, find_wanted
+from backstory.pipeline.run.plan import CORPUS, STAGES, TABLES_OF_DOCUMENTS
+from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.workspace import Workspace
 
@@ -68,7 +68,7 @@ def make_tables(
     """
     chats = chats and _holds_chats(workspace)
     total = len(CORPUS) + len(STAGES) * chats
-    documents = RunRequest(partitions=[], tables=TABLES_OF_DOCUMENTS, by=BY_LIBRARY_FACE)
+    documents = Run([], TABLES_OF_DOCUMENTS, BY_LIBRARY_FACE)
     accepting = replace(workspace, accept_removals=True) if accept_removals else workspace
     embedded, failures = _execute(accepting, documents, 0, len(CORPUS), total)
     if chats and not failures:
@@ -77,7 +77,7 @@ def make_tables(
         except BackstoryError as error:  # it may name people, by the names of their exports
             told = f"the documents were read, and the chats cannot be ({error.code})"
             return embedded, [f"{told}; `backstory run` in the folder of this workspace says why"]
-        everything = RunRequest(partitions=wanted, by=BY_LIBRARY_FACE, skips_unchanged=True)
+        everything = Run(wanted, by=BY_LIBRARY_FACE)
         more, failures = _execute(workspace, everything, len(CORPUS), total, total)
         embedded += more
     return embedded, failures
@@ -90,9 +90,7 @@ def _holds_chats(workspace: Workspace) -> bool:
     return is_there or bool(workspace.tables.keys(MessagesStage.table))
 
 
-def _execute(
-    workspace: Workspace, request: RunRequest, begin: int, end: int, total: int
-) -> tuple[int, list[str]]:
+def _execute(workspace: Workspace, run: Run, begin: int, end: int, total: int) -> tuple[int, list[str]]:
     """Execute a run, and announce each table, from one place of all tables to another."""
     tables_made = begin
 
@@ -103,8 +101,8 @@ def _execute(
             announce(STEP_OF_TABLES, min(tables_made, end), total)
 
     announce(STEP_OF_TABLES, begin, total)
-    result = execute_run(workspace, request, on_progress)
-    return result.total("embedding_computed"), [*result.failures, *filter(None, [result.stopped])]
+    execute_run(workspace, run, on_progress, skips_unchanged=bool(run.partitions))
+    return run.total("embedding_computed"), [*run.failures, *filter(None, [run.stopped])]
 
 
 def revisions_of(corpus: Corpus | None) -> dict[str, str]:

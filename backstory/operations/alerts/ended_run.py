@@ -11,7 +11,7 @@ import polars as pl
 from backstory.base.errors import BackstoryError
 from backstory.pipeline.checks.checks import Check
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.runner import RunResult
+from backstory.pipeline.run.run import Run
 
 COST_FIGURES: Final = (
     *("embedding_computed", "embedding_tokens"),
@@ -39,7 +39,7 @@ class UnreadFile:
 class EndedRun:
     """What alerts know of a run that has ended.
 
-    It is no :class:`~backstory.pipeline.run.runner.RunResult`, since alerts are sent of runs that have none, too: of
+    It is no :class:`~backstory.pipeline.run.run.Run`, since alerts are sent of runs that have none, too: of
     one that an exception ended, and of one whose process is gone, of which Dagster's events hold numbers of cases and
     no tables. The history keeps a :class:`~backstory.pipeline.history.ends.RunEnd`, whose reason names no person and no
     file, while an alert tells the sentence of the failure.
@@ -72,14 +72,14 @@ class EndedRun:
         return "warned" if self.files or any(self.checks.values()) else "ended_well"
 
 
-def describe_result(result: RunResult) -> EndedRun:
+def describe_result(result: Run) -> EndedRun:
     """Describe a run over all tables that has a result."""
     return EndedRun(
-        run_id=result.run_id,
+        run_id=result.id,
         partitions=result.partitions,
         tables=[stage.table for stage in STAGES],
         failures=[*result.failures, *filter(None, [result.stopped])],
-        checks={found.check: len(found.cases) for found in result.findings},
+        checks={found.check: len(found.cases) for found in result.found.values()},
         files=list_files(result.unfinished),
         seconds=result.seconds,
         cost={name: result.total(name) for name in COST_FIGURES},

@@ -35,7 +35,8 @@ from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
-from backstory.pipeline.run.runner import RunRequest, execute_run, list_tables
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_run, list_tables
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.rendered_pages import remove_pages
@@ -131,15 +132,14 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         fresh = open_workspace(
             workspace.root, accept_removals=True, keys=workspace.keys, models=workspace.models
         )
-        request = RunRequest(
-            partitions=workspace.tables.keys("messages"),
-            tables=list_tables(fresh),
-            by=BY_LIBRARY,
+        run = Run(
+            workspace.tables.keys("messages"),
+            list_tables(fresh),
+            BY_LIBRARY,
             isolates_failures=False,
             checks=False,
-            holds_lock=True,
         )
-        execute_run(fresh, request)
+        execute_run(fresh, run, holds_lock=True)
     workspace.tables.collect(timedelta(0))
     workspace.catalog.compact()
     with publishing(workspace.index):

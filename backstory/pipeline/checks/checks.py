@@ -5,35 +5,25 @@ A check is named for the cases that it looks for, so that the name fits both a p
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import polars as pl
 
-from backstory.base.telemetry.logs import log_event
-from backstory.base.wording import count_rest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
 from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.name_leaks import find_marked_history
 from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
-from backstory.pipeline.incremental.report import are_parts
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import TABLES
-from backstory.text.prompts.entries import cut_line
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
-
-logger = logging.getLogger(__name__)
-
-_EXAMPLES = 2
-_EXAMPLE_CHARACTERS = 160
 
 
 @dataclass(frozen=True)
@@ -61,67 +51,6 @@ class Check:
     remedy: str
     share_of_rows: bool = False
     precedes_writing: bool = False
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """Result of a check.
-
-    Attributes:
-        check: The check that ran.
-        cases: One row per case; no rows if the check passed.
-        rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
-        by_partition: Number of cases per partition, where they were counted; partitions without cases are absent.
-        failures: The partitions on which the check raised an error, and the error.
-    """
-
-    check: Check
-    cases: pl.DataFrame
-    rows: int | None = None
-    by_partition: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """Whether there are no cases."""
-        return self.cases.is_empty()
-
-    @property
-    def message(self) -> str:
-        """Number of cases, the first of them, and the remedy."""
-        if self.passed:
-            return "none found"
-        share = "" if self.rows is None else f" among {self.rows}"
-        examples = [
-            cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
-            for row in self.cases.head(_EXAMPLES).to_dicts()
-        ]
-        named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
-        return f"{len(self.cases)} found{share} ({self.check.what}): {named}. {self.check.remedy}"
-
-
-def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
-    """Run a check and log its finding. Inside of ``reporting_parts`` the record of the log does not carry it.
-
-    Args:
-        workspace: An open workspace.
-        check: The check to run.
-        partitions: Keys of the partitions to check, or None for all. A table without partitions is always checked
-            as a whole.
-    """
-    wanted = partitions if check.table in PARTITIONED else None
-    rows = len(workspace.tables.read(check.table, wanted)) if check.share_of_rows else None
-    finding = CheckResult(check, check.find(workspace, wanted), rows)
-    log_event(
-        logger,
-        "checked",
-        table=check.table,
-        check=check.name,
-        found=len(finding.cases),
-        blocking=check.blocking,
-        extra=None if are_parts() else {"finding": finding},
-    )
-    return finding
 
 
 def checks_after(table: str) -> list[Check]:

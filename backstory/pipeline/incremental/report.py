@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,24 +14,19 @@ from backstory.base.wording import shorten
 from backstory.storage.tables.tables import WHOLE
 from backstory.text.prompts.escaping import escape_line
 
-"""Logger of the reports: every record carries its :class:`StageResult` as ``report``."""
-
 UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
-
-_CELL_CHARACTERS = 60
-_PREVIEW_ROWS = 5
 
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
+_CELL_CHARACTERS = 60
+_PREVIEW_ROWS = 5
 _NAMING: Final = frozenset({"undated_documents"})
 """Figures that name documents; others count the same ones."""
 
 _SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
 """Beginnings of the names of the counts of work, not of rows."""
-
-_ARE_PARTS: Final[ContextVar[bool]] = ContextVar("are_parts", default=False)
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +37,14 @@ class StageResult:
 
     Attributes:
         table: The table that the stage writes.
-        rows: Rows of the wanted partitions, whether written now or earlier.
-        partitions: Number of wanted partitions (1 for a table without partitions).
+        rows: Rows of the wanted partitions that are made, whether written now or earlier.
+        partitions: Number of them (1 for a table without partitions).
         computed: Number of partitions that this run rebuilt; the rest were unchanged.
         seconds: Wall-clock time.
         counts: Further figures by name.
-        preview: Some of the rebuilt rows.
-        stopped: Which budget or limit left rows that wait for a later run; None if none did.
+        failures: The partitions that could not be made, with the reasons.
+        stopped: Which budget or limit left partitions for a later run; None if none did.
+        left: The partitions that it left.
     """
 
     table: str
@@ -59,18 +53,19 @@ class StageResult:
     computed: int
     seconds: float
     counts: Mapping[str, int | float | str] = field(default_factory=dict)
-    preview: pl.DataFrame = field(default_factory=pl.DataFrame)
+    failures: Mapping[str, str] = field(default_factory=dict)
     stopped: str | None = None
+    left: Sequence[str] = ()
 
     @property
     def figures(self) -> dict[str, int | float | str]:
-        """All figures by name, for logs and traces."""
+        """All figures by name, for logs and traces; none names a document, since others may read those."""
         return {
             "rows": self.rows,
             "partitions": self.partitions,
             "computed": self.computed,
             "seconds": round(self.seconds, 3),
-            **_leave_out_names(self.counts),
+            **{name: value for name, value in self.counts.items() if name not in _NAMING},
         }
 
     @property
@@ -79,66 +74,37 @@ class StageResult:
         return self.computed == 0
 
 
-def join_reports(reports: Sequence[StageResult]) -> StageResult:
-    """Add up the reports of one stage about different partitions; the reports must not be empty."""
-    counts: dict[str, int | float | str] = {}
-    for report in reports:
-        add_counts(counts, report.counts)
-    return StageResult(
-        table=reports[0].table,
-        rows=sum(report.rows for report in reports),
-        partitions=sum(report.partitions for report in reports),
-        computed=sum(report.computed for report in reports),
-        seconds=sum(report.seconds for report in reports),
-        counts=counts,
-        preview=next((report.preview for report in reports if len(report.preview)), reports[0].preview),
-        stopped=next((report.stopped for report in reports if report.stopped is not None), None),
-    )
-
-
-@contextmanager
-def reporting_parts() -> Iterator[None]:
-    """Log the reports inside without the report itself, since a report of all of them follows."""
-    token = _ARE_PARTS.set(True)
-    try:
-        yield
-    finally:
-        _ARE_PARTS.reset(token)
-
-
-def are_parts() -> bool:
-    """Return whether what is logged now is part of a report that follows."""
-    return _ARE_PARTS.get()
-
-
 def join_rounds(rounds: Sequence[tuple[Sequence[str], StageResult]], *, rows: int) -> StageResult:
-    """Join the reports of one stage that was made several times, for one partition after another.
+    """Join the results of one stage that was made several times, for one partition after another.
+
+    Of several results about the same partitions, the last that rebuilt some counts, because most figures describe the
+    rows; what was spent and how long it took is added up.
 
     Args:
-        rounds: The partitions of each report, and the report; not empty. Partitions may occur several times.
-        rows: Rows of all partitions after the last of the reports.
-
-    Returns:
-        The report. Of several reports about the same partitions, the last that rebuilt some counts, because most
-        figures describe the rows; what was spent and how long it took is added up.
+        rounds: The partitions of each result, and the result; not empty. Partitions may occur several times.
+        rows: Rows of all partitions after the last of them.
     """
     made: dict[tuple[str, ...], StageResult] = {}
     spent: dict[str, int | float | str] = {}
-    for keys, report in rounds:
-        if report.computed or tuple(keys) not in made:
-            made[tuple(keys)] = report
-        add_counts(spent, {name: value for name, value in report.counts.items() if name.startswith(_SPENT)})
-    joined = join_reports([report for report in made.values() if report.computed] or [rounds[-1][1]])
-    texts = {name: value for name, value in rounds[-1][1].counts.items() if isinstance(value, str)}
+    for keys, one in rounds:
+        if one.computed or tuple(keys) not in made:
+            made[tuple(keys)] = one
+        add_counts(spent, {name: value for name, value in one.counts.items() if name.startswith(_SPENT)})
+    last = rounds[-1][1]
+    told = [one for one in made.values() if one.computed] or [last]
+    counts: dict[str, int | float | str] = {}
+    for one in told:
+        add_counts(counts, one.counts)
+    texts = {name: value for name, value in last.counts.items() if isinstance(value, str)}
     if notice := _join_notices(rounds):
         texts["notice"] = notice
     return replace(
-        joined,
+        last,
         rows=rows,
         partitions=len({key for keys, _ in rounds for key in keys}),
-        seconds=sum(report.seconds for _, report in rounds),
-        counts={**joined.counts, **texts, **spent},
-        stopped=rounds[-1][1].stopped,
+        computed=sum(one.computed for one in told),
+        seconds=sum(one.seconds for _, one in rounds),
+        counts={**counts, **texts, **spent},
     )
 
 
@@ -164,17 +130,8 @@ def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | fl
 
 
 def log_report(report: StageResult) -> None:
-    """Log what a stage did, with its counts.
-
-    The record carries the report for handlers that format it, except inside of :func:`reporting_parts`.
-    """
-    extra = None if are_parts() else {"report": report}
-    log_event(logger, "materialized", {"table": report.table, **report.figures}, extra=extra)
-
-
-def _leave_out_names(counts: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
-    """Return the figures that name no document: who reads logs and traces of a service may enter no tenant."""
-    return {name: value for name, value in counts.items() if name not in _NAMING}
+    """Log what a stage did, with its counts."""
+    log_event(logger, "materialized", {"table": report.table, **report.figures})
 
 
 def log_unread(sources: pl.DataFrame) -> None:

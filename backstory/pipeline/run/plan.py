@@ -32,6 +32,9 @@ STAGES: Final[tuple[type[Stage], ...]] = (
 )
 """All stages, in the order in which data flows."""
 
+ALL_TABLES: Final = frozenset(stage.table for stage in STAGES)
+"""Tables of all stages."""
+
 PARTITIONED: Final = frozenset(stage.table for stage in STAGES if stage.partitioned)
 """Tables with calendar partitions."""
 
@@ -40,6 +43,9 @@ CHATS: Final = STAGES[:3]
 
 CORPUS: Final = STAGES[3:6]
 """Stages of the documents and their index."""
+
+TABLES_OF_DOCUMENTS: Final = frozenset(stage.table for stage in CORPUS)
+"""Tables of the stages that read no chat."""
 
 INTERIM_CORPUS: Final[tuple[type[Stage], ...]] = (
     DocumentsStage,

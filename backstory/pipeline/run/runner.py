@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from time import perf_counter
 from typing import TypeAlias
@@ -17,134 +16,28 @@ from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.telemetry.logs import PRINTED, log_event
 from backstory.base.telemetry.scope import observe_run
 from backstory.ingest.chats.export_files import require_exports
-from backstory.pipeline.checks.checks import CheckResult
-from backstory.pipeline.history.history import BY_COMMAND, BY_LIBRARY
-from backstory.pipeline.incremental.report import CLEARED, UNREAD_STATUSES, StageResult
-from backstory.pipeline.run.differences import Differences, compare_tables, read_reader_tables
-from backstory.pipeline.run.executor import OnProgress, execute_tables, ignore_progress
+from backstory.pipeline.chats.copies import drop_unused_answers
+from backstory.pipeline.history.history import BY_LIBRARY
+from backstory.pipeline.incremental.report import CLEARED, StageResult
+from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
+from backstory.pipeline.run.differences import compare_tables, read_reader_tables
 from backstory.pipeline.run.freshness import is_fresh, record_run
-from backstory.pipeline.run.plan import CORPUS, STAGES
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.turns import TurnBuilder
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import Sources
+from backstory.storage.tables.tables import WHOLE
 
 logger = logging.getLogger(__name__)
 
-ALL_TABLES = frozenset(stage.table for stage in STAGES)
-"""Tables of all stages."""
-
-TABLES_OF_DOCUMENTS = frozenset(stage.table for stage in CORPUS)
-"""Tables of the stages that read no chat."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """What a run is to build, and how.
-
-    Attributes:
-        partitions: Keys of the wanted partitions, in order; empty to build only tables without partitions.
-        tables: Names of the tables to build.
-        by: What runs, for the history and for the runs that wait for this one.
-        run_id: Id of the run in Dagster; None outside of Dagster.
-        skips_unchanged: Whether to build nothing if nothing has changed since the last run of these partitions.
-        isolates_failures: Whether to build all that a failure does not concern, and to describe the failure in the
-            result. Otherwise the first failure is raised.
-        checks: Whether to run the checks of each table after it.
-        holds_lock: Whether the caller holds the lock of the workspace.
-    """
-
-    partitions: Sequence[str]
-    tables: frozenset[str] = ALL_TABLES
-    by: str = BY_COMMAND
-    run_id: str | None = None
-    skips_unchanged: bool = False
-    isolates_failures: bool = True
-    checks: bool = True
-    holds_lock: bool = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run builds and checks every table."""
-        return self.checks and bool(self.partitions) and self.tables >= ALL_TABLES
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """Result of a run.
-
-    Attributes:
-        run_id: Id of the run; also that of the Dagster run, if the stages ran as one.
-        partitions: Keys of the wanted partitions.
-        fresh: Whether nothing had changed, so that all stages were skipped.
-        state: What was built, what is broken, and what the checks found; empty if nothing had changed.
-        seconds: Wall-clock time.
-        sources: Table ``sources`` after the run.
-    """
-
-    run_id: str
-    partitions: Sequence[str]
-    fresh: bool
-    state: RunState
-    seconds: float
-    sources: pl.DataFrame = field(repr=False)
-
-    @property
-    def reports(self) -> list[StageResult]:
-        """The reports of the stages; several of one stage if some of its partitions failed."""
-        return [report for reports in self.state.reports.values() for report in reports]
-
-    @property
-    def differences(self) -> Differences:
-        """What is different for a reader."""
-        return self.state.differences or Differences()
-
-    @property
-    def findings(self) -> list[CheckResult]:
-        """The finding of each check that ran."""
-        return list(self.state.findings.values())
-
-    @property
-    def failures(self) -> list[str]:
-        """What is broken and why, a sentence for each cause; empty if everything was built."""
-        return self.state.describe_failures()
-
-    @property
-    def stopped(self) -> str | None:
-        """Which budget or limit stopped the run, what is left, and when it can go on; None if none did."""
-        return self.state.stopped
-
-    @property
-    def finished(self) -> bool:
-        """Whether everything was built: nothing failed or was left by a stop."""
-        return self.state.finished
-
-    @property
-    def success(self) -> bool:
-        """Whether no stage failed and no blocking check found a problem; the run may be stopped."""
-        return not self.failures
-
-    @property
-    def computed(self) -> int:
-        """Number of rebuilt partitions over all tables."""
-        return sum(report.computed for report in self.reports)
-
-    @property
-    def unfinished(self) -> pl.DataFrame:
-        """Rows of ``sources`` of files that were set aside or could not be read."""
-        return self.sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
-
-    def total(self, figure: str) -> int:
-        """Add up a figure that stages count, such as ``embedding_tokens``; 0 if no stage counts it."""
-        values = [report.counts.get(figure, 0) for report in self.reports]
-        return sum(int(value) for value in values if isinstance(value, int | float))
-
-
-Execute: TypeAlias = Callable[[Workspace, RunRequest, OnProgress], RunState]
-"""Executes the stages of a run within :func:`execute_run`."""
+Execute: TypeAlias = Callable[[Workspace, Run, OnProgress], None]
+"""Builds the tables of a run within :func:`execute_run`."""
 
 
 def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
@@ -190,7 +83,7 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
             chats gets the tables of its documents.
 
     Returns:
-        The report of each stage, in the order in which data flows. One that has ``stopped`` set says which budget of
+        The result of each stage, in the order in which data flows. One that has ``stopped`` set says which budget of
         the writer is used up; with feedback, later partitions are left then.
 
     Raises:
@@ -198,14 +91,8 @@ def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) 
     """
     require_keys(workspace, workspace.tables)
     keys = list(partitions) if partitions is not None else find_partitions(workspace)
-    request = RunRequest(
-        partitions=keys,
-        tables=list_tables(workspace),
-        by=BY_LIBRARY,
-        isolates_failures=False,
-        checks=False,
-    )
-    return execute_run(workspace, request).reports
+    run = Run(keys, list_tables(workspace), BY_LIBRARY, isolates_failures=False, checks=False)
+    return list(execute_run(workspace, run).made.values())
 
 
 def list_tables(workspace: Workspace) -> frozenset[str]:
@@ -213,82 +100,108 @@ def list_tables(workspace: Workspace) -> frozenset[str]:
     return ALL_TABLES if workspace.has_chats else TABLES_OF_DOCUMENTS
 
 
-def execute_stages(workspace: Workspace, request: RunRequest, on_progress: OnProgress) -> RunState:
-    """Execute the stages of a run in this process, each followed by its checks, and record the run.
-
-    Args:
-        workspace: An open workspace, whose lock this process holds.
-        request: What to build.
-        on_progress: Called with each event as soon as there is one.
-
-    Returns:
-        What was built, and what is broken.
-    """
-    with workspace.runs.record(request.by, request.partitions, dagster_run_id=request.run_id) as finish:
-        before = read_reader_tables(workspace, request.tables)
-        state = execute_tables(
-            workspace,
-            request.tables,
-            request.partitions,
-            on_progress,
-            isolates_failures=request.isolates_failures,
-            checks=request.checks,
-        )
-        after = read_reader_tables(workspace, request.tables, before)
-        state.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
-        finish(state.describe_end())
-    return state
-
-
 def execute_run(
     workspace: Workspace,
-    request: RunRequest,
+    run: Run,
     on_progress: OnProgress = ignore_progress,
-    execute: Execute = execute_stages,
-) -> RunResult:
+    execute: Execute | None = None,
+    *,
+    skips_unchanged: bool = False,
+    holds_lock: bool = False,
+) -> Run:
     """Build tables of a workspace; every run is this function.
 
     A second run of the same workspace, in this process or another, waits until the first has ended.
 
     Args:
         workspace: An open workspace.
-        request: What to build, and how.
+        run: What to build.
         on_progress: Called with each event as soon as there is one.
-        execute: Executes the stages. It is called while the lock is held, so it must not wait for the lock.
+        execute: Builds the tables while the lock is held, so it must not wait for the lock; None for
+            :func:`execute_stages`.
+        skips_unchanged: Whether to build nothing if nothing has changed since the last run of these partitions.
+        holds_lock: Whether the caller holds the lock of the workspace.
 
     Returns:
-        The result. It describes a failed stage, unless the request has failures raised.
+        The run, with what became of it. It tells a failed stage, unless it has failures raised.
 
     Raises:
         BackstoryError: The workspace, its settings or its catalog cannot be used; with ``isolates_failures`` unset,
             also the first failure of a stage.
     """
     started = perf_counter()
-    with observe_run(request.partitions, request.run_id) as run_id:
-        with _held(workspace, request):
-            fresh = request.skips_unchanged and is_fresh(workspace, request.partitions)
+    with observe_run(run.partitions, run.dagster_run_id) as run.id:
+        with _held(workspace, run, holds_lock=holds_lock):
+            run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
             files = [name for names in workspace.tables.list_files().values() for name in names.values()]
-            state = RunState() if fresh else execute(workspace, request, on_progress)
-            if fresh:
-                workspace.runs.clear_trouble(request.by, request.partitions)
+            if run.fresh:
+                workspace.runs.clear_trouble(run.by, run.partitions)
+            else:
+                (execute or execute_stages)(workspace, run, on_progress)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
             workspace.runs.repair_table()
-            _publish(workspace, state, files)
-            if request.is_complete and not fresh and state.finished:
-                record_run(workspace, request.partitions)
-            sources = _read_sources(workspace, state)
-        result = RunResult(run_id, request.partitions, fresh, state, perf_counter() - started, sources)
-        log_run(result)
-    return result
+            _publish(workspace, run, files)
+            if run.is_complete and not run.fresh and run.finished:
+                record_run(workspace, run.partitions)
+            run.sources = _read_sources(workspace, run)
+        run.seconds = perf_counter() - started
+        _log(run)
+    return run
+
+
+def execute_stages(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
+    """Build the tables of a run in this process, which holds the lock of the workspace, and record the run."""
+    with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
+        before = read_reader_tables(workspace, run.tables)
+        build_tables(workspace, run, on_progress)
+        after = read_reader_tables(workspace, run.tables, before)
+        run.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
+        finish(run.end)
+
+
+def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignore_progress) -> None:
+    """Build the tables of a run in the order in which data flows, and run the checks of each table after it.
+
+    Nothing is built if a table needs the embedder and its model cannot be used. A partition is broken if it cannot be
+    built, if a blocking check finds cases in it, or if it reads a broken partition. All other partitions are built. A
+    broken partition keeps the rows of earlier runs, and the next run tries it again. A run that would remove messages
+    or documents stops there: it builds none of the later tables.
+
+    If posts are built that are documents for later windows, all stages from the documents on are built for one
+    partition after another, also those that are not wanted, since a post is made from the posts before it.
+
+    Args:
+        workspace: An open workspace, whose lock this process holds.
+        run: What is wanted; what was built and what is broken is added to it.
+        on_progress: Called with each event as soon as there is one.
+
+    Raises:
+        MissingExtraError: A setting needs packages that are not installed. Nothing is built.
+        BackstoryError: A stage failed, and failures are not isolated.
+    """
+    stages = [stage for stage in STAGES if not {stage.table, *stage.side_outputs}.isdisjoint(run.tables)]
+    takes_turns = is_made_in_turn(workspace) and any(stage.table == POSTS for stage in stages)
+    if takes_turns:
+        stages = [stage for stage in STAGES if stage in stages or stage in (*CORPUS, *ANSWERS)]
+    builder = (TurnBuilder if takes_turns else Builder)(workspace, run, stages, on_progress)
+    if not builder.open_models():
+        return
+    builder.build_all()
+    if run.refused_at:
+        left = [stage for stage in stages if stage.table not in run.made]
+        builder.leave(left, {WHOLE: f"the run stopped at {run.refused_at}"})
+    is_whole = POSTS in run.made or not workspace.has_chats
+    if is_whole and not (run.broken or run.stopped):
+        drop_unused_answers(workspace)
 
 
 @contextmanager
-def _held(workspace: Workspace, request: RunRequest) -> Iterator[None]:
-    """Hold the lock, and keep the databases open that all stages use; a full disk is named."""
+def _held(workspace: Workspace, run: Run, *, holds_lock: bool) -> Iterator[None]:
+    """Hold the lock; a full disk is named."""
     with naming_full_disk(workspace.root), ExitStack() as held:
-        if not request.holds_lock:
-            days = request.partitions if may_divide_days(workspace) else ()
-            held.enter_context(workspace.runs.taking_turn(request.by, request.partitions, days))
+        if not holds_lock:
+            days = run.partitions if may_divide_days(workspace) else ()
+            held.enter_context(workspace.runs.taking_turn(run.by, run.partitions, days))
             require_keys(workspace, workspace.tables)
         yield
 
@@ -304,15 +217,15 @@ def may_divide_days(workspace: Workspace) -> bool:
     return is_shared and not workspace.feeds_back and not writers.letter_grains
 
 
-def _publish(workspace: Workspace, state: RunState, files: Collection[str]) -> None:
+def _publish(workspace: Workspace, run: Run, files: Collection[str]) -> None:
     """Let other programs read the tables; what holds rows that the run has removed does not stay for a while.
 
     Args:
         workspace: An open workspace.
-        state: What the run has built.
+        run: What was built.
         files: The names of the files of the tables before the run.
     """
-    if not any(CLEARED in report.counts for reports in state.reports.values() for report in reports):
+    if not any(CLEARED in made.counts for made in run.made.values()):
         workspace.publish_tables()
     elif may_divide_days(workspace):
         workspace.publish_tables(at_once=files)  # what another run has begun with or has yet to record stays
@@ -320,26 +233,26 @@ def _publish(workspace: Workspace, state: RunState, files: Collection[str]) -> N
         workspace.publish_tables(timedelta(0))
 
 
-def log_run(result: RunResult) -> None:
+def _log(run: Run) -> None:
     """Log the end of a run, with its figures and each failure."""
-    for failure in result.failures:
+    for failure in run.failures:
         log_event(logger, "run failed", level=logging.ERROR, reason=failure, extra=PRINTED)
     log_event(
         logger,
         "run ended",
-        success=result.success,
-        fresh=result.fresh,
-        computed=result.computed,
-        files_not_read=len(result.unfinished),
-        seconds=result.seconds,
+        success=run.success,
+        fresh=run.fresh,
+        computed=run.computed,
+        files_not_read=len(run.unfinished),
+        seconds=run.seconds,
     )
 
 
-def _read_sources(workspace: Workspace, state: RunState) -> pl.DataFrame:
+def _read_sources(workspace: Workspace, run: Run) -> pl.DataFrame:
     """Read the status of each file; empty if a failed stage left the table damaged."""
     try:
         return workspace.tables.read("sources")
     except ContractError:
-        if state.finished:
+        if run.finished:
             raise
         return empty(Sources)

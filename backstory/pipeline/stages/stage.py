@@ -9,11 +9,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 
-from backstory.base.errors import ConflictError
+from backstory.base.errors import (
+    AuthenticationError,
+    BackstoryError,
+    ConflictError,
+    ModelFileError,
+    QuotaExhaustedError,
+    RemovalError,
+    StateError,
+    StoppedError,
+)
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
@@ -31,8 +40,9 @@ from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
-_PREVIEW_ROWS = 5
 _CHANGED = "changed while it was read"
+_OF_EVERY_PARTITION: Final = (AuthenticationError, QuotaExhaustedError, ModelFileError, StateError)
+"""Errors that the next partition would meet, too."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +67,15 @@ class RunResources:
 
     Attributes:
         workspace: The open workspace.
+        isolates_failures: Whether a partition that cannot be made is told in the result; otherwise its error is
+            raised.
         unpublished: What this run searches while its posts are not published; None if that is the published snapshot.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, isolates_failures: bool = False) -> None:
         """Share nothing yet; the search index is opened when a stage first needs it."""
         self.workspace = workspace
+        self.isolates_failures = isolates_failures
         self.unpublished: UnpublishedIndex | None = None
         self._index: Callable[[], SearchIndex] | None = None
 
@@ -193,17 +206,22 @@ class TableStage(Stage):
 
     Attributes:
         weighed_by: The table whose rows limit how many partitions are built at once; None to build all at once.
-        stopped: Which budget or limit left rows that wait for a later run; None if none did. Set by :meth:`compute`.
         seen: Version of the catalog before anything was read.
+        failures: The partitions that could not be made, with the reasons.
+        stopped: Which budget or limit left partitions or rows for a later run; None if none did. :meth:`compute` may
+            set it.
     """
 
     weighed_by: ClassVar[str | None] = None
-    stopped: str | None = None
 
     def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
         """Prepare an execution; see :class:`Stage`."""
         super().__init__(resources, partitions)
         self.seen = self.workspace.catalog.version
+        self.failures: dict[str, str] = {}
+        self.stopped: str | None = None
+        self._pending: list[str] = []
+        self._made: list[str] = []
 
     @cached_property
     @abstractmethod
@@ -231,58 +249,77 @@ class TableStage(Stage):
 
         Neighbouring partitions are built in groups. Each group is written and recorded before the next one starts, so
         that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
-        do not depend on its group. Where another run has written a partition meanwhile, all is read again.
-
-        Returns:
-            What was done.
+        do not depend on its group. A group that fails is made again, one partition after another. Where another run has
+        written a partition meanwhile, all is read again.
 
         Raises:
-            StoppedError: A budget or a limit was reached; the groups before it are written and recorded.
+            RemovalError: The run would lose what an earlier run read; no partition may be written.
+            BackstoryError: The stage failed as a whole, or failures are not isolated.
         """
         started = time.perf_counter()
         workspace, inputs = self.workspace, self.inputs
         if drop_other_grain(workspace, self.table, inputs):
             self.seen = workspace.catalog.version
-        pending = find_stale_partitions(workspace, self.table, inputs)
-        preview = pl.DataFrame()
+        pending = self._pending = find_stale_partitions(workspace, self.table, inputs)
         weights = self.weigh(pending) if pending else {}
-        finished = 0
-        for group in group_partitions(pending, weights, workspace.settings.partitions.rows_at_once):
-            workspace.runs.advance(self.table, group[0], finished, len(pending))
-            with (
-                observe("partitions", **describe_range(group), count=len(group)),
-                workspace.runs.pricing(self.counts),
-            ):
-                frames = self.compute(group)
-            # A partition whose inputs changed while they were read is written, and rebuilt by the next run.
-            after = self.inputs_after()
-            read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
-            try:
-                write_group(workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)
-            except ConflictError as error:
-                logger.info("made again: %s", error)
-                return type(self)(self.resources, self.partitions).build()
-            finished += len(group)
-            announce(self.table, finished, len(pending))
-            if preview.is_empty():
-                preview = next((_copy_head(frames[key]) for key in group if len(frames[key])), preview)
-        record_maker(workspace, self.table)
+        groups = group_partitions(pending, weights, workspace.settings.partitions.rows_at_once)
+        try:
+            went_on = all(map(self._try, groups))
+        except ConflictError as error:
+            logger.info("made again: %s", error)
+            return type(self)(self.resources, self.partitions).build()
+        left = [] if went_on else [key for key in pending if key not in {*self._made, *self.failures}]
+        if self._made or not pending:
+            record_maker(workspace, self.table)
         known = workspace.catalog.read(self.table)
+        told = [key for key in inputs if key in known and key not in self.failures and key not in left]
         report = StageResult(
             table=self.table,
-            rows=sum(known[key].rows for key in inputs),
-            partitions=len(inputs),
-            computed=len(pending),
+            rows=sum(known[key].rows for key in told),
+            partitions=len(told),
+            computed=len(self._made),
             seconds=time.perf_counter() - started,
             counts=dict(self.counts),
-            preview=preview,
+            failures=self.failures,
             stopped=self.stopped,
+            left=self.find_stale(workspace, told) if self.stopped and went_on else left,
         )
         log_report(report)
         return report
 
+    def _try(self, group: list[str]) -> bool:
+        """Make partitions, and tell which of them fail; return whether others may be made after them."""
+        try:
+            self._make_group(group)
+        except (ConflictError, RemovalError):
+            raise
+        except BackstoryError as error:
+            if not self.resources.isolates_failures:
+                raise
+            if isinstance(error, StoppedError):
+                self.stopped = str(error)
+                return False
+            if isinstance(error, _OF_EVERY_PARTITION):
+                rest = [key for key in self._pending if key not in {*self._made, *self.failures}]
+                self.failures |= dict.fromkeys(rest, str(error))
+                return False
+            if len(group) > 1:
+                return all(self._try([key]) for key in group)
+            self.failures[group[0]] = str(error)
+        return True
 
-def _copy_head(frame: pl.DataFrame) -> pl.DataFrame:
-    """Copy the first rows: a slice of a frame keeps all of it in memory."""
-    head = frame.head(_PREVIEW_ROWS)
-    return pl.DataFrame(head.rows(), schema=head.schema, orient="row")
+    def _make_group(self, group: list[str]) -> None:
+        """Make partitions together, and write and record them."""
+        workspace, inputs = self.workspace, self.inputs
+        workspace.runs.advance(self.table, group[0], len(self._made), len(self._pending))
+        with (
+            observe("partitions", **describe_range(group), count=len(group)),
+            workspace.runs.pricing(self.counts),
+        ):
+            frames = self.compute(group)
+        # A partition whose inputs changed while they were read is written, and rebuilt by the next run.
+        after = self.inputs_after()
+        read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
+        write_group(workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)
+        self._made += group
+        announce(self.table, len(self._made), len(self._pending))

@@ -95,13 +95,15 @@ def test_a_run_logs_every_stage_check_and_file_that_was_not_read(
         workspace, ["2025-03-13", "2025-03-14", "2025-03-15"], lambda _: None, execute_stages
     )
     lines = read_lines(capsys.readouterr().err)
-    assert {line["run_id"] for line in lines} == {outcome.run_id}
+    assert {line["run_id"] for line in lines} == {outcome.id}
     stages = [line for line in lines if line["event"] == "materialized"]
     assert [(line["stage"], line["rows"]) for line in stages] == [
-        (report.table, report.rows) for report in outcome.reports
+        (report.table, report.rows) for report in outcome.made.values()
     ]
     checks = [(line["table"], line["check"], line["found"]) for line in lines if line["event"] == "checked"]
-    assert checks == [(found.check.table, found.check.name, len(found.cases)) for found in outcome.findings]
+    assert checks == [
+        (found.check.table, found.check.name, len(found.cases)) for found in outcome.found.values()
+    ]
     (unread,) = [line for line in lines if line["event"] == "file not read"]
     assert (unread["source"], unread["status"], unread["level"]) == ("posts/bad.md", "failed", "warning")
     assert lines[-1]["event"] == "run ended"

@@ -56,10 +56,10 @@ def test_a_run_is_exported_as_nested_spans_with_counts_and_without_texts(
     by_id = {span.span_id: span for span in spans}
     (run,) = [span for span in spans if span.name == "run"]
     assert attributes(run) == {
-        "run_id": outcome.run_id, "first": DAYS[0], "last": DAYS[-1], "partitions": 3
+        "run_id": outcome.id, "first": DAYS[0], "last": DAYS[-1], "partitions": 3
     }  # fmt: skip
     stages = {str(attributes(span)["stage"]): span for span in spans if span.name == "stage"}
-    assert list(stages) == [report.table for report in outcome.reports]
+    assert list(stages) == [report.table for report in outcome.made.values()]
     assert {span.parent_span_id for span in stages.values()} == {run.span_id}
     assert attributes(stages["messages"])["rows"] == 12
     groups = [span for span in spans if span.name == "partitions"]

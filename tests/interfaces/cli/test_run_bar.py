@@ -6,9 +6,8 @@ import pytest
 
 from backstory.base.progress import listening
 from backstory.interfaces.cli.run_bar import RunBar
-from backstory.pipeline.run.executor import RunEvent
-from backstory.pipeline.run.position import RunPosition
-from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
+from backstory.pipeline.run.run import Run, RunEvent, RunPosition
+from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace
 from tests.workspaces import DIGEST
 
@@ -28,13 +27,10 @@ def test_one_bar_moves_from_nothing_to_its_last_step(
             bar.move(event)
 
     with listening(bar.follow, draws=True):
-        assert execute_run(workspace, RunRequest(partitions=find_wanted(workspace, None, None)), move).success
+        assert execute_run(workspace, Run(find_wanted(workspace, None, None)), move).success
     assert len({total for _, total, _ in drawn}) == 1
     dones = [done for done, _, _ in drawn]
     assert dones == sorted(dones)
     assert dones[0] == 0
     assert max(position.done for position in positions) == drawn[0][1] - 1
     assert dones[-1] < drawn[0][1]
-    assert [position.left for position in positions][-1] == ""
-    # Each step but the last says what is left.
-    assert all(position.left for position in positions if position.done < position.total - 1)

@@ -8,11 +8,8 @@ import pytest
 from backstory.base.errors import BudgetExhaustedError
 from backstory.interfaces.cli.run import exit_code
 from backstory.pipeline.history.history import BY_COMMAND
-from backstory.pipeline.run.runner import RunResult
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.schemas import Sources
 from tests.interfaces.cli.invocation import run
 
 STOP = "the budget of a run is used up"
@@ -49,14 +46,12 @@ def test_status_and_doctor_name_a_run_that_did_not_succeed(made: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "code"),
+    ("outcome", "code"),
     [
-        (RunState(), 0),
-        (RunState(stopped=STOP), 4),
-        (RunState(errors=["hits: it failed"], stopped=STOP), 1),
+        (Run([]), 0),
+        (Run([], stopped=STOP), 4),
+        (Run([], errors=["hits: it failed"], stopped=STOP), 1),
     ],
 )
-def test_a_stop_has_an_exit_code_of_its_own(state: RunState, code: int) -> None:
-    sources = empty(Sources)
-    outcome = RunResult("run", ["2025-03-13"], fresh=False, state=state, seconds=0.0, sources=sources)
+def test_a_stop_has_an_exit_code_of_its_own(outcome: Run, code: int) -> None:
     assert exit_code(outcome) == code

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from backstory.pipeline.run.runner import RunResult, execute_stages
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from tests.models.services.gemini_server import SENT_TOKENS, THOUGHT_TOKENS, WRITTEN_TOKENS, GeminiServer
@@ -35,7 +36,7 @@ def gemini(
     return make
 
 
-def run(workspace: Workspace) -> RunResult:
+def run(workspace: Workspace) -> Run:
     return run_workspace(open_workspace(workspace.root), DAYS, lambda _told: None, execute_stages)
 
 
@@ -59,7 +60,7 @@ def test_the_row_of_a_run_holds_its_calls_tokens_and_cost(
     assert row["embedding_cost"] == pytest.approx(embedding)
     assert row["cost"] == pytest.approx(embedding + reranking)
     assert row["budget_left"].startswith("day: 0.99")
-    priced = [report.counts.get("api_cost_USD", 0.0) for report in outcome.reports]
+    priced = [report.counts.get("api_cost_USD", 0.0) for report in outcome.made.values()]
     assert sum(float(value) for value in priced) == pytest.approx(row["cost"], abs=1e-7)
 
 
@@ -73,7 +74,7 @@ def test_without_a_price_the_cost_is_not_known_and_that_is_said(gemini: Callable
         None,
         "EUR",
     )
-    notes = [str(report.counts.get("api_cost", "")) for report in outcome.reports]
+    notes = [str(report.counts.get("api_cost", "")) for report in outcome.made.values()]
     assert any("no price of gemini-embedding-001" in note for note in notes)
 
 

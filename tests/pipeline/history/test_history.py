@@ -23,7 +23,8 @@ from backstory.pipeline.history.describe import (
 )
 from backstory.pipeline.history.ends import RunEnd
 from backstory.pipeline.history.history import BY_COMMAND, RunHistory
-from backstory.pipeline.run.runner import RunRequest, execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_run, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import Settings
 from backstory.storage.tables.contracts import validate
@@ -120,12 +121,12 @@ def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> No
 
 
 def test_a_run_that_finds_nothing_to_do_clears_a_failure(workspace: Workspace) -> None:
-    request = RunRequest(partitions=find_wanted(workspace, None, None), skips_unchanged=True)
-    execute_run(workspace, request)
+    wanted = find_wanted(workspace, None, None)
+    execute_run(workspace, Run(wanted))
     with pytest.raises(ReadError), workspace.runs.record(BY_COMMAND, DAYS):
         raise ReadError("a chat cannot be read")
     assert find_trouble(workspace.runs.read())
-    assert execute_run(workspace, request).fresh
+    assert execute_run(workspace, Run(wanted), skips_unchanged=True).fresh
     assert find_trouble(workspace.runs.read()) == []
 
 

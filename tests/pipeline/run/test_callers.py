@@ -10,8 +10,7 @@ from backstory.base.telemetry import scope
 from backstory.index.snapshot.publication import current_version
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRARY, BY_LIBRARY_FACE
-from backstory.pipeline.run.executor import execute_tables
-from backstory.pipeline.run.state import RunState
+from backstory.pipeline.run.runner import build_tables
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
@@ -47,11 +46,11 @@ def test_every_caller_holds_the_lock_and_leaves_history_and_views(
         file.unlink()
     seen: list[tuple[bool, str | None]] = []
 
-    def observe(workspace: Workspace, *arguments: Any, **options: Any) -> RunState:
+    def observe(workspace: Workspace, *arguments: Any) -> None:
         seen.append((is_running(workspace.catalog.state), scope.current_run()))
-        return execute_tables(workspace, *arguments, **options)
+        build_tables(workspace, *arguments)
 
-    monkeypatch.setattr("backstory.pipeline.run.runner.execute_tables", observe)
+    monkeypatch.setattr("backstory.pipeline.run.runner.build_tables", observe)
     before = current_version(made_workspace.index)
     call(open_workspace(made_workspace.root))
 

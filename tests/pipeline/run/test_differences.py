@@ -20,7 +20,8 @@ from backstory.pipeline.run.differences import (
     compare_tables,
     read_reader_tables,
 )
-from backstory.pipeline.run.runner import RunRequest, execute_run, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import CHAT, DIGEST, find_file
 
@@ -35,7 +36,7 @@ messages = st.dictionaries(st.integers(0, 9), st.tuples(st.booleans(), st.intege
 
 def run(workspace: Workspace) -> Differences:
     opened = open_workspace(workspace.root, accept_removals=True)
-    return execute_run(opened, RunRequest(partitions=find_wanted(opened, None, None))).differences
+    return execute_run(opened, Run(find_wanted(opened, None, None))).differences
 
 
 def tabulate(tree: dict[str, int]) -> ReaderTables:

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.pipeline.checks.checks import CHECKS, CheckResult, checks_after
+from backstory.pipeline.checks.cases import CheckResult
+from backstory.pipeline.checks.checks import CHECKS, checks_after
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.executor import RunEvent
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.position import RunPosition
-from backstory.pipeline.run.runner import RunResult, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run, RunEvent, RunPosition
+from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.contracts import conform, polars_schema
@@ -24,7 +24,7 @@ from tests.workspaces import find_file, replace_recorded, run_workspace
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
-def run(workspace: Workspace, days: Sequence[str] = tuple(DAYS)) -> tuple[RunResult, list[RunEvent]]:
+def run(workspace: Workspace, days: Sequence[str] = tuple(DAYS)) -> tuple[Run, list[RunEvent]]:
     told: list[RunEvent] = []
     return run_workspace(open_workspace(workspace.root), days, told.append, execute_stages), told
 

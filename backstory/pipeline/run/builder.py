@@ -1,0 +1,201 @@
+"""Builds one table after another; broken partitions are left out and told, the rest is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from backstory.base.errors import (
+    BackstoryError,
+    MissingExtraError,
+    ModelError,
+    RemovalError,
+    SettingsError,
+    StoppedError,
+)
+from backstory.index.engines.milvus import require_milvus
+from backstory.ingest.sources.fetching import require_packages
+from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
+from backstory.pipeline.checks.checks import Check, checks_after
+from backstory.pipeline.incremental.fingerprints import depends_on_model
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, PARTITIONED, STAGES
+from backstory.pipeline.run.run import Reasons, Run, RunEvent, RunPosition
+from backstory.pipeline.stages.posts import POSTS
+from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.partitions import previous_partition
+from backstory.storage.tables.tables import WHOLE
+
+OnProgress: TypeAlias = Callable[[RunEvent], None]
+"""Callback for the events of a run, called as soon as there is one."""
+
+
+def ignore_progress(event: RunEvent) -> None:
+    """Do nothing with an event."""
+
+
+def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Run:
+    """Find the partitions in which a blocking check has found cases, and those that read them; nothing is built."""
+    run = Run(partitions)
+    for stage in STAGES:
+        places = partitions if stage.partitioned else [WHOLE]
+        run.leave(stage.table, _find_inherited(workspace, stage, places, run))
+        for check in checks_after(stage.table):
+            if check.blocking:
+                reason = f"{check.table}, check {check.name}"
+                run.leave(check.table, dict.fromkeys(remembered_cases(workspace, check), reason))
+    return run
+
+
+class Builder:
+    """Builds one stage of a run after another, each for all partitions."""
+
+    def __init__(
+        self, workspace: Workspace, run: Run, stages: Sequence[type[Stage]], on_progress: OnProgress
+    ) -> None:
+        self._workspace = workspace
+        self._run = run
+        self._stages = stages
+        self._on_progress = on_progress
+        self._resources = RunResources(workspace, isolates_failures=run.isolates_failures)
+
+    def open_models(self) -> bool:
+        """Open what the stages call, before any work is done; without the embedder, no table is built."""
+        workspace, tables = self._workspace, {stage.table for stage in self._stages}
+        if "documents" in tables:
+            require_packages(workspace)
+        if "search_index" in tables and workspace.settings.index.engine == "milvus":
+            require_milvus()
+        needing = next((stage for stage in self._stages if depends_on_model(stage.table)), None)
+        if needing is not None:
+            try:
+                workspace.embedder  # noqa: B018 - opening compares the weights with their checksum
+            except MissingExtraError:
+                raise
+            except BackstoryError as error:
+                if not self._run.isolates_failures:
+                    raise
+                reason = {WHOLE: str(error)}
+                self._run.fail(needing.table, reason)
+                self.leave(self._stages, reason)
+                return False
+        # What else is wrong with these fails the stage that calls them; all other tables are built.
+        with suppress(ModelError, SettingsError):
+            if "decisions" in tables:
+                workspace.reranker  # noqa: B018
+        with suppress(ModelError, SettingsError):
+            if POSTS in tables:
+                workspace.writer  # noqa: B018
+        return True
+
+    def build_all(self) -> None:
+        """Build one stage after another; those that search the index share it.
+
+        What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
+        """
+        locked = self._workspace.catalog.state.lock
+        with locked("making of messages"):
+            self._build_each(CHATS[:1])
+        self._build_each(CHATS[1:])
+        with locked("making of documents"):
+            self._build_each(CORPUS)
+        with self._resources.sharing_index():
+            self._build_each(ANSWERS)
+
+    def leave(self, stages: Sequence[type[Stage]], reason: Reasons) -> None:
+        """Record tables that are not built."""
+        for stage in stages:
+            for table in (stage.table, *stage.side_outputs):
+                self._run.leave(table, reason)
+
+    def _build_each(self, stages: Sequence[type[Stage]]) -> None:
+        for stage in filter(self._stages.__contains__, stages):
+            if self._run.refused_at:
+                return
+            partitions = self._run.partitions if stage.partitioned else [WHOLE]
+            made = self._build(stage, partitions)
+            if made is not None:
+                self._report(stage, made, partitions)
+
+    def _report(self, stage: type[Stage], made: StageResult, partitions: Sequence[str]) -> None:
+        """Tell what was made of a table, and check it."""
+        self._run.made[stage.table] = made
+        self._on_progress(made)
+        for check in checks_after(stage.table):
+            self._check(check, self._run.good(stage.table, partitions), self._on_progress)
+
+    def _locate(self, stage: type[Stage]) -> RunPosition:
+        """Return where the run stands when it begins to make a table."""
+        return RunPosition(stage.table, self._stages.index(stage), len(self._stages))
+
+    def _build(self, stage: type[Stage], partitions: Sequence[str]) -> StageResult | None:
+        """Build those of the partitions that are not broken, and do not read a broken one; None if none can be."""
+        run, workspace = self._run, self._workspace
+        run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
+        wanted = run.good(stage.table, partitions)
+        if not wanted:
+            return None
+        workspace.runs.enter(stage.table)
+        self._on_progress(self._locate(stage))
+        try:
+            made = stage.make(self._resources, wanted)
+        except BackstoryError as error:
+            if not run.isolates_failures:
+                raise
+            if isinstance(error, RemovalError):
+                run.fail(stage.table, {WHOLE: str(error)})
+                run.refused_at = stage.table
+            elif isinstance(error, StoppedError):
+                self._stop(stage, wanted, wanted, str(error))
+            else:
+                run.fail(stage.table, dict.fromkeys(wanted, str(error)))
+            return None
+        run.fail(stage.table, made.failures)
+        if made.stopped is not None:
+            self._stop(stage, wanted, made.left, made.stopped)
+        return made if made.partitions else None
+
+    def _stop(self, stage: type[Stage], wanted: Sequence[str], left: Sequence[str], reason: str) -> None:
+        """Record partitions that a budget or a limit left. They are not built and have not failed."""
+        of = f"{len(left)} of {len(wanted)} partitions of {stage.table}" if stage.partitioned else stage.table
+        later = [one.table for one in STAGES[STAGES.index(stage) + 1 :]]
+        told = f"{reason}. Left: {of}{', then ' if later else ''}{', '.join(later)}"
+        self._run.leave(stage.table, dict.fromkeys(left, told))
+        self._run.stopped = self._run.stopped or told
+
+    def _check(self, check: Check, partitions: Sequence[str], on_progress: OnProgress) -> None:
+        run, workspace = self._run, self._workspace
+        if not partitions or not run.checks:
+            return
+        is_whole = WHOLE in partitions or check.table not in PARTITIONED
+        finding = find_cases(workspace, check, [WHOLE] if is_whole else partitions)
+        remember(workspace, check, [WHOLE] if is_whole else partitions, finding.by_partition)
+        if not finding.failures:
+            run.found[check] = finding
+            on_progress(finding)
+        if check.blocking:
+            reason = f"{check.table}, check {check.name}: {finding.message}"
+            run.fail(check.table, dict.fromkeys(finding.by_partition, reason))
+        told = f"{check.table}, check {check.name}: "
+        run.fail(check.table, {key: f"{told}{reason}" for key, reason in finding.failures.items()})
+
+
+def _find_inherited(
+    workspace: Workspace, stage: type[Stage], partitions: Sequence[str], run: Run
+) -> dict[str, str]:
+    """Find the partitions that cannot be built because a table that they read is broken."""
+    inherited: dict[str, str] = {}
+    also_read = stage.list_also_read(workspace, partitions) if any(map(run.broken.get, stage.reads)) else {}
+    for table in stage.reads:
+        reason = f"{table} is broken"
+        broken = set(run.broken.get(table, {}))
+        if WHOLE in broken:
+            return dict.fromkeys(partitions, reason)
+        if table in stage.reads_previous and workspace.settings.windows.overlap:
+            grain = workspace.settings.partitions.grain
+            broken |= {key for key in partitions if previous_partition(key, grain) in broken}
+        broken |= {key for key, others in also_read.items() if not broken.isdisjoint(others)}
+        inherited |= {key: reason for key in partitions if key in broken}
+    return inherited
