@@ -24,16 +24,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import polars as pl
 from pymilvus import DataType, MilvusClient
 
-from backstory.index.engines.graph import share_found
-from backstory.index.engines.matches import Matches, pair_similarities
-from backstory.index.engines.milvus import widen
-from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.engines.scoring import find_best
-from backstory.index.engines.vss import VssGraph, write_graph
-from backstory.index.request import Filters, SearchRequest
+from backstory.index.graph import share_found
+from backstory.index.milvus import widen
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.scoring import Matches, find_best, pair_similarities
+from backstory.index.vss import VssGraph, write_graph
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
@@ -156,7 +153,7 @@ def _search_exactly(queries: Vectors, vectors: Vectors, scope: Scope) -> Matches
 def _compare(
     vss: VssGraph, vectors: Vectors, queries: Vectors, repeats: int, published: float, build: float
 ) -> Figures:
-    scope = scope_of(Filters(), pl.DataFrame(), np.zeros(len(vectors), np.int64), len(queries))
+    scope = Scope(len(vectors), np.full(len(queries), len(vectors)), None)
     recall = share_found(vss.search(queries, REQUEST, scope), _search_exactly(queries, vectors, scope))
     turns = [
         (

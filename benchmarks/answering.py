@@ -25,8 +25,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.index.build import build_index
 from backstory.index.search import open_index
-from backstory.index.snapshot.build import build_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts

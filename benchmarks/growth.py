@@ -21,9 +21,9 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
+from backstory.index.build import build_index
 from backstory.index.request import Ranking, SearchRequest
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.build import build_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory

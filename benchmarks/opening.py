@@ -19,8 +19,7 @@ import numpy as np
 
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
-from backstory.index.snapshot.manifest import VECTORS_FILE
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import VECTORS_FILE, current_version
 
 
 def measure_first_search(folder: Path) -> dict[str, float]:

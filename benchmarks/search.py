@@ -24,10 +24,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.index.build import build_index
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.result import SearchResult
-from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.build import build_index
+from backstory.index.search import SearchIndex, SearchResult, open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.storage.tables.contracts import conform, polars_schema
@@ -192,9 +191,11 @@ def measure(
     settings = IndexSettings(ann_min_rows=0 if engine == "vss" else count + 1, language="english")
     with tempfile.TemporaryDirectory() as folder:
         documents, chunks = make_tables(count)
+        started = time.perf_counter()
         build = build_index(
             Path(folder), documents, chunks, vectors, embedder_id="benchmark", settings=settings
         )
+        build_seconds = time.perf_counter() - started
         opening = repeat_first_search(Path(folder), min(repeats, OPENINGS))
         with open_index(Path(folder), embedder_id="benchmark") as index:
             figures = _compare(index, queries, vectors, top_k, repeats, filter_name)
@@ -205,7 +206,7 @@ def measure(
         "top_k": top_k,
         "filter": filter_name,
         **figures,
-        "build_seconds": round(build.seconds, 3),
+        "build_seconds": round(build_seconds, 3),
         **opening,
         "recall_when_built": build.recall,
         "repeats": repeats,

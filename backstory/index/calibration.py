@@ -8,7 +8,6 @@ queries. It needs no labels and no chats, so that it changes only when the docum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -76,14 +75,6 @@ DEFAULT_CALIBRATION: Final = Calibration(
 )
 
 
-@dataclass(frozen=True)
-class _Probes:
-    """Runs of sentences, and the position of the document of each."""
-
-    texts: list[str]
-    document: list[int]
-
-
 def calibrate(
     embedder: Embedder,
     documents: pl.DataFrame,
@@ -94,15 +85,9 @@ def calibrate(
     """Return the constants of the embedder's space.
 
     Only documents that people wrote count: else the hits of a window would depend on posts that are written later.
-    The same documents give the same constants, whatever was indexed before.
-
-    Args:
-        embedder: Counts the tokens of sentences; its id names the space.
-        documents: Rows of :class:`backstory.storage.tables.schemas.Documents`.
-        document_chunks: Rows of :class:`backstory.storage.tables.schemas.DocumentChunks` of these documents.
-        vectors: Unit rows in the order of ``document_chunks``, shape ``(chunks, dimension)``.
-        embed_queries: Gives unit vectors of at most 128 short texts, embedded as queries. It is called only if the
-            constants have to be derived.
+    The same documents give the same constants, whatever was indexed before. ``vectors`` are unit rows in the order of
+    ``document_chunks``. ``embed_queries`` is called, with at most 128 short texts, only if the constants have to be
+    derived.
     """
     measured = [known for prefix, known in _MEASURED.items() if embedder.id.startswith(prefix)]
     if measured:
@@ -115,13 +100,9 @@ def calibrate(
     )
     if counted["document"].n_unique() < LEAST_DOCUMENTS:
         return DEFAULT_CALIBRATION.model_copy(update={"min_similarity": embedder.default_min_similarity})
-    probes = _make_probes(counted, embedder)
-    derived = _derive(
-        embed_queries(probes.texts),
-        np.array(probes.document),
-        vectors,
-        counted.select("row", "document").to_numpy().astype(np.int64),
-    )
+    texts, places = _make_probes(counted, embedder)
+    rows = counted.select("row", "document").to_numpy().astype(np.int64)
+    derived = _derive(embed_queries(texts), np.array(places), vectors, rows)
     # A threshold that the model states is not replaced.
     return derived.model_copy(
         update={"min_similarity": embedder.default_min_similarity or derived.min_similarity}
@@ -129,10 +110,7 @@ def calibrate(
 
 
 def find_threshold(settings: RAGSettings, embedder: Embedder, calibration: Calibration) -> float:
-    """Return the threshold, the cosine below which a hit is no evidence.
-
-    It is that of the settings, or else of the calibration, or else of the embedder.
-    """
+    """Return the cosine below which a hit is no evidence: of the settings, the calibration, or the embedder."""
     stated = (settings.min_similarity, calibration.min_similarity)
     return next((found for found in stated if found is not None), embedder.default_min_similarity)
 
@@ -140,20 +118,18 @@ def find_threshold(settings: RAGSettings, embedder: Embedder, calibration: Calib
 def describe_calibration(calibration: Calibration) -> str:
     """Describe the constants and their origin in words."""
     threshold = "" if calibration.min_similarity is None else f", threshold {calibration.min_similarity:g}"
-    constants = (
-        f"temperature {calibration.temperature:g}, keyword weight {calibration.keyword_weight:g}{threshold}"
-    )
     origins = {
         "labels": "measured on labelled sets with this model",
         "documents": f"derived from the documents by {calibration.probes} probes",
         "too few documents": f"fewer than {LEAST_DOCUMENTS} documents, too few to calibrate: the constants are those "
         "of the shipped model",
     }
-    return f"{constants}; {origins[calibration.origin]}"
+    constants = f"temperature {calibration.temperature:g}, keyword weight {calibration.keyword_weight:g}"
+    return f"{constants}{threshold}; {origins[calibration.origin]}"
 
 
-def _make_probes(chunks: pl.DataFrame, embedder: Embedder) -> _Probes:
-    """Take a run of sentences from a chunk of each sampled document, as long as a query chunk.
+def _make_probes(chunks: pl.DataFrame, embedder: Embedder) -> tuple[list[str], list[int]]:
+    """Take a run of sentences, as long as a query chunk, from a chunk of each sampled document; give its position, too.
 
     Hashes choose, so that an added document changes one probe at most.
     """
@@ -167,7 +143,7 @@ def _make_probes(chunks: pl.DataFrame, embedder: Embedder) -> _Probes:
         if runs:
             texts.append(runs[int(digest(["run", chunk_id], length=8), 16) % len(runs)])
             places.append(int(str(document)))
-    return _Probes(texts, places)
+    return texts, places
 
 
 def _cut_runs(text: str, embedder: Embedder) -> list[str]:

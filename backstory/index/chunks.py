@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,14 +34,7 @@ _READ: Final = ("title", "text", "format", "page_starts", "confidences", "chunke
 
 @dataclass(frozen=True)
 class _Source:
-    """A revision to cut.
-
-    Attributes:
-        document_id: Its document.
-        revision: The revision.
-        titled: Its text, title, pages and chunker.
-        fingerprint: Hash of all that decides its chunks.
-    """
+    """A revision to cut, with a hash of all that decides its chunks."""
 
     document_id: str
     revision: str
@@ -59,26 +51,16 @@ def cut_document_chunks(
     counter_id: str,
     previous: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Cut documents so that each chunk, with its title and headings, fits into the embedder.
+    """Cut the documents of status ``ok`` into table ``document_chunks``, in the order of the documents.
 
-    Args:
-        documents: Table :class:`~backstory.storage.tables.schemas.Documents`; only rows of status ``ok`` are
-            cut.
-        settings: The chunkers and their sizes.
-        max_tokens: The embedder's maximum input, which no chunk exceeds.
-        count_tokens: Counts many texts at once, special tokens included.
-        counter_id: Id of the tokenizer; if it changed, all documents are cut again.
-        previous: The table of the last run; chunks of revisions that were cut in the same way are reused.
-
-    Returns:
-        Table :class:`~backstory.storage.tables.schemas.DocumentChunks`, in the order of the documents.
-        ``token_count`` counts ``text`` alone. The text that :func:`embedding_texts` builds for a row never exceeds the
-        ceiling. ``heading`` is empty for a document whose title and headings would take half of the ceiling.
+    The text that :func:`embedding_texts` builds for a chunk never exceeds ``max_tokens``, the embedder's maximum, as
+    the tokenizer ``counter_id`` counts them. ``token_count`` counts ``text`` alone. ``heading`` is empty for a document
+    whose title and headings would take half of the maximum. Chunks of ``previous``, the table of the last run, are
+    reused where the revision was cut in the same way.
 
     Raises:
-        InputError: The title of a document leaves no room for text below the ceiling.
+        InputError: The title of a document leaves no room for text.
     """
-    started = time.perf_counter()
     current = documents.filter(pl.col("status") == "ok").select(*_KEY, *_READ)
     names = [
         settings.chunkers.get(file_format, stated)
@@ -100,15 +82,8 @@ def cut_document_chunks(
         .sort("document", "chunk_index")
         .drop("document")
     )
-    logger.info(
-        "documents cut into chunks",
-        extra={
-            "documents": current.height,
-            "documents_cut": len(pending),
-            "chunks": table.height,
-            "seconds": round(time.perf_counter() - started, 3),
-        },
-    )
+    figures = {"documents": current.height, "documents_cut": len(pending), "chunks": table.height}
+    logger.info("documents cut into chunks", extra=figures)
     return table
 
 
@@ -116,13 +91,6 @@ def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
     """Build the texts to embed for chunks: title, headings, an empty line, text.
 
     A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
-
-    Args:
-        chunks: Table :class:`~backstory.storage.tables.schemas.DocumentChunks`.
-        documents: Table :class:`~backstory.storage.tables.schemas.Documents` with the revisions of the chunks.
-
-    Returns:
-        One text per chunk, in their order.
 
     Raises:
         InputError: A chunk's document is not in the table.
@@ -133,13 +101,13 @@ def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
         how="left",
         maintain_order="left",
     )
-    absent = titled.filter(pl.col("title").is_null())
-    if absent.height:
-        raise InputError(
-            f"{absent.height} chunks belong to no row of documents, for example of document "
-            f"{absent['document_id'][0]}; materialize document_chunks again",
-            code="unknown_document",
+    absent = titled.filter(pl.col("title").is_null())["document_id"]
+    if len(absent):
+        message = (
+            f"{len(absent)} chunks belong to no row of documents, for example of document {absent[0]}; "
+            "materialize document_chunks again"
         )
+        raise InputError(message, code="unknown_document")
     rows = titled.select("title", "heading", "text").iter_rows()
     return [introduce(title, heading, text) + text for title, heading, text in rows]
 
@@ -149,22 +117,13 @@ def _name_source(row: Mapping[str, Any], chunker: Chunker, counter_id: str) -> _
 
     A revision is named after the bytes of its file, of which another version of a reader may make another text.
     """
+    document_id, title, text, pages = (row[name] for name in ("document_id", "title", "text", "page_starts"))
     parts = [
         *(_REVISION_OF_CUTTING, chunker.fingerprint, counter_id, FINGERPRINT),
-        *(row["title"], row["text"], json.dumps([row["page_starts"], row["confidences"]])),
+        *(title, text, json.dumps([pages, row["confidences"]])),
     ]
-    return _Source(
-        document_id=row["document_id"],
-        revision=row["revision"],
-        titled=TitledText(
-            row["document_id"],
-            row["title"],
-            row["text"],
-            Pages(row["page_starts"], row["confidences"]),
-            chunker,
-        ),
-        fingerprint=digest(parts, length=8),
-    )
+    titled = TitledText(document_id, title, text, Pages(pages, row["confidences"]), chunker)
+    return _Source(document_id, row["revision"], titled, digest(parts, length=8))
 
 
 def _take_over(previous: pl.DataFrame | None, sources: Sequence[_Source]) -> pl.DataFrame:

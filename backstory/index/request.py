@@ -1,27 +1,46 @@
-"""Search requests: one for all queries of a batch."""
+"""What is searched for in a batch of queries, and the rows that each query may find."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, Self, get_args
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from backstory.base.errors import InputError
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.calibration import Calibration
 from backstory.settings.models import RAGSettings
 
 Mode = Literal["ann", "exact"]
 Ranking = Literal["dense", "keyword", "hybrid"]
 
-KEYWORD_CANDIDATES = 100
 KEYWORD_TERMS: Final = 32
 """Most distinct words of a query chunk that keywords compare.
 
 On the labelled sets, 16 and 48 find about as much. Repeated and common words raise the BM25 of long messages without
 naming their topic (docs/studies/defaults.md).
 """
+UNDATED: Final = -(1 << 62)
+"""The time of undated documents, in microseconds: earlier than any."""
+_KEYWORD_CANDIDATES = 100
 _KEYWORD_OVERFETCH = 4
+_RANGES: Final = {
+    "top_k": (1, math.inf),
+    "keyword_terms": (1, math.inf),
+    "nprobe": (1, math.inf),
+    "overfetch": (1, math.inf),
+    "min_similarity": (-1, 1),
+    "keyword_weight": (0, 1),
+}
+_MOST_NEAREST: Final = 3
 
 
 @dataclass(frozen=True)
@@ -54,21 +73,6 @@ class Filters:
         """Whether anything but the times and the tenant may exclude a document."""
         named = self.kinds or self.tags or self.document_ids or self.pages
         return bool(named) or self.by_people is not None or not self.undated
-
-    def __post_init__(self) -> None:
-        for name in ("kinds", "tags", "document_ids"):
-            if isinstance(getattr(self, name), str):
-                raise InputError(
-                    f"filter {name} is a single string; pass a list of strings", code="wrong_type"
-                )
-        if isinstance(self.as_of, datetime):
-            raise InputError("filter as_of is a single time; pass one time per query", code="wrong_type")
-        for moment in self.as_of or ():
-            if moment is not None and moment.tzinfo is None:
-                raise InputError(
-                    f"filter as_of: {moment} has no time zone; pass an aware datetime, such as UTC",
-                    code="no_time_zone",
-                )
 
 
 _NO_FILTERS = Filters()
@@ -115,15 +119,7 @@ class SearchRequest:
         as_of: Sequence[datetime | None] | None = None,
         by_people: bool | None = None,
     ) -> Self:
-        """Make the request that the settings describe, without a threshold.
-
-        Args:
-            settings: The ``rag`` settings.
-            top_k: Most hits for one query.
-            calibration: Gives the weight of keywords.
-            as_of: One time per query; later documents are hidden from it. None does not restrict.
-            by_people: See :class:`Filters`.
-        """
+        """Make the request that the ``rag`` settings describe, without a threshold."""
         return cls(
             top_k=top_k,
             mode=settings.mode,
@@ -143,30 +139,172 @@ class SearchRequest:
         )
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("mode", self.mode, get_args(Mode)),
-            ("ranking", self.ranking, get_args(Ranking)),
-        ):
-            if value not in choices:
-                raise InputError(
-                    f"{name} {value!r} is not known; use one of {', '.join(choices)}", code="unknown_value"
-                )
-        for name in ("top_k", "keyword_terms", "nprobe", "overfetch"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise InputError(f"{name} {count} must be at least 1", code="out_of_range")
-        if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
-            raise InputError(
-                f"min_similarity {self.min_similarity} must be between -1 and 1", code="out_of_range"
-            )
-        if not 0 <= self.keyword_weight <= 1:
-            raise InputError(
-                f"keyword_weight {self.keyword_weight} must be between 0 and 1", code="out_of_range"
-            )
+        for name, choices in (("mode", get_args(Mode)), ("ranking", get_args(Ranking))):
+            if (named := getattr(self, name)) not in choices:
+                message = f"{name} {named!r} is not known; use one of {', '.join(choices)}"
+                raise InputError(message, code="unknown_value")
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                message = f"{name} {value} must be at least {least}, and at most {most}"
+                raise InputError(message, code="out_of_range")
 
     @property
     def candidates(self) -> int:
         """Number of rows that each ranking contributes to a query's candidates."""
         if self.ranking == "dense":
             return self.top_k
-        return max(KEYWORD_CANDIDATES, self.top_k * (self.overfetch or _KEYWORD_OVERFETCH))
+        return max(_KEYWORD_CANDIDATES, self.top_k * (self.overfetch or _KEYWORD_OVERFETCH))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows that each query may see.
+
+    Rows are ordered by date of publication, undated rows first, so an as-of time admits a number of leading rows.
+
+    Attributes:
+        row_count: Number of rows of the index.
+        stop: Number of leading rows that the as-of time of each query admits, int64.
+        mask: Whether the other filters admit each row; None if they admit all rows.
+    """
+
+    row_count: int
+    stop: NDArray[np.int64]
+    mask: NDArray[np.bool_] | None
+
+    @cached_property
+    def allowed(self) -> NDArray[np.int64]:
+        """Number of rows that each query may see."""
+        return self.stop if self.mask is None else np.r_[0, np.cumsum(self.mask)][self.stop]
+
+    def groups(self, cells: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
+        """Split the queries into groups of at most ``cells`` pairs of query and row, or of ``least`` queries.
+
+        Gives the first query of each group, and the query after its last.
+        """
+        first = 0
+        while first < len(self.stop):
+            most = np.maximum.accumulate(self.stop[first : first + max(1, cells)])
+            fitting = np.count_nonzero(most * np.arange(1, len(most) + 1) <= cells)
+            last = min(first + max(least, int(fitting)), len(self.stop))
+            yield first, last
+            first = last
+
+    def hide(self, scores: NDArray[np.float32], first: int, start: int) -> None:
+        """Set scores of what may not be seen to minus infinity, of queries from ``first`` and rows from ``start``."""
+        stop_row = start + scores.shape[1]
+        if self._penalty is not None:
+            scores += self._penalty[start:stop_row]
+        stops = self.stop[first : first + len(scores)]
+        for query in np.flatnonzero(stops < stop_row).tolist():
+            scores[query, max(0, stops[query] - start) :] = -np.inf
+
+    @cached_property
+    def _penalty(self) -> NDArray[np.float32] | None:
+        # Adding a penalty takes a fraction of the time of assigning by a mask.
+        return None if self.mask is None else np.where(self.mask, np.float32(0), np.float32(-np.inf))
+
+    def admits(self, query: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each pair whether the query may see the row."""
+        admitted = row < self.stop[query]
+        return admitted if self.mask is None else admitted & self.mask[row]
+
+
+def scope_of(filters: Filters, documents: pl.DataFrame, chunks: pl.DataFrame, query_count: int) -> Scope:
+    """Resolve filters into rows.
+
+    Args:
+        filters: Conditions on the documents, and on the pages of chunks.
+        documents: The indexed documents.
+        chunks: The rows: position of the document, and pages if the filters name any.
+        query_count: Number of queries.
+
+    Raises:
+        InputError: The number of as-of times is not the number of queries.
+    """
+    row_documents = chunks["document"].to_numpy()
+    stop = np.full(query_count, len(row_documents), np.int64)
+    if filters.as_of is not None:
+        if len(filters.as_of) != query_count:
+            message = f"filter as_of has {len(filters.as_of)} times for {query_count} queries; pass one each"
+            raise InputError(message, code="wrong_count")
+        moments = pl.Series(filters.as_of, dtype=pl.Datetime("us", "UTC")).dt.timestamp("us")
+        latest = moments.fill_null(np.iinfo(np.int64).max).to_numpy()
+        published = list_moments(documents)[row_documents]
+        stop = np.searchsorted(published, latest, side="right").astype(np.int64)
+    mask = None
+    if conditions := _list_conditions(filters):
+        qualifies = documents.select(pl.all_horizontal(conditions).fill_null(value=False)).to_series()
+        mask = qualifies.to_numpy()[row_documents]
+    if filters.pages is not None:
+        is_on_pages = (pl.col("page_start") <= filters.pages[1]) & (pl.col("page_end") >= filters.pages[0])
+        on_pages = chunks.select(is_on_pages.fill_null(value=False)).to_series().to_numpy()
+        mask = on_pages if mask is None else mask & on_pages
+    return Scope(len(row_documents), stop, mask)
+
+
+def list_moments(documents: pl.DataFrame) -> NDArray[np.int64]:
+    """List when documents were published, in microseconds since 1970."""
+    return documents["published_at"].dt.timestamp("us").fill_null(UNDATED).to_numpy()
+
+
+def _list_conditions(filters: Filters) -> list[pl.Expr]:
+    conditions = []
+    if filters.kinds:
+        conditions.append(pl.col("kind").is_in(list(filters.kinds)))
+    if filters.tags:
+        conditions.append(pl.any_horizontal(pl.col("tags").list.contains(tag) for tag in filters.tags))
+    if filters.document_ids:
+        conditions.append(pl.col("document_id").is_in(list(filters.document_ids)))
+    if filters.tenant is not None:
+        conditions.append(pl.col("tenant") == filters.tenant)
+    if not filters.undated:
+        conditions.append(pl.col("published_at").is_not_null())
+    if filters.by_people is not None:
+        conditions.append(pl.col("uri").str.starts_with(WRITTEN_PREFIX) != filters.by_people)
+    return conditions
+
+
+class UnknownLabel(NamedTuple):
+    """A ``kind``, ``tag`` or ``metadata`` that no document has, and those that are spelled most alike."""
+
+    name: str
+    value: str
+    nearest: list[str]
+
+    def describe(self) -> str:
+        """Say that no document has it, and name the nearest."""
+        such = self.name if self.name == "metadata" else f"a {self.name}"
+        told = f"the nearest: {', '.join(self.nearest)}" if self.nearest else f"no document has {such} at all"
+        return f"no document has the {self.name} {self.value!r}; {told}"
+
+
+def list_unknown_labels(
+    documents: pl.DataFrame, kinds: Sequence[str], tags: Sequence[str], tenant: str | None
+) -> list[UnknownLabel]:
+    """List the kinds and tags that none of a tenant's documents has; none if it has no documents."""
+    owned = documents if tenant is None else documents.filter(pl.col("tenant") == tenant)
+    if owned.is_empty() or not (kinds or tags):
+        return []
+    named = (("kind", kinds, owned["kind"]), ("tag", tags, owned["tags"].explode()))
+    return [
+        UnknownLabel(name, value, find_nearest(value, [label for label in known.unique().sort() if label]))
+        for name, values, known in named
+        for value in values
+        if value not in known
+    ]
+
+
+def describe_unknown_settings(documents: pl.DataFrame, rag: RAGSettings) -> list[str]:
+    """Describe the kinds and tags of the settings that no document has, and that let a search find nothing."""
+    unknown = list_unknown_labels(documents, rag.kinds, rag.tags, rag.tenant)
+    return [f"the setting rag.{each.name}s names {each.value!r}, but {each.describe()}" for each in unknown]
+
+
+def find_nearest(value: str, known: Sequence[str]) -> list[str]:
+    """Find the known names that are spelled most alike, whatever their case; all of a few."""
+    if len(known) <= _MOST_NEAREST:
+        return list(known)
+    folded = {name.casefold(): name for name in known}
+    return [folded[each] for each in get_close_matches(value.casefold(), folded, _MOST_NEAREST, 0.0)]

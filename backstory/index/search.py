@@ -8,13 +8,16 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+
+# Polars imports masked arrays when it converts an array. Importing them here keeps that cost out of the first search.
+import numpy.ma
 import polars as pl
 from numpy.typing import NDArray
 
@@ -22,22 +25,44 @@ from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.base.telemetry.logs import log_event
 from backstory.index.calibration import Calibration
-from backstory.index.engines.matches import Matches
-from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.engines.scoring import find_best, unite
-from backstory.index.request import Filters, SearchRequest
-from backstory.index.result import SearchResult, check_queries, tabulate
-from backstory.index.snapshot.manifest import REBUILD_COMMAND, Manifest
-from backstory.index.snapshot.publication import HeldRows, Snapshot, open_current
+from backstory.index.keywords import IndexedWords, KeywordIndex
+from backstory.index.request import Filters, Scope, SearchRequest, list_moments, scope_of
+from backstory.index.scoring import (
+    Matches,
+    find_best,
+    find_stray_vector,
+    fuse,
+    order_best,
+    pair_similarities,
+    rank_within,
+    unite,
+)
+from backstory.index.snapshot import GRAPH_FILE, REBUILD_COMMAND, HeldRows, Manifest, Snapshot, open_current
 from backstory.models.embeddings.protocol import Vectors
 
-if TYPE_CHECKING:
-    from backstory.index.engines.graph import Graph
-    from backstory.index.engines.keywords import IndexedWords, KeywordIndex
+if TYPE_CHECKING:  # loaded with DuckDB or the client of Milvus, when an HNSW index is first searched
+    from backstory.index.graph import Graph
 
 logger = logging.getLogger(__name__)
 
 _FACTS = ("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The hits of a search.
+
+    Attributes:
+        hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
+            (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
+            ranking), rank (from 1 within the query).
+        engine: Engine that answered: ``exact``, ``vss``, ``milvus``, or ``bm25`` for ranking ``keyword``.
+        reason: Why that engine answered.
+    """
+
+    hits: pl.DataFrame
+    engine: str
+    reason: str
 
 
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
@@ -49,8 +74,7 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
 
     Raises:
         NoIndexError: No snapshot is published.
-        SearchIndexError: The index holds vectors of another embedding space.
-        SearchIndexError: The snapshot is damaged.
+        SearchIndexError: The snapshot is damaged, or holds vectors of another embedding space.
     """
     index = SearchIndex(open_current(folder))
     if embedder_id is not None and embedder_id != index.embedder_id:
@@ -67,10 +91,7 @@ class SearchIndex:
     """An open snapshot of the search index; use as a context manager, or call :meth:`close`.
 
     Any number of processes may have a snapshot open while another snapshot is published, and any number of threads may
-    search it.
-
-    Args:
-        snapshot: The open snapshot, which closes with the index.
+    search it. Methods that take ids of chunks raise :class:`InputError` for a chunk that is not in the snapshot.
     """
 
     def __init__(self, snapshot: Snapshot | HeldRows) -> None:
@@ -144,12 +165,11 @@ class SearchIndex:
             by date of publication and chunk id.
 
         Raises:
-            SearchIndexError: The queries differ from the index in width.
             InputError: The queries are not finite unit rows, or there is not one text or time per query.
-            SearchIndexError: A file is damaged, or a Milvus server does not answer.
+            SearchIndexError: The queries are of another width, a file is damaged, or a Milvus server does not answer.
         """
         started = time.perf_counter()
-        check_queries(queries, self.manifest)
+        self._check(queries)
         if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
@@ -158,19 +178,13 @@ class SearchIndex:
             )
         scope = self._scope_of(request.filters, len(queries))
         engine, reason, pairs = self._find(queries, texts, request, scope)
-        snapshot = self._snapshot
-        hits = tabulate(queries, snapshot.vectors, pairs, request, snapshot.rows, snapshot.documents)
-        seconds = time.perf_counter() - started
+        hits = self._tabulate(queries, pairs, request)
         figures = {"queries": len(queries), "hits": hits.height, "engine": engine, "reason": reason}
-        log_event(logger, "search", figures, seconds=seconds)
+        log_event(logger, "search", figures, seconds=time.perf_counter() - started)
         return SearchResult(hits, engine, reason)
 
     def count_admitted(self, filters: Filters) -> int:
-        """Count the chunks that filters admit to a query.
-
-        Args:
-            filters: Conditions, with the time of one query or none.
-        """
+        """Count the chunks that filters admit to a query, with its time or none."""
         return int(self._scope_of(filters, 1).allowed[0])
 
     @cached_property
@@ -184,31 +198,11 @@ class SearchIndex:
         """The documents with everything that is told of them, in no certain order."""
         return self._snapshot.documents
 
-    def list_labels(self, column: Literal["kind", "tags"], tenant: str | None) -> list[str]:
-        """List the kinds or the tags of the documents, sorted.
-
-        Args:
-            column: Which of the two.
-            tenant: Only the documents of this tenant; None for all.
-        """
-        documents = self.all_documents
-        if tenant is not None:
-            documents = documents.filter(pl.col("tenant") == tenant)
-        labels = documents[column].explode() if column == "tags" else documents[column]
-        return [label for label in labels.unique().sort().to_list() if label]
-
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks with the metadata of their documents.
+        """Read chunks with the metadata of their documents, in the order of their ids.
 
-        Args:
-            chunk_ids: Any chunks of this snapshot.
-
-        Returns:
-            One row per chunk in the order of ``chunk_ids``: the columns of table ``document_chunks``, then the
-            document's uri, title, slug, published_at, tags, kind and tenant.
-
-        Raises:
-            InputError: A chunk is not in this snapshot.
+        The columns are those of table ``document_chunks``, then the document's uri, title, slug, published_at, tags,
+        kind and tenant.
         """
         rows = self._rows_of(chunk_ids)
         documents = self._snapshot.documents[self._row_documents[rows]]
@@ -218,17 +212,11 @@ class SearchIndex:
         return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks, and the one before and after each in its document.
-
-        Args:
-            chunk_ids: Any chunks of this snapshot, without repeats.
+        """Read chunks, which do not repeat, and the one before and after each in its document.
 
         Returns:
             One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the requested
             one), ``char_start`` and ``text`` of the chunk itself or of one beside it on its pages.
-
-        Raises:
-            InputError: A chunk is not in this snapshot.
         """
         rows = self._rows_of(chunk_ids)
         columns = ("document", "chunk_index", "page_start", "page_end")
@@ -250,32 +238,17 @@ class SearchIndex:
         return near.select("chunk_id", "char_start", text=pl.Series(texts, dtype=pl.String))
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
-        """Find the words of texts that occur in the index.
-
-        Returns:
-            One row per text and distinct indexed word: text (position), term (number of the word), rarity
-            (inverse document frequency, 1 for a word of a single chunk).
-        """
+        """Find the distinct indexed words of texts; see :meth:`backstory.index.keywords.KeywordIndex.terms_of`."""
         return self.keywords.terms_of(texts)
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
-        """Find the words of texts that occur in the index, in their order.
-
-        Returns:
-            The words, numbered and weighed as in :meth:`terms_of`.
-        """
+        """Find the indexed words of texts in their order, numbered and weighed as in :meth:`terms_of`."""
         return self.keywords.words_of(texts)
 
     def sample_vectors(self, most: int) -> NDArray[np.float64]:
-        """Read the vectors of some chunks that people wrote, in double precision.
+        """Read the vectors of at most ``most`` chunks that people wrote, in double precision and read-only.
 
         Hashes of their ids choose, so that an added chunk changes one of them at most.
-
-        Args:
-            most: Number of chunks, if there are so many.
-
-        Returns:
-            Unit rows, read-only, shape ``(chunks, dimension)``.
         """
         sample = self._samples.get(most)
         if sample is None:
@@ -288,17 +261,7 @@ class SearchIndex:
         return sample
 
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
-        """Read the vectors of chunks.
-
-        Args:
-            chunk_ids: Any chunks of this snapshot.
-
-        Returns:
-            Unit rows in the order of ``chunk_ids``, shape ``(chunks, dimension)``.
-
-        Raises:
-            InputError: A chunk is not in this snapshot.
-        """
+        """Read the vectors of chunks in the order of their ids, unit rows of shape ``(chunks, dimension)``."""
         vectors: Vectors = np.array(self._snapshot.vectors[self._rows_of(chunk_ids)])
         return vectors
 
@@ -308,20 +271,18 @@ class SearchIndex:
         return int(np.count_nonzero(self._is_row_by_people))
 
     def list_posts(self, chunk_ids: Iterable[str]) -> list[str]:
-        """List the chunks that are of posts that Backstory wrote.
-
-        Args:
-            chunk_ids: Any chunks of this snapshot.
-
-        Returns:
-            Some of them, in their order.
-
-        Raises:
-            InputError: A chunk is not in this snapshot.
-        """
+        """List those of some chunks, in their order, that are of posts that Backstory wrote."""
         ids = list(chunk_ids)
         by_people = self._is_row_by_people[self._rows_of(ids)].tolist()
         return [chunk_id for chunk_id, is_by_people in zip(ids, by_people, strict=True) if not is_by_people]
+
+    @property
+    def keywords(self) -> KeywordIndex:
+        """The words of the chunks, opened when a search first needs them."""
+        with self._lock:
+            if self._opened_keywords is None:
+                self._opened_keywords = self._snapshot.read_keywords()
+            return self._opened_keywords
 
     @cached_property
     def _chunks(self) -> pl.DataFrame:
@@ -332,49 +293,57 @@ class SearchIndex:
         return self._snapshot.rows["document"].to_numpy()
 
     @cached_property
-    def _documents_by_origin(self) -> pl.DataFrame:
-        """The documents, with whether people wrote each."""
-        return self._snapshot.documents.with_columns(by_people=~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-
-    @cached_property
     def _is_row_by_people(self) -> NDArray[np.bool_]:
-        by_people: NDArray[np.bool_] = self._documents_by_origin["by_people"].to_numpy()[self._row_documents]
+        is_post = self._snapshot.documents["uri"].str.starts_with(WRITTEN_PREFIX).to_numpy()
+        by_people: NDArray[np.bool_] = ~is_post[self._row_documents]
         return by_people
 
     @cached_property
     def _row_of_chunk(self) -> dict[str, int]:
         return {chunk_id: row for row, chunk_id in enumerate(self._snapshot.rows["chunk_id"])}
 
-    @property
-    def keywords(self) -> KeywordIndex:
-        """The words of the chunks, opened when a search first needs them."""
-        with self._lock:
-            if self._opened_keywords is None:
-                self._opened_keywords = self._snapshot.read_keywords()
-            return self._opened_keywords
+    def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
+        try:
+            return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
+        except KeyError as error:
+            message = f"chunk {error} is not in search index {self.version}"
+            raise InputError(message, code="unknown_chunk") from error
 
-    def _open_graph(self, snapshot: Snapshot) -> Graph:
-        """Open the HNSW index when a search first needs it."""
-        with self._lock:
-            if self._opened_graph is None:
-                self._opened_graph = snapshot.open_graph()
-            return self._opened_graph
+    def _check(self, queries: Vectors) -> None:
+        """Check that queries can be compared with the vectors."""
+        if queries.ndim != 2 or queries.dtype != np.float32:
+            message = (
+                f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
+                "(queries, dimension)"
+            )
+            raise InputError(message, code="unusable_vectors")
+        if queries.shape[1] != self.dimension:
+            raise SearchIndexError(
+                f"queries are {queries.shape[1]} wide, and the index is {self.dimension} wide; embedder "
+                f"{self.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+                code="embedder_mismatch",
+            )
+        if (stray := find_stray_vector(queries)) is not None:
+            message = f"query {stray} is not a finite unit vector; normalise the rows"
+            raise InputError(message, code="no_unit_vector")
+
+    def _scope_of(self, filters: Filters, query_count: int) -> Scope:
+        chunks = self._snapshot.rows if filters.pages is None else self._chunks
+        return scope_of(filters, self._snapshot.documents, chunks, query_count)
 
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches]:
         """Find candidates: the engine, the reason for its choice, and the pairs with their score by keywords."""
+        vectors = self._snapshot.vectors
         if request.ranking == "dense":
             engine, reason, near = self._approximate(queries, request, scope)
             if near is not None:
                 return engine, reason, replace(near, score=np.zeros(len(near)))
-            return engine, reason, find_best(queries, self._snapshot.vectors, request, scope)
+            return engine, reason, find_best(queries, vectors, request, scope)
         if texts is None or len(texts) != len(queries):
-            count = "none" if texts is None else len(texts)
-            raise InputError(
-                f"ranking {request.ranking} needs one text for each of {len(queries)} queries; got {count}",
-                code="wrong_count",
-            )
+            message = f"ranking {request.ranking} needs one text for each of {len(queries)} queries"
+            raise InputError(message, code="wrong_count")
         keywords = self.keywords
         terms = keywords.find_terms(texts, request.keyword_terms)
         if request.ranking == "keyword":
@@ -382,8 +351,7 @@ class SearchIndex:
         engine, reason, near = self._approximate(queries, request, scope)
         if near is not None:
             return engine, reason, unite(near, keywords.search(terms, request, scope, besides=near))
-        score_words = partial(keywords.score, terms)
-        return engine, reason, find_best(queries, self._snapshot.vectors, request, scope, score_words)
+        return engine, reason, find_best(queries, vectors, request, scope, partial(keywords.score, terms))
 
     def _approximate(
         self, queries: Vectors, request: SearchRequest, scope: Scope
@@ -397,32 +365,55 @@ class SearchIndex:
         if hnsw is None or not isinstance(snapshot, Snapshot):
             least = self.manifest.settings.ann_min_rows
             return "exact", f"{rows} rows are below ann_min_rows {least}", None
-        from backstory.index.engines.graph import LOW_RECALL
+        from backstory.index.graph import LOW_RECALL
 
         if hnsw.recall_at_5 < LOW_RECALL:
             reason = f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
             return "exact", reason, None
-        graph = self._open_graph(snapshot)
-        found = graph.search(queries, request, scope)
+        with self._lock:
+            if self._opened_graph is None:
+                self._opened_graph = _open_graph(snapshot)
+        found = self._opened_graph.search(queries, request, scope)
         if isinstance(found, str):
             return "exact", found, None
-        return graph.name, graph.describe(request, hnsw.recall_at_5), found
+        return self._opened_graph.name, self._opened_graph.describe(request, hnsw.recall_at_5), found
 
-    def _scope_of(self, filters: Filters, query_count: int) -> Scope:
-        documents = self._snapshot.documents if filters.by_people is None else self._documents_by_origin
-        on_pages = None if filters.pages is None else self._find_rows_on(*filters.pages)
-        return scope_of(filters, documents, self._row_documents, query_count, on_pages=on_pages)
+    def _tabulate(self, queries: Vectors, pairs: Matches, request: SearchRequest) -> pl.DataFrame:
+        """Make the table of hits from candidates and their score by keywords, 0 for one that keywords did not find."""
+        snapshot = self._snapshot
+        similarity = pair_similarities(queries, snapshot.vectors, pairs.query, pairs.row)
+        score = pairs.score
+        if request.ranking != "keyword":
+            score = fuse(similarity, pairs.score, request.keyword_weight)
+        order = order_best(pairs, similarity, score, request)
+        best = pairs.where(order)
+        # Series of their types, since a frame of arrays takes longer to make than one query to answer.
+        return pl.DataFrame(
+            [
+                pl.Series("query", best.query, dtype=pl.Int64),
+                snapshot.rows["chunk_id"][best.row],
+                snapshot.documents["document_id"][snapshot.rows["document"][best.row]],
+                pl.Series("similarity", similarity[order]),
+                pl.Series("keyword_score", np.where(best.score > 0, best.score, np.nan), nan_to_null=True),
+                pl.Series("score", score[order]),
+                pl.Series("rank", rank_within(best.query) + 1, dtype=pl.Int64),
+            ]
+        )
 
-    def _find_rows_on(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Return for each row whether it holds text of a range of pages."""
-        on_pages = (pl.col("page_start") <= last) & (pl.col("page_end") >= first)
-        found: NDArray[np.bool_] = self._chunks.select(on_pages.fill_null(value=False)).to_series().to_numpy()
-        return found
 
-    def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
-        try:
-            return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
-        except KeyError as error:
-            raise InputError(
-                f"chunk {error} is not in search index {self.version}", code="unknown_chunk"
-            ) from error
+def _open_graph(snapshot: Snapshot) -> Graph:
+    manifest = snapshot.manifest
+    if manifest.collection is None:
+        from backstory.index.vss import VssGraph
+
+        return VssGraph(snapshot.folder / GRAPH_FILE, snapshot.vectors, manifest.settings.ef_search)
+    from backstory.index.milvus import Collection, MilvusGraph
+
+    return MilvusGraph(
+        Collection(manifest.settings, manifest.collection),
+        manifest.version,
+        snapshot.vectors,
+        snapshot.rows["chunk_id"],
+        list_moments(snapshot.documents)[snapshot.rows["document"].to_numpy()],
+        manifest.settings.ef_search,
+    )

@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 from backstory.base.credentials import Keys
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, StateError, WorkspaceError
-from backstory.index.snapshot.manifest import read_manifest, require_files
-from backstory.index.snapshot.publication import current_version, publish, publishing
+from backstory.index.build import publish, publishing
+from backstory.index.snapshot import current_version, read_manifest, require_files
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
 

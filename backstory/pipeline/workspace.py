@@ -279,8 +279,7 @@ class Workspace(WorkspacePaths):
 
         Without a snapshot in the embedder's space that can be read, they are the defaults.
         """
-        from backstory.index.snapshot.manifest import read_manifest
-        from backstory.index.snapshot.publication import current_version
+        from backstory.index.snapshot import current_version, read_manifest
 
         version = current_version(self.index)
         # The examination of the index tells that a manifest is damaged, and the next run makes it again.

@@ -15,8 +15,7 @@ from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.telemetry.logs import log_event
 from backstory.index.request import SearchRequest
-from backstory.index.result import SearchResult
-from backstory.index.search import SearchIndex
+from backstory.index.search import SearchIndex, SearchResult
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import RAGSettings
 from backstory.storage.tables import schemas

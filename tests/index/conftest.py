@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from backstory.index.build import IndexBuild, build_index
 from backstory.index.request import Filters
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.build import IndexBuild, build_index
 from backstory.settings.models import IndexSettings
 from tests.builders.documents import make_document_chunks, make_documents
 from tests.milvus import serve_milvus
@@ -159,7 +159,7 @@ def small() -> Corpus:
 @pytest.fixture
 def few_sampled_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure the recall of each build by few queries."""
-    monkeypatch.setattr("backstory.index.engines.graph.SAMPLED_QUERIES", 50)
+    monkeypatch.setattr("backstory.index.graph.SAMPLED_QUERIES", 50)
 
 
 @pytest.fixture(scope="session")

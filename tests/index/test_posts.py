@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
+from backstory.index.build import publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.content import Content, arrange
 from backstory.index.posts import with_posts
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.build import publish_content
-from backstory.index.snapshot.content import Content, arrange
 from backstory.settings.models import IndexSettings
 from tests.index.conftest import Corpus
 
@@ -62,7 +62,6 @@ def describe(index: SearchIndex, corpus: Corpus, ids: list[str]) -> list[pl.Data
                 "rows": [index.rows],
                 "documents": [index.manifest.documents],
                 "admitted": [index.count_admitted(Filters(kinds=["post"]))],
-                "kinds": [index.list_labels("kind", None)],
                 "by_people": [index.rows_by_people],
                 "posts": [index.list_posts(ids)],
             }

@@ -3,16 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import InputError
 from backstory.index.calibration import DEFAULT_CALIBRATION
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex
 from backstory.settings.models import RAGSettings
-from tests.errors import raises
 from tests.long_tests import some
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
@@ -60,19 +57,6 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
     )
     assert just_then == [document]
     assert before != [document]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "name"),
-    [
-        ({"tags": "bitcoin"}, "wrong_type", "tags"),
-        ({"as_of": EPOCH}, "wrong_type", "as_of"),
-        ({"as_of": [EPOCH.replace(tzinfo=None)]}, "no_time_zone", "as_of"),
-    ],
-)
-def test_a_malformed_filter_is_refused(arguments: dict[str, Any], code: str, name: str) -> None:
-    with raises(InputError, code, name):
-        Filters(**arguments)
 
 
 def test_every_setting_of_a_search_is_in_the_request() -> None:

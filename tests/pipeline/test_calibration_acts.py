@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstory.index.calibration import LEAST_DOCUMENTS
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
 from tests.pipeline.workspace_states import Inputs, describe, first_inputs, run, write_inputs

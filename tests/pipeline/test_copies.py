@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site

@@ -13,9 +13,8 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.snapshot.build import IndexBuild, publish_content
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.build import IndexBuild, publish_content
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted

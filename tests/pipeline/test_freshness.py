@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.pipeline.run.freshness import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace

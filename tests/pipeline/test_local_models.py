@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import InputError, ModelFileError
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.interfaces.library.library import Library
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.bert_graph import build_graph

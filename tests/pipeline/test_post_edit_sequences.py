@@ -15,8 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.index.snapshot.manifest import DOCUMENTS_FILE, VECTORS_FILE, read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import DOCUMENTS_FILE, VECTORS_FILE, current_version, read_manifest
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.post_files import inspect_file
 from tests.forms import Share

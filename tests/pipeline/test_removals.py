@@ -13,7 +13,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import RemovalError, WorkspaceError
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.ingest.chats.archive import read_archive
 from backstory.pipeline.chats.missing_messages import find_missing
 from backstory.pipeline.chats.stored_messages import PARTITIONED

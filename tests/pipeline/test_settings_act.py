@@ -9,11 +9,9 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.index.engines.milvus import Collection
-from backstory.index.engines.vss import VssGraph
-from backstory.index.snapshot.collection import is_served
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.milvus import Collection, is_served
+from backstory.index.snapshot import current_version, read_manifest
+from backstory.index.vss import VssGraph
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace

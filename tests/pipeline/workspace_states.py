@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 
 from backstory import run_pipeline
-from backstory.index.snapshot.manifest import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, current_version, read_manifest
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 
 from backstory import run_pipeline
-from backstory.index.engines.graph import SAMPLED_QUERIES
-from backstory.index.snapshot.publication import current_version
+from backstory.index.graph import SAMPLED_QUERIES
+from backstory.index.snapshot import current_version
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.checks import integrity

@@ -10,8 +10,7 @@ import pytest
 from backstory.base.errors import BackstoryError, NoIndexError
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
-from backstory.index.snapshot.manifest import find_damage
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version, find_damage
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import SearchAnswer
 from backstory.operations.inspection.audit import audit

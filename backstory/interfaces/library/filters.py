@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import InputError
-from backstory.index.labels import UnknownLabel, find_nearest, list_unknown_labels
-from backstory.index.request import Filters
+from backstory.index.request import Filters, UnknownLabel, find_nearest, list_unknown_labels
 from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
 from backstory.settings.models import RAGSettings
 
@@ -99,7 +98,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
             metadata of a name (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
     tenant = settings.tenant if filters.tenant is None else filters.tenant
-    _require_known(list_unknown_labels(snapshot.index, filters.kinds, filters.tags, tenant))
+    _require_known(list_unknown_labels(snapshot.index.all_documents, filters.kinds, filters.tags, tenant))
     ids: set[str] | None = set(settings.document_ids) or None
     if filters.names_documents:
         documents = snapshot.name_documents(tenant)

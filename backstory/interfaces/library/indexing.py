@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from backstory.base.errors import BackstoryError
 from backstory.base.progress import STEP_OF_TABLES, announce
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.ingest.chats.export_files import list_files
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus

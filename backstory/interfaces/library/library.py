@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from backstory.base.errors import NoIndexError
 from backstory.base.ids import is_written
-from backstory.index.labels import describe_unknown_settings
+from backstory.index.request import describe_unknown_settings
 from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
@@ -688,7 +688,7 @@ class Library:
         stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
         return [
             *self._list_notes(stale),
-            *describe_unknown_settings(snapshot.index, snapshot.workspace.settings.rag),
+            *describe_unknown_settings(snapshot.index.all_documents, snapshot.workspace.settings.rag),
         ]
 
     def _list_notes(self, age: str | None) -> list[str]:

@@ -10,8 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, SearchRequest
-from backstory.index.result import SearchResult
-from backstory.index.search import SearchIndex
+from backstory.index.search import SearchIndex, SearchResult
 from backstory.interfaces.library.expansion import expand_question, main_stemmer
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Hit, Mode, SearchAnswer

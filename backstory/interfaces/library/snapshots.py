@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
-from backstory.index.snapshot.publication import current_version, has_pointer
+from backstory.index.snapshot import current_version, has_pointer
 from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
 from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, make_locator, name_documents

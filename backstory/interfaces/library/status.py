@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backstory.base.errors import BackstoryError
-from backstory.index.snapshot.publication import current_version, find_moment
+from backstory.index.snapshot import current_version, find_moment
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions, is_made
 from backstory.interfaces.library.results import LibraryStatus

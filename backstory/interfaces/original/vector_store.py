@@ -11,10 +11,8 @@ import numpy as np
 import polars as pl
 
 from backstory.base.errors import SearchIndexError, WorkspaceError
-from backstory.index.engines.matches import pair_similarities
-from backstory.index.engines.scope import Scope
-from backstory.index.engines.scoring import find_best
-from backstory.index.request import Mode, SearchRequest
+from backstory.index.request import Mode, Scope, SearchRequest
+from backstory.index.scoring import find_best, pair_similarities
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.protocol import Vectors
 
@@ -51,7 +49,7 @@ class VectorStore:
 
     Args:
         path: A ``chunks.parquet`` of the original design, or a folder that
-            :func:`backstory.index.snapshot.build.build_index` publishes to.
+            :func:`backstory.index.build.build_index` publishes to.
 
     Raises:
         WorkspaceError: There is no such file or folder.
@@ -158,7 +156,7 @@ class VectorStore:
 
     def _search_chunks(self, queries: Vectors, request: SearchRequest) -> pl.DataFrame:
         count = np.full(len(queries), len(self._chunks), dtype=np.int64)
-        scope = Scope(len(self._chunks), count, None, count)
+        scope = Scope(len(self._chunks), count, None)
         matches = find_best(queries, self._vectors, request, scope)
         similarity = pair_similarities(queries, self._vectors, matches.query, matches.row)
         logger.debug(

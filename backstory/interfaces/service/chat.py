@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from backstory.base.errors import AnswerError
 from backstory.base.progress import listening
-from backstory.index.snapshot.publication import has_pointer
+from backstory.index.snapshot import has_pointer
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.library.answer import Answer
 from backstory.interfaces.library.freshness import describe_indexing

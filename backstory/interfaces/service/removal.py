@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from backstory.index.snapshot.collection import COLLECTION_FILE
+from backstory.index.milvus import COLLECTION_FILE
 from backstory.interfaces.service.account_rows import count_rows, forget_tenant, read_sealed
 from backstory.interfaces.service.place_marks import Emptied
 from backstory.interfaces.service.tenant_places import RECORD

@@ -25,8 +25,8 @@ from backstory.base.errors import (
     StateError,
 )
 from backstory.base.files.atomic import lock
-from backstory.index.snapshot.collection import read_collection, release_collection
-from backstory.index.snapshot.publication import current_version
+from backstory.index.milvus import read_collection, release_collection
+from backstory.index.snapshot import current_version
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from backstory.base.errors import InputError, SettingsError, StateError
 from backstory.base.extras import require_extra
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.storage import DATABASE_SCHEMES, clean_store_address, require_database_address

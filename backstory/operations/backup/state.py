@@ -7,8 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from backstory.base.errors import ContractError, SearchIndexError
-from backstory.index.snapshot.manifest import find_damage
-from backstory.index.snapshot.publication import CURRENT_FILE, open_current
+from backstory.index.snapshot import CURRENT_FILE, find_damage, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
 from backstory.pipeline.workspace import Workspace

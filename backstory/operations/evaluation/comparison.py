@@ -12,11 +12,11 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.progress import show_progress
+from backstory.index.build import build_index
 from backstory.index.calibration import calibrate
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.build import build_index
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task, Vectors

@@ -12,7 +12,8 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
-from backstory.index.snapshot.publication import current_version, prune, publishing
+from backstory.index.build import prune, publishing
+from backstory.index.snapshot import current_version
 from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA

@@ -8,8 +8,7 @@ from typing import Final
 
 from backstory.base.errors import BackstoryError, ContractError, SearchIndexError
 from backstory.base.wording import count, name_some
-from backstory.index.snapshot.manifest import find_damage
-from backstory.index.snapshot.publication import has_pointer, require_current
+from backstory.index.snapshot import find_damage, has_pointer, require_current
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten

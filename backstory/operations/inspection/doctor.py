@@ -20,9 +20,8 @@ from backstory.base.errors import BackstoryError, ContractError, SearchIndexErro
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
-from backstory.index.engines.graph import GOOD_RECALL, REMEDY
-from backstory.index.snapshot.manifest import find_damage, read_manifest
-from backstory.index.snapshot.publication import current_version, has_pointer
+from backstory.index.graph import GOOD_RECALL, REMEDY
+from backstory.index.snapshot import current_version, find_damage, has_pointer, read_manifest
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.files import Examination, examine_files

@@ -8,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from backstory.base.errors import SearchIndexError, StateError
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.run.cache_use import measure_caches

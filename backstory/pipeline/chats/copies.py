@@ -18,7 +18,7 @@ import regex
 
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.folding import UNSPACED, is_unspaced
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages

@@ -8,9 +8,8 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ContractError
-from backstory.index.engines.graph import GOOD_RECALL, REMEDY
-from backstory.index.snapshot.manifest import read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.graph import GOOD_RECALL, REMEDY
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import TABLES

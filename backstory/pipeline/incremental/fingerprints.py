@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from backstory.base.ids import digest, digest_json
-from backstory.index.engines.milvus import WIDENING
+from backstory.index.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
-from backstory.index.snapshot.manifest import FORMAT, read_manifest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import FORMAT, current_version, read_manifest
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.prices import find_price
 from backstory.pipeline.workspace import Workspace

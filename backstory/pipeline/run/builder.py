@@ -14,7 +14,7 @@ from backstory.base.errors import (
     SettingsError,
     StoppedError,
 )
-from backstory.index.engines.milvus import require_milvus
+from backstory.index.milvus import require_milvus
 from backstory.ingest.sources.fetching import require_packages
 from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
 from backstory.pipeline.checks.checks import Check, checks_after

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.ids import digest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, exports_fingerprint
 from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
 from backstory.pipeline.incremental.fingerprints import hash_dependencies

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from backstory.index.labels import describe_unknown_settings
+from backstory.index.request import describe_unknown_settings
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, record_searched
 from backstory.pipeline.stages.retrieval import RetrievalStage, split
@@ -29,7 +29,8 @@ class HitsStage(RetrievalStage):
         windows, chunks = self.read(partitions)
         if not self.workspace.settings.rag.enabled:
             return dict.fromkeys(partitions, empty(Hits))
-        if unknown := "; ".join(describe_unknown_settings(self.open_index(), self.workspace.settings.rag)):
+        documents = self.open_index().all_documents
+        if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
             if "notice" not in self.counts:
                 logger.warning("%s", unknown)
             self.counts["notice"] = unknown

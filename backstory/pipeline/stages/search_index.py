@@ -13,15 +13,14 @@ from pydantic import ValidationError
 from backstory.base.errors import EmbeddingInputError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
+from backstory.index.build import prune, publish_content, publishing
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import embedding_texts
+from backstory.index.content import arrange
+from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.search import open_index
-from backstory.index.snapshot.build import publish_content
-from backstory.index.snapshot.collection import is_served
-from backstory.index.snapshot.content import arrange
-from backstory.index.snapshot.manifest import Manifest, find_damage, read_manifest
-from backstory.index.snapshot.publication import current_version, prune, publishing
+from backstory.index.snapshot import Manifest, current_version, find_damage, read_manifest
 from backstory.ingest.documents.folder import name_reading
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors

@@ -27,7 +27,7 @@ from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
 from backstory.base.telemetry.scope import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.pipeline.incremental.partitions import (
     count_rows,
     drop_other_grain,

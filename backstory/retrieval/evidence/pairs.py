@@ -20,7 +20,7 @@ from backstory.retrieval.selection.strategies import FindVectors
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 if TYPE_CHECKING:
-    from backstory.index.engines.keywords import IndexedWords
+    from backstory.index.keywords import IndexedWords
 
 SAMPLED: Final = 512
 """Chunks of the corpus whose cosines say what a text reaches by chance."""

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.engines.matches import rank_within
+from backstory.index.scoring import rank_within
 from backstory.index.search import SearchIndex
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
@@ -32,7 +32,7 @@ def estimate_questions(
     """Estimate the probability of every hit of some questions. Each question is a window of one part.
 
     Args:
-        hits: The hits of a search, see :class:`backstory.index.result.SearchResult`.
+        hits: The hits of a search, see :class:`backstory.index.search.SearchResult`.
         chunks: ``title`` and ``text`` of each chunk of the hits, by id; may hold others.
         texts: The questions.
         vectors: Unit vectors of the questions, shape ``(len(texts), dimension)``.

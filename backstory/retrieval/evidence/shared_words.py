@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from backstory.index.engines.keywords import IndexedWords
+    from backstory.index.keywords import IndexedWords
 
 Values = NDArray[np.float64]
 Rows = NDArray[np.int64]

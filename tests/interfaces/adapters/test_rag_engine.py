@@ -9,7 +9,7 @@ import pytest
 
 from backstory import Library
 from backstory.base.errors import EmbeddingError, InputError, SearchIndexError, SettingsError
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.interfaces.adapters.rag_engine import (
     BaseEmbeddingProvider,
     RAGConfig,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.interfaces.library import snapshots
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport, SearchAnswer

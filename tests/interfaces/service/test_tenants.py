@@ -427,7 +427,7 @@ def test_a_server_of_vectors_that_is_gone_for_good_keeps_no_tenant(
     tenants = open_tenants(root)
     with serve_milvus(root.with_name("milvus")) as uri:
         make_corpus(4).build(tenants.folder("garden") / "index", engine="milvus", uri=uri)
-    monkeypatch.setattr("backstory.index.engines.milvus._CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("backstory.index.milvus._CONNECT_SECONDS", 0.5)
     with raises(InputError, "unknown_place", "garden"):
         tenants.remove("garden", without=["http://127.0.0.1:1"])
     for _ in range(2):  # its folder is aside the second time

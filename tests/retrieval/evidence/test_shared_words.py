@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from backstory.index.engines.keywords import IndexedWords
+from backstory.index.keywords import IndexedWords
 from backstory.retrieval.evidence.shared_words import list_phrases, list_words, weigh_shared
 
 WIDTH = 12

@@ -15,7 +15,7 @@ from typing import Final
 
 import backstory
 from backstory.base.ids import digest
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
 from backstory.pipeline.workspace import Workspace

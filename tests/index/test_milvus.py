@@ -14,17 +14,18 @@ import pytest
 from pymilvus import MilvusClient
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.engines.milvus import Collection, MilvusGraph
-from backstory.index.request import Filters, SearchRequest
-from backstory.index.search import open_index
-from backstory.index.snapshot.build import IndexBuild
-from backstory.index.snapshot.collection import (
+from backstory.index.build import IndexBuild
+from backstory.index.milvus import (
     COLLECTION_FILE,
+    Collection,
+    MilvusGraph,
     is_served,
     read_collection,
     release_collection,
 )
-from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.request import Filters, SearchRequest
+from backstory.index.search import open_index
+from backstory.index.snapshot import read_manifest
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
 from tests.index.conftest import EPOCH, Corpus, unit
@@ -289,7 +290,7 @@ def test_the_search_is_wider_among_more_rows_and_for_more_hits(
     }
     with open_index(tmp_path) as index:
         for rows, widest, request in expected:
-            monkeypatch.setattr("backstory.index.engines.milvus.WIDENING", (rows, 0.5, 8, widest))
+            monkeypatch.setattr("backstory.index.milvus.WIDENING", (rows, 0.5, 8, widest))
             assert index.search(small.queries(2), request).engine == "milvus"
     assert widths == [*expected.values()]
 
@@ -351,9 +352,9 @@ def test_the_address_makes_another_snapshot_and_what_is_unread_does_not(
 def test_vectors_of_several_calls_are_all_there(
     small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstory.index.engines.milvus.ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("backstory.index.engines.milvus._KEYS_AT_ONCE", 7)
-    monkeypatch.setattr("backstory.index.engines.milvus.QUERIES_AT_ONCE", 3)
+    monkeypatch.setattr("backstory.index.milvus.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.milvus._KEYS_AT_ONCE", 7)
+    monkeypatch.setattr("backstory.index.milvus.QUERIES_AT_ONCE", 3)
     first = build_at(milvus_uri, take(small, pl.col("document_id") > "doc00030"), tmp_path)
     second = build_at(milvus_uri, small, tmp_path)
     assert not first.folder.exists()

@@ -11,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import secrets
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -22,25 +25,30 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.environment import MILVUS_VARIABLE, find_key
-from backstory.base.errors import SearchIndexError
+from backstory.base.errors import MissingExtraError, SearchIndexError
 from backstory.base.extras import require_extra
-from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.engines.graph import Graph
-from backstory.index.engines.matches import Matches
-from backstory.index.engines.scope import UNDATED, Scope, list_moments
-from backstory.index.request import Filters, SearchRequest
+from backstory.base.files.atomic import write_file
+from backstory.base.ids import digest, is_written
+from backstory.index.graph import Graph
+from backstory.index.request import UNDATED, Filters, Scope, SearchRequest, list_moments
+from backstory.index.scoring import Matches
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-ROWS_AT_ONCE = 2048
-QUERIES_AT_ONCE = 1024
+logger = logging.getLogger(__name__)
+
+COLLECTION_FILE: Final = ".collection"
+"""The file that holds the address of the server and the name of the collection, written before the server gets it."""
 WIDENING: Final = (3_000, 0.6, 8, 4096)
 """Rows up to which `index.ef_search` is wide enough, the power of further rows by which a search is widened, the
 candidates that each wanted hit adds, and the widest search, beyond which only `index.ef_search` goes
 (docs/studies/approximate-search.md)."""
+ROWS_AT_ONCE = 2048
+QUERIES_AT_ONCE = 1024
 _KEYS_AT_ONCE: Final = 16_384
 _CALL_SECONDS: Final = 120.0
 _CONNECT_SECONDS: Final = 10.0
@@ -51,12 +59,7 @@ _MOST_TAGS: Final = 4096
 
 
 class Collection:
-    """A collection on a server, whose methods raise :class:`SearchIndexError` if it does not answer as it should.
-
-    Args:
-        settings: Address of the server, and settings of the HNSW index.
-        name: Name of the collection.
-    """
+    """A collection on a server, whose methods raise :class:`SearchIndexError` if it does not answer as it should."""
 
     def __init__(self, settings: IndexSettings, name: str) -> None:
         require_milvus()
@@ -85,26 +88,22 @@ class Collection:
         with self.calling():
             if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
                 return []
-            listed: dict[str, Any] = self.client.list_aliases(self.name, timeout=_CALL_SECONDS)
-            return list(listed["aliases"])
+            return list(self.client.list_aliases(self.name, timeout=_CALL_SECONDS)["aliases"])
 
-    def upload(self, version: str, rows: Iterable[dict[str, Any]], dimension: int) -> int:
+    def upload(self, version: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
         """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
         self._drop_aliases()
         with self.calling():
             if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
                 self._create(dimension)
             self.client.load_collection(self.name, timeout=_CALL_SECONDS)
-            present = self._read_states()
-            sent, total, changed = 0, 0, list[dict[str, Any]]()
-            for row in rows:
-                total += 1
-                if present.pop(row["key"], None) != row["state"]:
-                    changed.append(row)
-                if len(changed) == ROWS_AT_ONCE:
-                    sent += self._send(changed)
-            sent += self._send(changed)
-            gone = list(present)
+            states, sent, total = self._read_states(), 0, 0
+            while block := list(islice(rows, ROWS_AT_ONCE)):
+                changed = [row for row in block if states.pop(row["key"], None) != row["state"]]
+                if changed:
+                    self.client.upsert(self.name, changed, timeout=_CALL_SECONDS)
+                sent, total = sent + len(changed), total + len(block)
+            gone = list(states)
             for start in range(0, len(gone), _KEYS_AT_ONCE):
                 self.client.delete(self.name, ids=gone[start : start + _KEYS_AT_ONCE], timeout=_CALL_SECONDS)
             self.client.flush(self.name, timeout=_CALL_SECONDS)
@@ -134,11 +133,11 @@ class Collection:
             raise self._fail(f"does not answer as it should ({error})", "unusable_server") from error
 
     def _fail(self, what: str, code: str) -> SearchIndexError:
-        return SearchIndexError(
+        message = (
             f"Milvus at {self.address}, collection {self.name}: it {what}. Look into its log and restart it, or set "
-            "index.engine to embedded, and run `backstory run`, which sends no row again that is there",
-            code=code,
+            "index.engine to embedded, and run `backstory run`, which sends no row again that is there"
         )
+        return SearchIndexError(message, code=code)
 
     def _drop_aliases(self) -> None:
         for alias in self.list_aliases():
@@ -174,14 +173,6 @@ class Collection:
         rows.close()
         return states
 
-    def _send(self, rows: list[dict[str, Any]]) -> int:
-        """Send rows, empty the list, and return their number."""
-        count = len(rows)
-        if count:
-            self.client.upsert(self.name, rows, timeout=_CALL_SECONDS)
-            rows.clear()
-        return count
-
     def _wait_for_index(self, rows: int) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
         least, for_each = _INDEX_SECONDS
@@ -194,15 +185,9 @@ class Collection:
 
 
 class MilvusGraph(Graph):
-    """Fetches candidates from a collection, which applies the filters.
+    """Fetches candidates of a snapshot from a collection, which applies the filters and closes with the graph.
 
-    Args:
-        collection: The collection, which closes with the graph.
-        version: The snapshot.
-        vectors: Its vectors.
-        chunk_ids: Id of the chunk of each row.
-        moments: When the document of each row was published.
-        ef_search: Size of the candidate list among few rows.
+    ``chunk_ids`` and ``moments`` have the chunk of each row, and when its document was published.
     """
 
     name: ClassVar[str] = "milvus"
@@ -229,7 +214,7 @@ class MilvusGraph(Graph):
         self._collection.close()
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
-        """Find the best rows for each query; see :meth:`backstory.index.engines.graph.Graph.search`."""
+        """Find the candidates of each query; see :meth:`backstory.index.graph.Graph.search`."""
         try:
             return super().search(queries, request, scope)
         except SearchIndexError:
@@ -265,10 +250,26 @@ class MilvusGraph(Graph):
         return query, row
 
 
-def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
+def upload_rows(
+    name: str,
+    version: str,
+    chunks: pl.DataFrame,
+    documents: pl.DataFrame,
+    vectors: Vectors,
+    settings: IndexSettings,
+) -> tuple[tuple[float, int], int]:
+    """Send the rows that a collection lacks; return the recall that was measured then, and the number of rows."""
+    collection, moments = Collection(settings, name), list_moments(documents)[chunks["document"]]
+    with closing(
+        MilvusGraph(collection, version, vectors, chunks["chunk_id"], moments, settings.ef_search)
+    ) as graph:
+        uploaded = collection.upload(version, _tell_rows(chunks, documents, vectors), vectors.shape[1])
+        return graph.measure_recall(), uploaded
+
+
+def _tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
     """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both."""
     labels = documents.select("document_id", "tenant", "kind", "tags", "uri").rows()
-    moments = list_moments(documents).tolist()
     facts = [
         {
             "published": moment,
@@ -276,9 +277,11 @@ def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -
             "tenant": _hash(tenant or ""),
             "kind": _hash(kind),
             "tags": sorted(map(_hash, tags)),
-            "by_people": not uri.startswith(WRITTEN_PREFIX),
+            "by_people": not is_written(uri),
         }
-        for (document_id, tenant, kind, tags, uri), moment in zip(labels, moments, strict=True)
+        for (document_id, tenant, kind, tags, uri), moment in zip(
+            labels, list_moments(documents).tolist(), strict=True
+        )
     ]
     rows = chunks.select("chunk_id", "document", "page_start", "page_end").iter_rows()
     for (chunk_id, document, first, last), vector in zip(rows, vectors, strict=True):
@@ -322,3 +325,74 @@ def widen(ef_search: int, rows: int, hits: int) -> int:
 def require_milvus() -> None:
     """Raise an error if the client of Milvus is not installed."""
     require_extra("milvus", "`index.engine: milvus`", "set it to `embedded`")
+
+
+def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, dimension: int) -> str:
+    """Choose the collection for the rows of a snapshot: that of the snapshot before, unless it does not fit.
+
+    Another server, vectors of another space, or other settings of the HNSW index take another one, and the one before
+    is deleted. So does a folder whose collection another one uses, such as a copy of it that was built since; it is
+    left to the other.
+    """
+    graph = (dimension, settings.hnsw_m, settings.hnsw_ef_construction)
+    kind = digest([embedder_id, *map(str, graph)], length=8)
+    address, name = settings.uri or "", f"backstory_{secrets.token_hex(8)}_{kind}"
+    owned = read_collection(folder)
+    if owned is not None and owned[0] == address and owned[1].endswith(f"_{kind}"):
+        with closing(Collection(settings, owned[1])) as collection:
+            aliases = collection.list_aliases()
+            if not aliases or collection.name_alias(current_version(folder)) in aliases:
+                name = owned[1]
+            else:
+                logger.warning(
+                    "%s at %s is left to another folder, such as a copy of %s", owned[1], address, folder
+                )
+    else:
+        release_collection(folder)
+    write_file(folder / COLLECTION_FILE, f"{address} {name}".encode())
+    return name
+
+
+def read_collection(folder: Path) -> tuple[str, str] | None:
+    """Read the address of the server and the name of the collection that a folder has; None if it has none."""
+    try:
+        address, name = (folder / COLLECTION_FILE).read_text(encoding="utf-8").split(" ")
+    except FileNotFoundError:
+        try:
+            manifest = read_manifest(folder / current_version(folder))
+        except SearchIndexError:
+            return None
+        # Another machine may have made the snapshot.
+        return None if manifest.collection is None else (manifest.settings.uri or "", manifest.collection)
+    return address, name
+
+
+def release_collection(folder: Path, *, must_succeed: bool = False, without: Container[str] = ()) -> None:
+    """Delete the collection of a folder, if it has one.
+
+    Servers in ``without`` are gone for good and are not asked. That another one cannot be reached is a warning, which
+    names the collection, or if ``must_succeed`` an error: :class:`SearchIndexError`, or :class:`MissingExtraError`
+    without its client.
+    """
+    owned = read_collection(folder)
+    if owned is None or owned[0] in without:
+        return
+    address, name = owned
+    try:
+        settings = IndexSettings(engine="milvus", uri=address, allow_http=True)
+        with closing(Collection(settings, name)) as collection:
+            collection.drop()
+    except (SearchIndexError, MissingExtraError) as error:
+        if must_succeed:
+            raise
+        logger.warning("collection %s is still at %s; delete it there (%s)", name, address, error)
+    (folder / COLLECTION_FILE).unlink(missing_ok=True)
+
+
+def is_served(snapshot: Path) -> bool:
+    """Return whether the server of a snapshot, if it has one, holds its rows; errors are those of the server."""
+    manifest = read_manifest(snapshot)
+    if manifest.collection is None:
+        return True
+    with closing(Collection(manifest.settings, manifest.collection)) as collection:
+        return collection.name_alias(manifest.version) in collection.list_aliases()

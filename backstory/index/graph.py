@@ -7,13 +7,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.engines.matches import Matches, pair_similarities, take_best
-from backstory.index.engines.scope import Scope, scope_of
-from backstory.index.engines.scoring import find_best
-from backstory.index.request import Filters, SearchRequest
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.scoring import Matches, find_best, pair_similarities, take_best
 from backstory.models.embeddings.protocol import Vectors
 
 logger = logging.getLogger(__name__)
@@ -76,28 +73,20 @@ class Graph(ABC):
         )
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
-        """Find the best rows for each query.
-
-        Args:
-            queries: Unit rows, shape ``(queries, dimension)``.
-            request: Number of candidates, threshold, size of the candidate list, and overfetch of the first attempt.
-            scope: The rows that each query may see.
-
-        Returns:
-            The matches with their similarity, or the reason why the graph found too few for some query.
-        """
+        """Find the candidates of each query with their similarity, or say why the graph found too few for some."""
         limit, min_similarity = request.candidates, request.min_similarity
         if (reason := self.starves(limit, scope)) is not None:
             return reason
         most = min(max(limit, MOST_FETCHED), scope.row_count)
-        fetch = min(limit * (request.overfetch or (_FILTERED_OVERFETCH if scope.restricts else 1)), most)
+        restricts = bool((scope.allowed < scope.row_count).any())
+        fetch = min(limit * (request.overfetch or (_FILTERED_OVERFETCH if restricts else 1)), most)
         waiting = np.arange(len(queries))
         found: list[Matches] = []
         while True:
             query, row = self._fetch(queries, waiting, fetch, request, scope)
             fetched = Matches(query, row, pair_similarities(queries, self._vectors, query, row))
             admitted = fetched.where(scope.admits(query, row))
-            enough = _satisfied(admitted, fetched, waiting, limit, min_similarity, scope)
+            enough = _satisfied(admitted, fetched, waiting, request, scope)
             done = np.zeros(len(queries), np.bool_)
             done[waiting[enough]] = True
             found.append(admitted.where(done[admitted.query]))
@@ -116,14 +105,9 @@ class Graph(ABC):
         return take_best(matches, limit)
 
     def measure_recall(self) -> tuple[float, int]:
-        """Compare the graph with the exact search on realistic queries.
-
-        Returns:
-            The share of the exact best five that it finds, and the number of queries.
-        """
-        queries = make_queries(self._vectors, SAMPLED_QUERIES)
-        count = len(self._vectors)
-        scope = scope_of(Filters(), pl.DataFrame(), np.zeros(count, np.int64), len(queries))
+        """Return the share of the exact best five that the graph finds for realistic queries, and their number."""
+        queries, count = make_queries(self._vectors, SAMPLED_QUERIES), len(self._vectors)
+        scope = Scope(count, np.full(len(queries), count), None)
         best = find_best(queries, self._vectors, _BEST_FIVE, scope)
         exact = Matches(best.query, best.row, pair_similarities(queries, self._vectors, best.query, best.row))
         recall = share_found(self.search(queries, _BEST_FIVE, scope), exact)
@@ -136,35 +120,23 @@ class Graph(ABC):
 
 
 def _satisfied(
-    admitted: Matches,
-    fetched: Matches,
-    waiting: NDArray[np.int64],
-    limit: int,
-    min_similarity: float | None,
-    scope: Scope,
+    admitted: Matches, fetched: Matches, waiting: NDArray[np.int64], request: SearchRequest, scope: Scope
 ) -> NDArray[np.bool_]:
     """Return which queries have all hits: as many as wanted or allowed, or all that reach the threshold."""
     count = np.bincount(admitted.query, minlength=len(scope.stop))[waiting]
-    enough: NDArray[np.bool_] = count >= np.minimum(limit, scope.allowed[waiting])
-    if min_similarity is not None:
+    enough: NDArray[np.bool_] = count >= np.minimum(request.candidates, scope.allowed[waiting])
+    if request.min_similarity is not None:
         lowest = np.full(len(scope.stop), np.inf)
         np.minimum.at(lowest, fetched.query, fetched.score)
-        enough |= lowest[waiting] < min_similarity
+        enough |= lowest[waiting] < request.min_similarity
     return enough
 
 
 def make_queries(vectors: Vectors, count: int) -> Vectors:
-    """Make vectors that resemble texts, but are not stored.
+    """Make unit vectors that resemble texts, but are not stored; the same for the same vectors.
 
     A stored row is no fair query: the graph leads to it, and it is one of its own best five. Random noise
     resembles no text. So each query mixes a row with a share of another row.
-
-    Args:
-        vectors: The rows, shape ``(rows, dimension)``.
-        count: Number of queries.
-
-    Returns:
-        Unit rows, shape ``(count, dimension)``, the same for the same vectors.
     """
     random = np.random.default_rng(_SEED)
     row = random.integers(0, len(vectors), count)
@@ -179,10 +151,6 @@ def share_found(found: Matches | str, exact: Matches) -> float:
     """Return the share of the exact best matches that was found, rounded to four digits; 1 if there are none.
 
     A found row counts if it is as similar as the last exact match, so a repeated row counts as well.
-
-    Args:
-        found: Matches of the graph, or the reason why it could not answer.
-        exact: All exact best matches of each query.
     """
     if isinstance(found, str):
         return 0.0

@@ -3,6 +3,10 @@
 Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
 the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
 message does not reveal. As a row has one language, no word counts twice.
+
+Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
+was detected. So a word weighs the same in every language, and a stop word of any other is left out of a language of
+few rows.
 """
 
 from __future__ import annotations
@@ -12,21 +16,21 @@ import operator
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.engines.matches import Matches, cells_of_best, rank_within, take_best
-from backstory.index.engines.scope import Scope
-from backstory.index.engines.terms import FoundTerms, Statistics
-from backstory.index.request import SearchRequest
-from backstory.text.words import find_words
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.scoring import CELLS_AT_ONCE, Matches, cells_of_best, rank_within, take_best
+from backstory.index.terms import Statistics, StoredScores, name_term
+from backstory.text.words import Words, find_words, list_parts
 
-CELLS_AT_ONCE = 1 << 22
-"""Scores of queries with rows that are in memory at once."""
-
+KEPT_WORDS = 65_536
+"""Words whose terms are kept, some 15 MB; people may ask for any number of others."""
+_ENOUGH_ROWS = 10
+"""Number of rows of a language from which on they say how rare its words are."""
 _KEPT_TEXTS: Final = 4096
 """Texts whose words an open index keeps, a few megabytes."""
 _LONGEST_KEPT: Final = 1 << 13
@@ -48,20 +52,6 @@ class QueryTerms:
     weight: NDArray[np.float64]
 
 
-class StoredScores(NamedTuple):
-    """The stored scores, each of one term in one row.
-
-    Attributes:
-        bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
-        rows: The row of each score, ascending within a term.
-        scores: The scores.
-    """
-
-    bounds: NDArray[np.integer]
-    rows: NDArray[np.integer]
-    scores: NDArray[np.float32]
-
-
 @dataclass(frozen=True)
 class IndexedWords:
     """The words of some texts that occur in the index, in their order; a word that follows itself counts once.
@@ -77,17 +67,57 @@ class IndexedWords:
     rarity: NDArray[np.float64]
 
 
-class KeywordIndex:
-    """Ranks rows by the words that they share with a query.
+class FoundTerms(dict[str, list[int]]):
+    """A cache of the terms of words, in all languages, which begins again when it holds :data:`KEPT_WORDS`.
 
-    Args:
-        stored: The BM25 scores.
-        statistics: The words of the rows that count.
+    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
+    The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
+    in the language of most rows. So the forms of a word have one home, whatever the stemmers of other languages make
+    of them.
     """
+
+    def __init__(self, statistics: Statistics, rarity: NDArray[np.float64]) -> None:
+        self._numbers = statistics.numbers
+        largest_first = sorted(statistics.languages, key=lambda language: (-language.rows, language.stemmer))
+        self._languages = [(each, Words(each.stemmer)) for each in largest_first]
+        self._rarity = rarity
+
+    def __missing__(self, word: str) -> list[int]:
+        if len(self) >= KEPT_WORDS:
+            self.clear()
+        pairs = self[word] = [number for part in list_parts(word) for number in self._find_pairs(part)]
+        return pairs
+
+    def _find_pairs(self, part: str) -> list[int]:
+        terms: list[int] = []
+        homes: list[int] = []
+        is_stop_word = False
+        for language, words in self._languages:
+            suffices = language.rows >= _ENOUGH_ROWS
+            if is_stop_word and not suffices:
+                # The few rows that hold the stop word would seem to be about it.
+                break
+            term = words.find_term(part)
+            is_stop_word |= term is None
+            number = None if term is None else self._numbers.get(name_term(language.stemmer, term))
+            if number is None:
+                continue
+            terms.append(number)
+            if not homes or suffices:
+                homes.append(number)
+        if not terms:
+            return []
+        home = min(homes, key=lambda term: (self._rarity[term], term))
+        return [number for term in terms for number in (term, home)]
+
+
+class KeywordIndex:
+    """Ranks rows by the words that they share with a query."""
 
     def __init__(self, stored: StoredScores, statistics: Statistics) -> None:
         self._bounds, self._rows, self._scores = stored
         self.statistics = statistics
+        self._width = max(1, len(stored.bounds))
         self._rarity = statistics.rarity
         self._found = FoundTerms(statistics, self._rarity)
         self._known: dict[str, NDArray[np.int64]] = {}
@@ -99,67 +129,46 @@ class KeywordIndex:
         return other
 
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
-        """Find the words of queries that occur in the index, and weigh them.
+        """Find and weigh the words of queries that occur in the index, of each the ``most`` rarest; None for all.
 
         The rare words of a query chunk say what it is about; common and repeated words only favour long messages.
         So the rarest words of each text are taken, each once, similar to Lucene's MoreLikeThis. A text as long as
         a window is characterised by the words that it repeats, so without a limit every word has the weight
-        1 + ln(its count).
-
-        Args:
-            texts: The queries.
-            most: Most words of one query, the rarest first; None for all. A word of several languages is one word.
-
-        Returns:
-            The terms of all queries.
+        1 + ln(its count). A word of several languages is one word.
         """
-        query, term, home = self._look_up(texts)
-        width = max(1, len(self._bounds))
+        pairs = [self._look_up(text) for text in texts]
+        query = np.repeat(np.arange(len(texts)), [len(row) // 2 for row in pairs])
+        table = np.fromiter(itertools.chain.from_iterable(pairs), np.int64).reshape(-1, 2)
+        term, home = table[:, 0], table[:, 1]
         if most is not None:
-            rarest = self._take_rarest(np.unique(query * width + home), most)
-            chosen = np.isin(query * width + home, rarest)
-            query, term = query[chosen], term[chosen]
-            home = home[chosen]
+            words = query * self._width + home
+            chosen = np.isin(words, self._take_rarest(np.unique(words), most))
+            query, term, home = query[chosen], term[chosen], home[chosen]
         # A score is by the rarity of its term. So that a word weighs the same everywhere, that of its home replaces it.
         factor = self._rarity[home] / self._rarity[term]
-        order = np.lexsort((factor, query * width + term))
-        keys, first, counts = np.unique((query * width + term)[order], return_index=True, return_counts=True)
+        order = np.lexsort((factor, query * self._width + term))
+        keys, first, counts = np.unique(
+            (query * self._width + term)[order], return_index=True, return_counts=True
+        )
         weight = factor[order][first]
         if most is None:
             weight *= 1 + np.log(counts)
-        return QueryTerms(keys // width, keys % width, weight)
+        return QueryTerms(keys // self._width, keys % self._width, weight)
 
-    def _look_up(
-        self, texts: Sequence[str]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the query, the term, and the term's home of every word of the queries; see :class:`FoundTerms`."""
-        found = self._found
-        pairs = [
-            list(itertools.chain.from_iterable(map(found.__getitem__, find_words(text)))) for text in texts
-        ]
-        query = np.repeat(np.arange(len(texts)), [len(row) // 2 for row in pairs])
-        table = np.fromiter(itertools.chain.from_iterable(pairs), np.int64).reshape(-1, 2)
-        return query, table[:, 0], table[:, 1]
+    def _look_up(self, text: str) -> list[int]:
+        """Return the terms of the words of a text with their homes; see :class:`FoundTerms`."""
+        return list(itertools.chain.from_iterable(map(self._found.__getitem__, find_words(text))))
 
     def _take_rarest(self, keys: NDArray[np.int64], most: int) -> NDArray[np.int64]:
         """Keep the rarest words of each query, given as query times number of terms, plus the word's term."""
-        width = max(1, len(self._bounds))
-        query, term = keys // width, keys % width
+        query, term = keys // self._width, keys % self._width
         rarest = np.lexsort((term, -self._rarity[term], query))
         return keys[rarest[rank_within(query[rarest]) < most]]
 
     def score(self, terms: QueryTerms, first: int, last: int, start: int, stop: int) -> NDArray[np.float32]:
-        """Score a range of rows for a range of queries.
+        """Give the BM25 scores of the rows from ``start`` to ``stop`` for the queries from ``first`` to ``last``.
 
-        Args:
-            terms: Words of at least these queries.
-            first: The first query.
-            last: The query after the last one.
-            start: The first row.
-            stop: The row after the last one.
-
-        Returns:
-            BM25 scores, shape ``(last - first, stop - start)``. A score does not depend on the ranges.
+        The shape is ``(last - first, stop - start)``. A score does not depend on the ranges.
         """
         scores = np.zeros((last - first, stop - start), np.float32)
         begin, end = np.searchsorted(terms.query, [first, last])
@@ -178,24 +187,13 @@ class KeywordIndex:
         return scores
 
     def search(
-        self,
-        terms: QueryTerms,
-        request: SearchRequest,
-        scope: Scope,
-        besides: Matches | None = None,
+        self, terms: QueryTerms, request: SearchRequest, scope: Scope, besides: Matches | None = None
     ) -> Matches:
-        """Find the rows that share words with each query.
+        """Find the rows with a BM25 score above zero: the best candidates of each query, and those of ``besides``.
 
-        Args:
-            terms: The words of the queries.
-            request: Number of candidates for one query.
-            scope: The rows that each query may see.
-            besides: Further pairs to score, ordered by query, even if they are not among the best.
-
-        Returns:
-            Rows with a BM25 score above zero: the best of each query, and those of ``besides``.
+        The pairs of ``besides``, which are ordered by query, are scored even if they are not among the best.
         """
-        others = Matches.none() if besides is None else besides
+        others = Matches.joined([]) if besides is None else besides
         found, scored = [], []
         for first, last in scope.groups(CELLS_AT_ONCE):
             row_count = int(scope.stop[first:last].max(initial=0))
@@ -213,7 +211,11 @@ class KeywordIndex:
         return Matches.joined([*found, *scored])
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
-        """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered."""
+        """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered.
+
+        The rarity of a word is its inverse document frequency as in BM25, 1 for a word of a single row. A word of
+        several languages is one word: that of the language in which it is least rare.
+        """
         words = [self._list_words(text) for text in texts]
         start = np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(each) for each in words], out=start[1:])
@@ -223,8 +225,7 @@ class KeywordIndex:
     def _list_words(self, text: str) -> NDArray[np.int64]:
         known = self._known.get(text)
         if known is None:
-            pairs = itertools.chain.from_iterable(map(self._found.__getitem__, find_words(text)))
-            homes = list(itertools.islice(pairs, 1, None, 2))
+            homes = self._look_up(text)[1::2]
             starts = map(operator.ne, homes, itertools.chain((None,), homes))
             known = np.array(list(itertools.compress(homes, starts)), np.int64)
             if len(self._known) >= _KEPT_TEXTS:
@@ -234,17 +235,12 @@ class KeywordIndex:
         return known
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
-        """Find the words of texts that occur in the index.
-
-        Returns:
-            One row per text and distinct indexed word: ``text`` (position, uint32), ``term`` (number of the
-            word, int64), ``rarity`` (inverse document frequency as in BM25, 1 for a word of a single row). A word of
-            several languages is one word: that of the language in which it is least rare.
-        """
-        query, _, home = self._look_up(texts)
-        width = max(1, len(self._bounds))
-        keys = np.unique(query * width + home)
-        text, term = keys // width, keys % width
+        """Find the distinct words of each text that occur in the index: ``text`` (position), ``term``, ``rarity``."""
+        words = self.words_of(texts)
+        text = np.repeat(np.arange(len(texts)), np.diff(words.start))
+        keys = np.unique(text * self._width + words.term)
+        term = keys % self._width
         return pl.DataFrame(
-            {"text": text, "term": term, "rarity": self._rarity[term]}, schema_overrides={"text": pl.UInt32}
+            {"text": keys // self._width, "term": term, "rarity": self._rarity[term]},
+            schema_overrides={"text": pl.UInt32},
         )

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backstory.index.engines import terms
-from backstory.index.engines.terms import FoundTerms, Statistics, name_term
-from tests.index.engines.test_keywords import build
+from backstory.index import keywords
+from backstory.index.keywords import FoundTerms
+from backstory.index.terms import Statistics, name_term
+from tests.index.test_keywords import build
 
 ROWS = ["frost on the elbow", "frost and solar panels", "frost at night", ""]
 
@@ -25,7 +26,7 @@ def test_known_words_come_once_a_text_with_their_rarity(tmp_path: Path) -> None:
 
 
 def test_any_number_of_words_may_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "KEPT_WORDS", 3)
+    monkeypatch.setattr(keywords, "KEPT_WORDS", 3)
     stored = build(tmp_path / "terms", ROWS, ["english"] * 4)
     texts = [f"frost elbow night panels {number}" for number in range(9)]
     few = stored.terms_of(texts)

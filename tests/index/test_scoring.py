@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.engines import scoring
-from backstory.index.engines.matches import Matches, pair_similarities
-from backstory.index.engines.scope import Scope
-from backstory.index.engines.scoring import find_best, fuse, unite
-from backstory.index.request import SearchRequest
+from backstory.index import scoring
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.scoring import Matches, find_best, fuse, pair_similarities, unite
 from backstory.index.search import open_index
-from backstory.index.snapshot.publication import Snapshot
+from backstory.index.snapshot import Snapshot
+from backstory.index.vss import VssGraph
 from tests.errors import raises
 from tests.long_tests import some
 
@@ -52,7 +51,7 @@ def search(vectors: Any, queries: Any, request: SearchRequest, scope: Scope) -> 
 
 
 def everything(rows: Any, queries: Any) -> Any:
-    return Scope(rows, np.full(queries, rows), None, np.full(queries, rows))
+    return Scope(rows, np.full(queries, rows), None)
 
 
 def same(found: Matches, expected: Matches) -> bool:
@@ -72,7 +71,7 @@ def test_any_cut_into_blocks_gives_the_same(data: Any) -> None:
     stop = np.array(data.draw(st.lists(st.integers(0, rows), min_size=queries, max_size=queries)), np.int64)
     mask = data.draw(st.none() | st.lists(st.booleans(), min_size=rows, max_size=rows).map(np.array))
     mask = None if mask is None else mask.astype(bool)
-    scope = Scope(rows, stop, mask, stop)
+    scope = Scope(rows, stop, mask)
     limit = data.draw(st.integers(1, 9))
     least = data.draw(st.none() | st.floats(-1, 1))
     with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +111,7 @@ def test_a_large_batch_agrees_with_the_definition() -> None:
 )
 def test_groups_tile_the_queries_and_keep_to_their_size(stop: list[int], cells: int, least: int) -> None:
     stops = np.array(stop, np.int64)
-    groups = list(Scope(9, stops, None, stops).groups(cells, least=least))
+    groups = list(Scope(9, stops, None).groups(cells, least=least))
     assert [query for first, last in groups for query in range(first, last)] == list(range(len(stop)))
     for first, last in groups:
         assert last - first <= least or (last - first) * stops[first:last].max() <= cells
@@ -178,14 +177,14 @@ def test_first_searches_at_once_open_each_part_once(
     folders: dict[str, Path], corpus: Any, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    for name in ("open_graph", "read_keywords"):
-        opening = getattr(Snapshot, name)
+    for owner, name in ((VssGraph, "__init__"), (Snapshot, "read_keywords")):
+        opening = getattr(owner, name)
 
-        def note(snapshot: Snapshot, opening: Any = opening, name: str = name) -> Any:
+        def note(*arguments: Any, opening: Any = opening, name: str = name) -> Any:
             opened.append(name)
-            return opening(snapshot)
+            return opening(*arguments)
 
-        monkeypatch.setattr(Snapshot, name, note)
+        monkeypatch.setattr(owner, name, note)
     started = threading.Barrier(6)
     with open_index(folders[engine]) as index:
 
@@ -198,7 +197,7 @@ def test_first_searches_at_once_open_each_part_once(
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(opened) == ["open_graph"] * (engine == "vss") + ["read_keywords"]
+    assert sorted(opened) == ["__init__"] * (engine == "vss") + ["read_keywords"]
 
 
 def test_only_an_hnsw_index_needs_the_extension(

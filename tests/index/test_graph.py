@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backstory.index.engines.graph import GOOD_RECALL, SAMPLED_QUERIES, make_queries, share_found
-from backstory.index.engines.matches import Matches
-from backstory.index.snapshot.manifest import read_manifest
+from backstory.index.graph import GOOD_RECALL, SAMPLED_QUERIES, make_queries, share_found
+from backstory.index.scoring import Matches
+from backstory.index.snapshot import read_manifest
 
 
 def matches(*pairs: tuple[int, int, float]) -> Matches:
@@ -63,7 +63,7 @@ def test_the_manifest_says_what_was_found_and_of_how_many(new_corpus: Any, tmp_p
 def test_too_little_found_is_a_warning_that_says_what_to_raise(
     new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "backstory.index.engines.graph"):
+    with caplog.at_level(logging.WARNING, "backstory.index.graph"):
         build = new_corpus(1000).build(
             tmp_path, ann_min_rows=0, hnsw_m=2, hnsw_ef_construction=8, ef_search=1
         )

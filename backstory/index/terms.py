@@ -1,7 +1,8 @@
-"""BM25 scores of rows, computed once when an index is built.
+"""The terms of an index: how rare each is, which rows hold it, and what each row scores by it (BM25).
 
 How many rows hold a term, and how long a row usually is, is known when all rows that count are split into words. Other
-rows, such as written posts, are scored by these statistics and change none of them.
+rows, such as written posts, are scored by these statistics and change none of them. All is computed once, when an
+index is built.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import json
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,19 +21,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.files.arrays import map_array, view_array
-from backstory.index.engines.keywords import KeywordIndex, StoredScores
-from backstory.index.engines.terms import NO_WORDS, LanguageTerms, Statistics, name_term, weigh_frequency
 from backstory.text.words import Words
 
 _ROWS_AT_ONCE: Final = 8192
 _K1: Final = 1.5
 _B: Final = 0.75
-
 _ARRAYS: Final = ("bounds", "rows", "scores", "frequency")
 _NUMBERS_FILE: Final = "terms.json"
 
 Rows: TypeAlias = Iterable[tuple[int, str, str]]
 """The place, the stemmer and the searched text of rows."""
+
+
+@dataclass(frozen=True)
+class LanguageTerms:
+    """The part of an index that is in one language.
+
+    Attributes:
+        stemmer: Name of the Snowball stemmer, or ``none``.
+        rows: Number of counted rows.
+        terms: Number of distinct terms of these rows.
+    """
+
+    stemmer: str
+    rows: int
+    terms: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the rows that count say of words. The score of any other row follows from these alone.
+
+    Attributes:
+        languages: The languages of the rows, in the order of their terms; empty if no row holds a word.
+        numbers: Number of each term, named by :func:`name_term`.
+        frequency: Number of rows that hold each term.
+        mean_words: Mean number of words of a row.
+    """
+
+    languages: tuple[LanguageTerms, ...]
+    numbers: Mapping[str, int]
+    frequency: NDArray[np.int64]
+    mean_words: float
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that count."""
+        return sum(language.rows for language in self.languages)
+
+    @property
+    def rarity(self) -> NDArray[np.float64]:
+        """How rare each term is in the rows of its language: 1 for a term of a single row.
+
+        Other languages do not count, since all words of a language with few rows would be rare among all rows.
+        """
+        rows = np.repeat(
+            [language.rows for language in self.languages], [language.terms for language in self.languages]
+        )
+        return _weigh_frequency(self.frequency, rows) / _weigh_frequency(np.ones(len(rows), np.int64), rows)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What a term adds to the score of a row, before its repeats and the length of the row count."""
+        if len(self.languages) == 1:
+            return _weigh_frequency(self.frequency, self.rows)
+        return self.rarity * _weigh_frequency(np.ones(1, np.int64), self.rows)
+
+
+_NO_WORDS = Statistics((), {}, np.empty(0, np.int64), 0.0)
 
 
 class Entries(NamedTuple):
@@ -40,6 +97,20 @@ class Entries(NamedTuple):
     term: NDArray[np.int32]
     row: NDArray[np.int32]
     score: NDArray[np.float32]
+
+
+class StoredScores(NamedTuple):
+    """Scores in the order of their terms.
+
+    Attributes:
+        bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
+        rows: The row of each score, ascending within a term.
+        scores: The scores.
+    """
+
+    bounds: NDArray[np.integer]
+    rows: NDArray[np.integer]
+    scores: NDArray[np.float32]
 
 
 class _Counts(NamedTuple):
@@ -65,7 +136,7 @@ def count_rows(rows: Rows) -> tuple[Statistics, Entries]:
     rows_of, words_of = Counter[str](), Counter[str]()
     counts = _count(rows, lambda stemmer: seen[stemmer].__getitem__, rows_of, words_of)
     if not len(counts.term):
-        return NO_WORDS, Entries(counts.term, counts.row, np.empty(0, np.float32))
+        return _NO_WORDS, Entries(counts.term, counts.row, np.empty(0, np.float32))
     languages = tuple(LanguageTerms(each, rows_of[each], len(seen[each])) for each in sorted(seen))
     numbers: dict[str, int] = {}
     order = np.empty(sum(language.terms for language in languages), np.int32)
@@ -82,23 +153,20 @@ def count_rows(rows: Rows) -> tuple[Statistics, Entries]:
     score = np.array(rarity, np.float32)[kind][counts.term] * _saturate(counts, mean)
     entries = Entries(counts.term, counts.row, score.astype(np.float32))
     if len(languages) > 1:
-        factors = _weigh_terms(statistics) / weigh_frequency(frequency, statistics.rows)
+        factors = statistics.weights / _weigh_frequency(frequency, statistics.rows)
         entries.score[:] *= factors.astype(np.float32)[counts.term]
     return statistics, entries
 
 
 def score_rows(rows: Rows, statistics: Statistics) -> Entries:
-    """Score rows by the statistics of others, in the form of BM25 that Lucene has.
-
-    A word that is not known counts for the length of its row.
-    """
+    """Score rows by the statistics of others; a word that is not known counts for the length of its row."""
     numbers = statistics.numbers
 
     def number_by(stemmer: str) -> Callable[[str], int]:
         return lambda word: numbers.get(name_term(stemmer, word), -1)
 
     counts = _count(rows if statistics.languages else (), number_by, Counter(), Counter())
-    score = _weigh_terms(statistics)[counts.term] * _saturate(counts, statistics.mean_words)
+    score = statistics.weights[counts.term] * _saturate(counts, statistics.mean_words)
     return Entries(counts.term, counts.row, score.astype(np.float32))
 
 
@@ -111,12 +179,8 @@ def order_entries(entries: Iterable[Entries], statistics: Statistics) -> StoredS
     return StoredScores(bounds, row[order], score[order])
 
 
-def write_keywords(folder: Path, stored: StoredScores, statistics: Statistics) -> None:
-    """Write a keyword index into a folder, which is made, for :func:`read_keywords`.
-
-    Raises:
-        OSError: The disk is full, or cannot be written.
-    """
+def write_terms(folder: Path, stored: StoredScores, statistics: Statistics) -> None:
+    """Write scores and the statistics of words into a folder, which is made, for :func:`read_terms`."""
     folder.mkdir()
     arrays: list[NDArray[Any]] = [stored.bounds, stored.rows, stored.scores, statistics.frequency]
     for name, values in zip(_ARRAYS, arrays, strict=True):
@@ -124,13 +188,10 @@ def write_keywords(folder: Path, stored: StoredScores, statistics: Statistics) -
     (folder / _NUMBERS_FILE).write_text(json.dumps(statistics.numbers, ensure_ascii=False), encoding="utf-8")
 
 
-def read_keywords(folder: Path, languages: tuple[LanguageTerms, ...], mean_words: float) -> KeywordIndex:
-    """Open the keyword index of a folder, whose scores are mapped.
-
-    Args:
-        folder: The folder.
-        languages: The languages of its statistics.
-        mean_words: Mean number of words of a row, of its statistics.
+def read_terms(
+    folder: Path, languages: tuple[LanguageTerms, ...], mean_words: float
+) -> tuple[StoredScores, Statistics]:
+    """Open the terms of a folder, whose scores are mapped, with the languages and the mean of their statistics.
 
     Raises:
         OSError: A file is absent or cannot be read.
@@ -142,9 +203,12 @@ def read_keywords(folder: Path, languages: tuple[LanguageTerms, ...], mean_words
     )
     rows, scores = map_array(folder / "rows.npy"), map_array(folder / "scores.npy")
     numbers = json.loads((folder / _NUMBERS_FILE).read_text(encoding="utf-8"))
-    return KeywordIndex(
-        StoredScores(bounds, rows, scores), Statistics(languages, numbers, frequency, mean_words)
-    )
+    return StoredScores(bounds, rows, scores), Statistics(languages, numbers, frequency, mean_words)
+
+
+def name_term(stemmer: str, term: str) -> str:
+    """Name a term of a language."""
+    return f"{stemmer} {term}"
 
 
 def _count(
@@ -184,8 +248,7 @@ def _saturate(counts: _Counts, mean_words: float) -> NDArray[np.float64]:
     return saturated
 
 
-def _weigh_terms(statistics: Statistics) -> NDArray[np.float64]:
-    """Return the weight of each term."""
-    if len(statistics.languages) == 1:
-        return weigh_frequency(statistics.frequency, statistics.rows)
-    return statistics.rarity * weigh_frequency(np.ones(1, np.int64), statistics.rows)
+def _weigh_frequency(frequency: NDArray[np.int64], rows: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """Return the inverse document frequency of BM25 in Lucene's form, which is never negative."""
+    weights: NDArray[np.float64] = np.log1p((rows - frequency + 0.5) / (frequency + 0.5))
+    return weights

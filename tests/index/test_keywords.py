@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.index.engines.keyword_scores import (
-    count_rows,
-    order_entries,
-    read_keywords,
-    score_rows,
-    write_keywords,
-)
-from backstory.index.engines.scope import Scope
-from backstory.index.request import SearchRequest
+from backstory.index.keywords import KeywordIndex
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.terms import count_rows, order_entries, read_terms, score_rows, write_terms
 from tests.long_tests import some
 
 K1, B = 1.5, 0.75
@@ -46,8 +40,8 @@ def build(folder: Path, texts: list[str], stemmers: list[str], counted: Any = No
     counts = [True] * len(texts) if counted is None else counted
     statistics, people = count_rows(row for row, counts in zip(rows, counts, strict=True) if counts)
     others = score_rows((row for row, counts in zip(rows, counts, strict=True) if not counts), statistics)
-    write_keywords(folder, order_entries([people, others], statistics), statistics)
-    return read_keywords(folder, statistics.languages, statistics.mean_words)
+    write_terms(folder, order_entries([people, others], statistics), statistics)
+    return KeywordIndex(*read_terms(folder, statistics.languages, statistics.mean_words))
 
 
 def index(folder: Path, texts: list[str], stemmer: str) -> Any:
@@ -59,7 +53,7 @@ def search(keywords: Any, texts: Any, limit: Any, scope: Any) -> Any:
 
 
 def everything(rows: Any, queries: int = 1) -> Any:
-    return Scope(rows, np.full(queries, rows), None, np.full(queries, rows))
+    return Scope(rows, np.full(queries, rows), None)
 
 
 sentences = st.lists(st.sampled_from(["ant", "bee", "cat", "dog", "elk", "fox"]), max_size=8).map(" ".join)
@@ -96,7 +90,7 @@ def test_a_batch_is_answered_query_by_query(keywords: Any) -> None:
 
 def test_rows_outside_the_scope_are_not_found(keywords: Any) -> None:
     mask = np.array([True, False, True, True, True])
-    scope = Scope(5, np.array([3, 5]), mask, np.array([2, 4]))
+    scope = Scope(5, np.array([3, 5]), mask)
     found = search(keywords, ["channel", "channel"], 9, scope)
     assert list(zip(found.query.tolist(), found.row.tolist(), strict=True)) == [(0, 0), (1, 3), (1, 0)]
 
@@ -135,7 +129,7 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
     terms = keywords.find_terms(queries, 32)
     together = keywords.score(terms, 0, 5, 0, 5)
     found = keywords.search(terms, SearchRequest(top_k=2), everything(5, 5))
-    monkeypatch.setattr("backstory.index.engines.keywords.CELLS_AT_ONCE", at_once)
+    monkeypatch.setattr("backstory.index.keywords.CELLS_AT_ONCE", at_once)
     for query in range(5):
         for start, stop in ((0, 4), (1, 5), (2, 2)):
             alone = keywords.score(terms, query, query + 1, start, stop)[0]

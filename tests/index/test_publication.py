@@ -10,7 +10,7 @@ import pytest
 
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
-from backstory.index.snapshot.publication import current_version
+from backstory.index.snapshot import current_version
 from tests.started_python import StartedPython
 
 ROOT = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ BUILDER = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np, polars as pl
-from backstory.index.snapshot.build import build_index
+from backstory.index.build import build_index
 from backstory.settings.models import IndexSettings
 
 folder, corpus, fatal = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

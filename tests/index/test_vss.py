@@ -9,12 +9,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from backstory.index.engines.graph import MOST_FETCHED, SAMPLED_QUERIES
-from backstory.index.engines.scope import Scope
-from backstory.index.engines.vss import VssGraph, _nearest
-from backstory.index.request import Filters, SearchRequest
+from backstory.index.graph import MOST_FETCHED, SAMPLED_QUERIES
+from backstory.index.request import Filters, Scope, SearchRequest
 from backstory.index.search import open_index
-from backstory.index.snapshot.manifest import GRAPH_FILE, read_manifest
+from backstory.index.snapshot import GRAPH_FILE, read_manifest
+from backstory.index.vss import VssGraph, _nearest
 
 ABSENT = np.empty((0, 24), np.float32)
 
@@ -27,7 +26,7 @@ def connection(folders: dict[str, Path]) -> Any:
     graph = VssGraph(folder / version / GRAPH_FILE, ABSENT, 64)
     stop = np.ones(1, np.int64)
     graph._fetch(
-        np.eye(1, 24, dtype=np.float32), np.arange(1), 5, SearchRequest(top_k=5), Scope(1, stop, None, stop)
+        np.eye(1, 24, dtype=np.float32), np.arange(1), 5, SearchRequest(top_k=5), Scope(1, stop, None)
     )
     yield graph._file.connection
     graph.close()

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.index.engines.scope import Scope
+from backstory.index.request import Scope
 
 ROWS = 12
 
@@ -13,8 +13,7 @@ ROWS = 12
 def scopes(draw: st.DrawFn) -> Scope:
     stop = np.array(draw(st.lists(st.integers(0, ROWS), min_size=1, max_size=5)), np.int64)
     mask = draw(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS).map(np.array))
-    allowed = stop if mask is None else np.r_[0, np.cumsum(mask)][stop]
-    return Scope(ROWS, stop, mask, allowed)
+    return Scope(ROWS, stop, mask)
 
 
 def shown(scope: Scope, first: int = 0, start: int = 0, rows: int = ROWS) -> list[list[bool]]:

@@ -14,9 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.engines.graph import MOST_FETCHED, Graph
-from backstory.index.engines.scope import Scope
-from backstory.index.request import SearchRequest
+from backstory.index.graph import MOST_FETCHED, Graph
+from backstory.index.request import Scope, SearchRequest
+from backstory.index.snapshot import damaged
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
@@ -26,19 +26,13 @@ VECTOR_INDEX: Final = "rows_vector"
 
 
 class VssGraph(Graph):
-    """Fetches candidates from the HNSW index of DuckDB.
+    """Fetches candidates from the HNSW index of DuckDB, in a file from :func:`write_graph` of the same vectors.
 
     DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
     result.
 
-    Args:
-        path: The file from :func:`write_graph`.
-        vectors: The same vectors, mapped.
-        ef_search: Size of the candidate list while searching the graph.
-
     Raises:
-        SearchIndexError: The extension of DuckDB is not installed.
-        duckdb.Error: The file is absent or damaged.
+        SearchIndexError: The extension of DuckDB is not installed, or the file is absent or damaged.
     """
 
     name: ClassVar[str] = "vss"
@@ -46,7 +40,10 @@ class VssGraph(Graph):
 
     def __init__(self, path: Path, vectors: Vectors, ef_search: int) -> None:
         super().__init__(vectors, ef_search)
-        self._file = AttachedFile(path, read_only=True, engine=_start_engine())
+        try:
+            self._file = AttachedFile(path, read_only=True, engine=_start_engine())
+        except duckdb.Error as error:
+            raise damaged(path.parent, path.name, f"cannot be read ({error})") from error
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -81,18 +78,12 @@ class VssGraph(Graph):
             )
             connection.unregister("query_rows")
             connection.execute(f"SET hnsw_ef_search = {int(self._ef_of(request))}")
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE hits AS {_nearest(fetch)}")
-            columns = connection.execute("SELECT query, row FROM hits").fetchnumpy()
+            columns = connection.execute(_nearest(fetch)).fetchnumpy()
         return waiting[np.asarray(columns["query"], np.int64)], np.asarray(columns["row"], np.int64)
 
 
 def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
-    """Write the HNSW index of vectors.
-
-    Args:
-        path: A file that does not exist.
-        vectors: Unit rows, shape ``(rows, dimension)``.
-        settings: How to build the index.
+    """Write the HNSW index of vectors to a file that does not exist.
 
     Raises:
         SearchIndexError: The extension of DuckDB is not installed.
@@ -125,11 +116,11 @@ def _start_engine() -> duckdb.DuckDBPyConnection:
             engine.load_extension(str(path))
     except (ModuleNotFoundError, duckdb.IOException) as error:
         engine.close()
-        raise SearchIndexError(
+        message = (
             f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
-            "(`make install` does)",
-            code="no_vss_extension",
-        ) from error
+            "(`make install` does)"
+        )
+        raise SearchIndexError(message, code="no_vss_extension") from error
     return engine
 
 

@@ -14,14 +14,14 @@ import polars as pl
 
 from backstory.base.errors import ContractError, InputError
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.engines.matches import find_stray_vector
-from backstory.index.snapshot.manifest import FORMAT
+from backstory.index.scoring import find_stray_vector
+from backstory.index.snapshot import FORMAT
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers, find_main_stemmer
 
-ROWS_AT_ONCE: Final = 8192
+_ROWS_AT_ONCE: Final = 8192
 _KEY = ["document_id", "revision"]
 _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
 
@@ -51,11 +51,6 @@ class Content:
     main_stemmer: str
 
     @property
-    def by_people(self) -> pl.Series:
-        """Whether each document was written by people, and not by this library."""
-        return _written_by_people(self.documents)
-
-    @property
     def told(self) -> pl.DataFrame:
         """What is told of the chunks, with the position of the document of each in place of its columns.
 
@@ -64,11 +59,6 @@ class Content:
         empty = (pl.lit(None).alias(name) for name in (*_KEY, "text"))
         return self.chunks.drop("title").with_columns(*empty, pl.col("document").cast(pl.Int64))
 
-    def read_texts(self) -> Iterator[bytes]:
-        """Read the texts of the chunks one after another, many at a time."""
-        for texts in self.chunks.select("text").iter_slices(ROWS_AT_ONCE):
-            yield "".join(texts.to_series()).encode()
-
     def list_rows(self, *, by_people: bool) -> Iterator[tuple[int, str, str]]:
         """List the place, the stemmer and the searched text of the rows of people, or of written posts.
 
@@ -76,23 +66,17 @@ class Content:
         that are written later. So only the rows of people count.
         """
         stemmers = self.stemmers.gather(self.chunks["document"])
-        counted = self.by_people.gather(self.chunks["document"])
+        counted = _written_by_people(self.documents).gather(self.chunks["document"])
         places = counted.eq(by_people).arg_true()
-        for start in range(0, len(places), ROWS_AT_ONCE):
-            some = places[start : start + ROWS_AT_ONCE]
+        for start in range(0, len(places), _ROWS_AT_ONCE):
+            some = places[start : start + _ROWS_AT_ONCE]
             texts = self.chunks[some].select(pl.concat_str("title", "heading", "text", separator="\n"))
             yield from zip(some, stemmers[some], texts.to_series(), strict=True)
 
-    @property
-    def has_graph(self) -> bool:
-        """Whether the snapshot gets an HNSW index: of DuckDB where there are enough rows, or of a Milvus server."""
-        rows, settings = self.chunks.height, self.settings
-        return rows > 0 and (settings.engine == "milvus" or rows >= settings.ann_min_rows)
-
     def read_vectors(self) -> Iterator[Vectors]:
         """Read the vectors in the order of the rows, some at a time."""
-        for start in range(0, len(self.source), ROWS_AT_ONCE):
-            yield self.vectors[self.source[start : start + ROWS_AT_ONCE].to_numpy()]
+        for start in range(0, len(self.source), _ROWS_AT_ONCE):
+            yield self.vectors[self.source[start : start + _ROWS_AT_ONCE].to_numpy()]
 
     def hash(self, calibration: str) -> str:
         """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
@@ -104,7 +88,7 @@ class Content:
         ]  # fmt: skip
         state.update("\n".join([*header, *self.stemmers]).encode())
         for frame in (self.documents, self.chunks):
-            for rows in frame.iter_slices(ROWS_AT_ONCE):
+            for rows in frame.iter_slices(_ROWS_AT_ONCE):
                 buffer = BytesIO()
                 rows.write_ndjson(buffer)
                 state.update(buffer.getbuffer())
@@ -122,7 +106,7 @@ def arrange(
     languages: Mapping[str, str | None] | None,
     main_stemmer: str | None = None,
 ) -> Content:
-    """Check and order the content of a snapshot; see :func:`backstory.index.snapshot.build.build_index`.
+    """Check and order the content of a snapshot; see :func:`backstory.index.build.build_index`.
 
     For the posts over a snapshot, ``main_stemmer`` is that of the snapshot; else it follows from the documents.
 
@@ -131,30 +115,21 @@ def arrange(
         ContractError: A chunk's document is absent, or a document or chunk occurs twice.
     """
     _check_vectors(vectors, document_chunks.height)
-    unknown = document_chunks.join(documents, on=_KEY, how="anti")
-    if unknown.height:
-        raise ContractError(
-            f"{unknown.height} document chunks belong to no document, such as {unknown['chunk_id'][0]!r}; "
-            "materialize documents and document_chunks together",
-            code="unknown_document",
-        )
     ok = documents.filter(pl.col("status") == "ok").sort("document_id")
     searched = ok.select(_DOCUMENT_COLUMNS)
-    for name, column in (("document", searched["document_id"]), ("chunk", document_chunks["chunk_id"])):
-        if column.n_unique() < len(column):
-            raise ContractError(
-                f"{name} {column.filter(column.is_duplicated())[0]!r} occurs twice", code="duplicate"
-            )
+    _check_ids(documents, searched, document_chunks)
+    positions = searched.with_row_index("document").select(*_KEY, "document", "published_at", "title")
     ordered = (
         document_chunks.with_row_index("source")
-        .join(
-            searched.with_row_index("document").select(*_KEY, "document", "published_at", "title"),
-            on=_KEY,
-            how="inner",
-        )
+        .join(positions, on=_KEY, how="inner")
         .sort("published_at", "chunk_id", nulls_last=False)
     )
-    found = _find_languages(ok, languages, settings.language)
+    if languages is not None:
+        found = [languages[document_id] for document_id in ok["document_id"]]
+    elif settings.language == EACH_BY_ITS_OWN:
+        found = [detect_language(texts) for texts in ok.select("title", "text").iter_rows()]
+    else:
+        found = [None] * len(ok)
     main = find_main_stemmer(found, _written_by_people(ok)) if main_stemmer is None else main_stemmer
     return Content(
         documents=searched,
@@ -168,34 +143,31 @@ def arrange(
     )
 
 
-def _find_languages(
-    documents: pl.DataFrame, languages: Mapping[str, str | None] | None, setting: str
-) -> list[str | None]:
-    """Return the language of each document; those that are not given are detected if the setting needs them."""
-    if languages is not None:
-        return [languages[document_id] for document_id in documents["document_id"]]
-    if setting == EACH_BY_ITS_OWN:
-        return [detect_language(texts) for texts in documents.select("title", "text").iter_rows()]
-    return [None] * len(documents)
-
-
 def _written_by_people(documents: pl.DataFrame) -> pl.Series:
     return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
 
 
-def _check_vectors(vectors: Vectors, chunk_count: int) -> None:
-    if vectors.ndim != 2 or vectors.dtype != np.float32 or vectors.shape[1] == 0:
-        raise InputError(
-            f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass float32 of shape "
-            "(chunks, dimension)",
-            code="unusable_vectors",
+def _check_vectors(vectors: Vectors, chunks: int) -> None:
+    if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != chunks or not vectors.shape[1]:
+        message = (
+            f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass one row of float32 for each of "
+            f"{chunks} chunks, in their order"
         )
-    if len(vectors) != chunk_count:
-        raise InputError(
-            f"{len(vectors)} vectors for {chunk_count} chunks; pass one per chunk, in the order of the chunks",
-            code="wrong_count",
-        )
+        raise InputError(message, code="unusable_vectors")
     if (stray := find_stray_vector(vectors)) is not None:
-        raise InputError(
-            f"vector {stray} is not a finite unit vector; normalise the rows", code="no_unit_vector"
+        message = f"vector {stray} is not a finite unit vector; normalise the rows"
+        raise InputError(message, code="no_unit_vector")
+
+
+def _check_ids(documents: pl.DataFrame, searched: pl.DataFrame, chunks: pl.DataFrame) -> None:
+    unknown = chunks.join(documents, on=_KEY, how="anti")["chunk_id"]
+    if len(unknown):
+        message = (
+            f"{len(unknown)} document chunks belong to no document, such as {unknown[0]!r}; materialize documents "
+            "and document_chunks together"
         )
+        raise ContractError(message, code="unknown_document")
+    for name, ids in (("document", searched["document_id"]), ("chunk", chunks["chunk_id"])):
+        if ids.n_unique() < len(ids):
+            repeated = ids.filter(ids.is_duplicated())[0]
+            raise ContractError(f"{name} {repeated!r} occurs twice", code="duplicate")

@@ -1,0 +1,275 @@
+"""Chunks and vectors -> a published snapshot of the search index.
+
+A publishing process holds the folder's lock. All snapshots are deleted but the current one and those that a process
+has open.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from backstory.base.files.arrays import map_array
+from backstory.base.files.atomic import flush, lock
+from backstory.base.telemetry.logs import log_event
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
+from backstory.index.content import Content, arrange
+from backstory.index.milvus import choose_collection, is_served, release_collection, upload_rows
+from backstory.index.snapshot import (
+    CHUNKS_FILE,
+    CURRENT_FILE,
+    DOCUMENTS_FILE,
+    FORMAT,
+    GRAPH_FILE,
+    MANIFEST_FILE,
+    TERMS_FOLDER,
+    TEXT_BOUNDS_FILE,
+    TEXTS_FILE,
+    VECTORS_FILE,
+    HnswRecord,
+    Manifest,
+    current_version,
+    find_damage,
+    read_manifest,
+    record_files,
+)
+from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
+from backstory.index.vss import VssGraph, write_graph
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+
+logger = logging.getLogger(__name__)
+
+_UNPUBLISHED: Final = ".building-"
+"""Start of the names of what is not published yet, which the next publication removes."""
+_DISCARDED: Final = ".discarded-"
+_LOCK_FILE: Final = ".lock"
+_MADE_WITH: Final = ("backstory", "duckdb", "duckdb-extension-vss")
+
+
+@dataclass(frozen=True)
+class IndexBuild:
+    """The outcome of a build.
+
+    Attributes:
+        version: Version of the snapshot that is current now.
+        rows: Number of indexed chunks.
+        built: Whether a snapshot was built; False if one of this version existed.
+        recall: Share of the exact best five that the HNSW index finds, or None if there is no HNSW index.
+        uploaded: Number of rows that were sent to a Milvus server.
+        folder: Folder of the snapshot.
+    """
+
+    version: str
+    rows: int
+    built: bool
+    recall: float | None
+    uploaded: int
+    folder: Path
+
+
+def build_index(
+    folder: Path,
+    documents: pl.DataFrame,
+    document_chunks: pl.DataFrame,
+    vectors: Vectors,
+    *,
+    embedder_id: str,
+    settings: IndexSettings,
+    languages: Mapping[str, str | None] | None = None,
+    calibration: Calibration = DEFAULT_CALIBRATION,
+) -> IndexBuild:
+    """Build and publish a snapshot, unless the current snapshot has the same content.
+
+    The version is a hash of content and settings. The snapshot is built in a hidden folder, and published in one step:
+    a process that is killed at any point leaves the earlier snapshot current and whole.
+
+    Args:
+        folder: The folder of the index; made if absent.
+        documents: Rows of :class:`backstory.storage.tables.schemas.Documents`; only those with status ``ok``
+            are indexed.
+        document_chunks: Rows of :class:`backstory.storage.tables.schemas.DocumentChunks`; chunks of revisions
+            that are not indexed are dropped.
+        vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
+        embedder_id: Name of the vectors' embedding space.
+        settings: How to build the index.
+        languages: Language of each searched document by id, ISO 639-1, None if unclear; by default they are detected.
+        calibration: The constants of the embedding space, from :func:`backstory.index.calibration.calibrate`.
+
+    Raises:
+        InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
+        ContractError: A chunk's document is absent, or a document or chunk occurs twice.
+        SettingsError: There is no stemmer for the language.
+        SearchIndexError: A Milvus server cannot be used, or the extension of DuckDB is not installed.
+    """
+    content = arrange(documents, document_chunks, vectors, embedder_id, settings, languages)
+    return publish_content(folder, content, calibration)
+
+
+def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
+    """Build and publish a snapshot of content that is arranged; see :func:`build_index`."""
+    started = time.perf_counter()
+    version = content.hash(calibration.model_dump_json())
+    uploaded = 0
+    with publishing(folder):
+        target = folder / version
+        is_built = find_damage(target, checksums=False) is not None or not is_served(target)
+        if is_built:
+            unpublished = folder / f"{_UNPUBLISHED}{version}"
+            unpublished.mkdir()
+            uploaded = _write_snapshot(unpublished, content, version, calibration)
+            publish(folder, version, unpublished)
+        elif current_version(folder) != version:
+            publish(folder, version, None)
+        prune(folder)
+        if content.settings.engine != "milvus":
+            release_collection(folder)
+    hnsw, rows = read_manifest(target).hnsw, content.chunks.height
+    figures = {"version": version, "rows": rows, "built": is_built, "uploaded": uploaded}
+    log_event(logger, "search index", figures, seconds=time.perf_counter() - started)
+    return IndexBuild(version, rows, is_built, None if hnsw is None else hnsw.recall_at_5, uploaded, target)
+
+
+def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> int:
+    """Write the files of a snapshot, and return the number of rows that were sent to a server."""
+    rows, dimension, settings = content.chunks.height, content.vectors.shape[1], content.settings
+    _write_vectors(folder / VECTORS_FILE, content)
+    texts = content.chunks["text"]
+    bounds = np.zeros(rows + 1, np.int64)
+    np.cumsum(texts.str.len_bytes(), out=bounds[1:])
+    np.save(folder / TEXT_BOUNDS_FILE, bounds)
+    np.save(folder / TEXTS_FILE, np.frombuffer("".join(texts).encode(), np.uint8))
+    content.told.write_ipc(folder / CHUNKS_FILE, compression="uncompressed")
+    content.documents.write_ipc(folder / DOCUMENTS_FILE, compression="uncompressed")
+    statistics, counted = count_rows(content.list_rows(by_people=True))
+    others = score_rows(content.list_rows(by_people=False), statistics)
+    write_terms(folder / TERMS_FOLDER, order_entries([counted, others], statistics), statistics)
+    vectors = map_array(folder / VECTORS_FILE)
+    recall, collection, uploaded = None, None, 0
+    if rows and settings.engine == "milvus":
+        collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)
+        recall, uploaded = upload_rows(
+            collection, version, content.told, content.documents, vectors, settings
+        )
+    elif rows and rows >= settings.ann_min_rows:
+        write_graph(folder / GRAPH_FILE, vectors, settings)
+        with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as graph:
+            recall = graph.measure_recall()
+    manifest = Manifest(
+        format=FORMAT,
+        version=version,
+        embedder_id=content.embedder_id,
+        dimension=dimension,
+        documents=content.documents.height,
+        rows=rows,
+        languages=statistics.languages,
+        mean_words=statistics.mean_words,
+        main_stemmer=content.main_stemmer,
+        settings=settings,
+        hnsw=None if recall is None else HnswRecord(recall_at_5=recall[0], sampled_rows=recall[1]),
+        collection=collection,
+        calibration=calibration,
+        made_with={name: _find_version(name) for name in _MADE_WITH},
+        files=record_files(folder),
+    )
+    (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return uploaded
+
+
+def _write_vectors(path: Path, content: Content) -> None:
+    """Write the vectors block by block.
+
+    They are written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
+    """
+    shape = (content.chunks.height, content.vectors.shape[1])
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in content.read_vectors():
+            file.write(np.ascontiguousarray(block).data)
+
+
+def _find_version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@contextmanager
+def publishing(folder: Path) -> Iterator[None]:
+    """Hold the lock of an index's folder, which is made if absent; wait while another process publishes.
+
+    Leftovers of a killed publication are removed, and at the end those of one that failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK_FILE).open("ab") as lock_file:
+        lock(lock_file)
+        _remove_leftovers(folder)
+        try:
+            yield
+        finally:
+            _remove_leftovers(folder)
+
+
+def publish(folder: Path, version: str, built: Path | None) -> None:
+    """Make a snapshot the current one, durably and in one step.
+
+    ``built`` is the hidden folder of the built snapshot, which replaces a damaged one of the same version; None if the
+    snapshot is in its final folder.
+    """
+    target = folder / version
+    if built is not None:
+        for path in [*built.rglob("*"), built]:
+            flush(path)
+        if target.exists():
+            _discard(folder, target)
+        built.rename(target)
+        flush(folder)
+    pointer = folder / f"{_UNPUBLISHED}{CURRENT_FILE}"
+    pointer.write_text(f"{version}\n", encoding="utf-8")
+    flush(pointer)
+    pointer.replace(folder / CURRENT_FILE)
+    flush(folder)
+
+
+def prune(folder: Path) -> None:
+    """Delete all snapshots but the current one and those that a process has open."""
+    current = current_version(folder)
+    for path in sorted(folder.glob("[!.]*/")):
+        if path.name == current:
+            continue
+        try:
+            file = (path / MANIFEST_FILE).open("rb")
+        except FileNotFoundError:
+            _discard(folder, path)
+            continue
+        with file:
+            if lock(file, wait=False):
+                _discard(folder, path)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _discard(folder: Path, snapshot: Path) -> None:
+    # Renamed before deletion, so that a killed process never leaves half a snapshot under its name.
+    discarded = folder / f"{_DISCARDED}{snapshot.name}"
+    snapshot.rename(discarded)
+    shutil.rmtree(discarded)

@@ -1,0 +1,321 @@
+"""A snapshot of the search index: an immutable folder of files, and the manifest with their sizes and checksums.
+
+``vectors.npy``, ``texts.npy`` and the arrays of ``terms/`` are mapped: the vectors, the texts of the chunks one after
+another with their bounds, and the BM25 scores. ``chunks.arrow`` and ``documents.arrow`` hold everything else that is
+told of a hit. ``graph.duckdb`` holds the HNSW index, if DuckDB has one. Rows are ordered by the document's date of
+publication, undated rows first, then by chunk id.
+
+The ``CURRENT`` file names the published snapshot and is replaced atomically. Readers need no lock to find it, and a
+shared lock of its manifest keeps one that they have open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from backstory.base.errors import NoIndexError, SearchIndexError
+from backstory.base.files.arrays import map_array, view_array
+from backstory.base.files.atomic import lock
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
+from backstory.index.keywords import KeywordIndex
+from backstory.index.terms import LanguageTerms, read_terms
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.text.stemmers import NO_LANGUAGE
+
+FORMAT: Final = 4
+CURRENT_FILE: Final = "CURRENT"
+MANIFEST_FILE: Final = "manifest.json"
+VECTORS_FILE: Final = "vectors.npy"
+TEXTS_FILE: Final = "texts.npy"
+TEXT_BOUNDS_FILE: Final = "text_bounds.npy"
+CHUNKS_FILE: Final = "chunks.arrow"
+DOCUMENTS_FILE: Final = "documents.arrow"
+TERMS_FOLDER: Final = "terms"
+GRAPH_FILE: Final = "graph.duckdb"
+REBUILD_COMMAND: Final = "backstory run"
+_VERSION: Final = re.compile(rb"([0-9a-f]{16})\n")
+_ROW_COLUMNS: Final = ["chunk_id", "document"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileRecord(_Record):
+    """Size in bytes and SHA-256 of one file."""
+
+    size: int
+    sha256: str
+
+
+class HnswRecord(_Record):
+    """The share of the exact best five that the HNSW index found when it was built, for queries made from some rows."""
+
+    recall_at_5: float
+    sampled_rows: int
+
+    def describe(self) -> str:
+        """Describe the measured recall in words."""
+        return f"the HNSW index finds {self.recall_at_5:.1%} of the best five of {self.sampled_rows} queries"
+
+
+class Manifest(_Record):
+    """Content and origin of a snapshot.
+
+    ``languages`` and ``mean_words`` are those of the keyword index, and ``main_stemmer`` is that of documents whose
+    language is unclear. ``collection`` is that of a Milvus server, if one holds the HNSW index.
+    """
+
+    format: int
+    version: str
+    embedder_id: str
+    dimension: int
+    documents: int
+    rows: int
+    languages: tuple[LanguageTerms, ...] = ()
+    mean_words: float = 0.0
+    main_stemmer: str = NO_LANGUAGE
+    settings: IndexSettings
+    hnsw: HnswRecord | None
+    collection: str | None = None
+    calibration: Calibration = DEFAULT_CALIBRATION
+    made_with: dict[str, str]
+    files: dict[str, FileRecord]
+
+
+def record_files(folder: Path) -> dict[str, FileRecord]:
+    """Record size and checksum of every file of a snapshot except its manifest."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
+    return {
+        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_hash_file(path))
+        for path in paths
+    }
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a snapshot's manifest.
+
+    Raises:
+        SearchIndexError: The manifest is absent, damaged or of another format.
+    """
+    try:
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise damaged(folder, MANIFEST_FILE, "is absent") from error
+    except ValidationError as error:
+        what = "cannot be read, or is of another version of Backstory"
+        raise damaged(folder, MANIFEST_FILE, what) from error
+    if manifest.format != FORMAT:
+        raise damaged(folder, MANIFEST_FILE, f"has format {manifest.format}, and this version reads {FORMAT}")
+    return manifest
+
+
+def require_files(folder: Path, manifest: Manifest, *, checksums: bool = False) -> None:
+    """Raise :class:`SearchIndexError` if the size of a file, or its checksum, is not that of the manifest."""
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise damaged(folder, name, "is absent")
+        if (size := path.stat().st_size) != expected.size:
+            raise damaged(folder, name, f"has {size} bytes and should have {expected.size}")
+        if checksums and _hash_file(path) != expected.sha256:
+            raise damaged(folder, name, "differs from its checksum")
+
+
+def find_damage(folder: Path, *, checksums: bool) -> str | None:
+    """Compare a snapshot with its manifest; return the first damage as a message that says what to do."""
+    try:
+        require_files(folder, read_manifest(folder), checksums=checksums)
+    except SearchIndexError as error:
+        return str(error)
+    return None
+
+
+@contextmanager
+def naming_damage(folder: Path, name: str) -> Iterator[None]:
+    """Raise an error that a file of a snapshot causes as a :class:`SearchIndexError` that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise damaged(folder, name, f"cannot be read ({error})") from error
+
+
+def damaged(folder: Path, name: str, what: str) -> SearchIndexError:
+    """Make the error of a damaged file, which names what builds it again."""
+    message = (
+        f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`"
+    )
+    return SearchIndexError(message, code="damaged_snapshot")
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Snapshot:
+    """An open snapshot, whose files have the sizes that were written.
+
+    While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before.
+
+    Attributes:
+        manifest: Content and origin.
+        vectors: Vectors of the rows, mapped.
+        documents: The documents by id: what filters need, and what is told of them.
+        rows: Id of each chunk, and position of its document.
+
+    Raises:
+        SearchIndexError: The snapshot is absent, damaged or of another format.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            descriptor = os.open(folder / MANIFEST_FILE, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise damaged(folder, MANIFEST_FILE, "is absent") from error
+        self.close = weakref.finalize(self, os.close, descriptor)
+        lock(descriptor, shared=True)
+        self.manifest = read_manifest(folder)
+        require_files(folder, self.manifest)
+        self.vectors = self._map(VECTORS_FILE)
+        self.documents = self._read(DOCUMENTS_FILE)
+        self.rows = self._read(CHUNKS_FILE, _ROW_COLUMNS)
+        self._texts = self._map(TEXTS_FILE)
+        with naming_damage(folder, TEXT_BOUNDS_FILE):
+            # Read, since each mapping keeps its file open.
+            self._bounds, _ = view_array((folder / TEXT_BOUNDS_FILE).read_bytes())
+
+    def read_chunks(self) -> pl.DataFrame:
+        """Read everything that is told of the chunks but their texts, in the order of the rows."""
+        return self._read(CHUNKS_FILE)
+
+    def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """Read the texts of some rows."""
+        bounds = zip(self._bounds[rows].tolist(), self._bounds[rows + 1].tolist(), strict=True)
+        with naming_damage(self.folder, TEXTS_FILE):
+            return [self._texts[first:last].tobytes().decode() for first, last in bounds]
+
+    def read_keywords(self) -> KeywordIndex:
+        """Open the keyword index."""
+        folder, manifest = self.folder / TERMS_FOLDER, self.manifest
+        with naming_damage(self.folder, TERMS_FOLDER):
+            return KeywordIndex(*read_terms(folder, manifest.languages, manifest.mean_words))
+
+    def _map(self, name: str) -> NDArray[Any]:
+        with naming_damage(self.folder, name):
+            return map_array(self.folder / name)
+
+    def _read(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+        with naming_damage(self.folder, name), (self.folder / name).open("rb") as file:
+            return pl.read_ipc(file, columns=columns)
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows in memory that are searched like those of a :class:`Snapshot`, whose attributes they have."""
+
+    manifest: Manifest
+    vectors: Vectors
+    documents: pl.DataFrame
+    chunks: pl.DataFrame
+    texts: pl.Series
+    keywords: KeywordIndex
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """Id of each chunk, and position of its document."""
+        return self.chunks.select(_ROW_COLUMNS)
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+    def read_chunks(self) -> pl.DataFrame:
+        """Return everything that is told of the chunks but their texts, in the order of the rows."""
+        return self.chunks
+
+    def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return the texts of some rows."""
+        return self.texts[rows].to_list()
+
+    def read_keywords(self) -> KeywordIndex:
+        """Return the keyword index."""
+        return self.keywords
+
+
+def open_current(folder: Path) -> Snapshot:
+    """Open the current snapshot of an index.
+
+    Raises:
+        NoIndexError: No snapshot is published.
+        SearchIndexError: The snapshot is damaged.
+    """
+    version = require_current(folder)
+    while True:
+        try:
+            return Snapshot(folder / version)
+        except SearchIndexError:
+            # After the pointer was read, another process may have published a newer snapshot and deleted this one.
+            newer = require_current(folder)
+            if newer == version:
+                raise
+            version = newer
+
+
+def current_version(folder: Path) -> str:
+    """Return the version of the current snapshot, or an empty string if nothing is published.
+
+    A pointer that is damaged points to nothing, as one that is gone: the next build publishes its snapshot again.
+    """
+    try:
+        written = (folder / CURRENT_FILE).read_bytes()
+    except FileNotFoundError:
+        return ""
+    named = _VERSION.fullmatch(written)
+    return named[1].decode() if named else ""
+
+
+def has_pointer(folder: Path) -> bool:
+    """Return whether anything was published into a folder, whether or not it can be opened."""
+    return (folder / CURRENT_FILE).exists()
+
+
+def require_current(folder: Path) -> str:
+    """Return the version of the current snapshot.
+
+    Raises:
+        NoIndexError: Nothing is published.
+        SearchIndexError: The pointer to the current snapshot is damaged.
+    """
+    version = current_version(folder)
+    if version:
+        return version
+    if has_pointer(folder):
+        message = f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`"
+        raise SearchIndexError(message, code="damaged_publication")
+    raise NoIndexError(
+        f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
+    )
+
+
+def find_moment(folder: Path) -> datetime | None:
+    """Find when the current snapshot was published, by the clock of that machine; None if nothing is published."""
+    try:
+        return datetime.fromtimestamp(int((folder / CURRENT_FILE).stat().st_mtime), UTC)
+    except FileNotFoundError:
+        return None

@@ -1,1 +1,0 @@
-"""A snapshot of the index: its files, their manifest, how it is built, published and opened."""
