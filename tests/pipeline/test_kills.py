@@ -9,12 +9,17 @@ import os
 import random
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from backstory.pipeline.stages.posts import PostsStage
+from backstory.storage.tables.tables import Made, Tables
 from tests.forms import Share, is_shared
+from tests.pipeline.disturbed_runs import Killed
 from tests.pipeline.workspace_states import describe, feedback_inputs, run, write_inputs
 from tests.started_python import run_python
 
@@ -82,3 +87,37 @@ def test_a_killed_run_is_completed_by_the_next(
             shutil.copy(root / name, other / name)
         assert run(other).success
         assert describe(other) == expected[kind]
+
+
+@pytest.mark.parametrize("feedback", ["on", "off"])
+@pytest.mark.parametrize("place", ["before the posts are asked for", "before their rows are committed"])
+def test_inputs_that_are_put_back_after_a_kill_give_what_they_gave(
+    place: str, feedback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "workspace"
+    inputs = feedback_inputs()
+    inputs["backstory.yaml"] = inputs["backstory.yaml"].replace("feedback: 'on'", f"feedback: '{feedback}'")
+    write_inputs(root, inputs)
+    assert run(root).success
+    expected = describe(root)
+    edit(root)
+    compute, commit = PostsStage.compute, Tables.commit
+
+    def compute_or_die(stage: PostsStage, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        if place == "before the posts are asked for":
+            raise Killed
+        return compute(stage, partitions)
+
+    def commit_or_die(tables: Tables, made: Mapping[tuple[str, str], Made], **options: Any) -> None:
+        if any(table == "posts" for table, _ in made):
+            raise Killed
+        commit(tables, made, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(PostsStage, "compute", compute_or_die)
+        patch.setattr(Tables, "commit", commit_or_die)
+        run(root)
+    write_inputs(root, inputs)
+    assert run(root).success
+    assert describe(root) == expected
+    assert run(root).fresh

@@ -103,6 +103,8 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
         for slug, entry in files.items()
         if entry.inputs not in made or (entry.inputs in looked_at and (slug not in homes or is_old(slug)))
     ]
+    # If this run is killed and the messages are put back, the next run writes the files again.
+    workspace.catalog.outdate("posts", {files[slug].inputs for slug in gone})
     workspace.catalog.forget(
         FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")]
     )

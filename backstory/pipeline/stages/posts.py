@@ -131,6 +131,9 @@ class PostsStage(TableStage):
         workspace, writer, calls = self.workspace, self.workspace.writer, self._calls
         if writer is None:
             return dict.fromkeys(partitions, empty(Posts))
+        # Before any file changes: a row whose file is another one is made again, whatever its inputs say later.
+        workspace.catalog.outdate(POSTS, partitions)
+        self.seen = workspace.catalog.version
         open_discretion = cache(lambda: make_discretion(workspace))
         requests = count_requests(writer)
         # With feedback, the context of a partition is read after the posts of the one before are written.
