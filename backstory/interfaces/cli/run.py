@@ -195,25 +195,33 @@ def execute_and_print(console: Console, workspace: Workspace, run: Run, execute:
 
 def _follow(console: Console, move: Move, *, verbose: bool) -> OnProgress:
     """Return the function that shows the events of a run."""
+    from backstory.pipeline.incremental.report import StageResult
     from backstory.pipeline.run.run import RunPosition
+
+    told = open_console(stderr=True)
 
     def show(event: RunEvent) -> None:
         if isinstance(event, RunPosition):
             move(event)
-        else:
-            _print_event(console, event, verbose=verbose)
+            return
+        if isinstance(event, StageResult) and (verbose or not told.is_terminal):
+            (console if verbose else told).print(_describe_stage(event))
+        _print_event(console, event)
 
     return show
 
 
-def _print_event(console: Console, event: StageResult | CheckResult, *, verbose: bool) -> None:
+def _describe_stage(made: StageResult) -> str:
+    """Describe a finished stage in a line."""
+    done = "unchanged" if made.unchanged else f"{made.computed} of {made.partitions} made"
+    return f"  {made.table:<16} {made.rows:>8,} rows   {done:<18} {made.seconds:6.1f} s"
+
+
+def _print_event(console: Console, event: StageResult | CheckResult) -> None:
     """Print what a person should know of a finished stage, or of a check that found cases."""
     from backstory.pipeline.incremental.report import StageResult
 
     if isinstance(event, StageResult):
-        if verbose:
-            done = "unchanged" if event.unchanged else f"{event.computed} of {event.partitions} made"
-            console.print(f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s")
         for note in filter(event.counts.get, _NOTES):
             _print_marked(console, "note", "yellow", str(event.counts[note]))
     elif not event.passed and event.check.name not in _CHECKS_OF_FILES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +67,23 @@ class SearchFilters:
                 f"filter pages {self.pages}: pages are counted from 1, the first before the last",
                 code="out_of_range",
             )
+
+    @classmethod
+    def take(cls, given: SearchFilters | Mapping[str, Any]) -> SearchFilters:
+        """Take filters, or a mapping of their names to their values.
+
+        Raises:
+            InputError: A name is none of a filter (code ``unknown_value``), or a value has not its form.
+        """
+        if isinstance(given, cls):
+            return given
+        known = [one.name for one in fields(cls)]
+        if not isinstance(given, Mapping) or not set(given) <= set(known):
+            raise InputError(
+                f"filters are {given!r}; pass SearchFilters, or a mapping with some of {', '.join(known)}",
+                code="unknown_value",
+            )
+        return cls(**given)
 
     @property
     def names_documents(self) -> bool:

@@ -131,7 +131,7 @@ class Library:
         query: str,
         *,
         top_k: int | None = None,
-        filters: SearchFilters = _NO_FILTERS,
+        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
@@ -166,7 +166,7 @@ class Library:
         queries: list[str] | tuple[str, ...],
         *,
         top_k: int | None = None,
-        filters: SearchFilters = _NO_FILTERS,
+        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
         mode: Mode | None = None,
         expand: bool = False,
         rerank: bool = False,
@@ -191,7 +191,14 @@ class Library:
             NoIndexError: Nothing is indexed yet.
             ModelError: A model could not be used.
         """
-        plan = SearchPlan(top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth)
+        plan = SearchPlan(
+            top_k=top_k,
+            filters=SearchFilters.take(filters),
+            mode=mode,
+            expand=expand,
+            rerank=rerank,
+            depth=depth,
+        )
         with self._snapshots.reading() as snapshot:
             return search(snapshot, queries, plan, self._tell_stale(snapshot))
 
@@ -216,7 +223,7 @@ class Library:
         format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
         top_k: int | None = None,
         as_of: datetime | None = None,
-        filters: SearchFilters = _NO_FILTERS,
+        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
     ) -> ContextAnswer:
         """Build a context for a prompt: the documents that serve a question, a text or a conversation.
 
@@ -242,7 +249,9 @@ class Library:
         """
         from backstory.interfaces.library.contexts import ContextPlan, make_context
 
-        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
+        plan = ContextPlan(
+            max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=SearchFilters.take(filters)
+        )
         with self._snapshots.reading() as snapshot:
             return make_context(snapshot, query, plan, self._tell_stale(snapshot))
 
@@ -254,7 +263,7 @@ class Library:
         format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
         top_k: int | None = None,
         as_of: datetime | None = None,
-        filters: SearchFilters = _NO_FILTERS,
+        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
     ) -> ContextAnswer:
         """Build the context of a window of a chat, by the steps and settings of a run.
 
@@ -276,7 +285,9 @@ class Library:
         """
         from backstory.interfaces.library.contexts import ContextPlan, make_window_context
 
-        plan = ContextPlan(max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=filters)
+        plan = ContextPlan(
+            max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=SearchFilters.take(filters)
+        )
         with self._snapshots.reading() as snapshot:
             return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
 
@@ -318,7 +329,11 @@ class Library:
             return evaluate(snapshot.workspace, question, retrieved, stemmer=main_stemmer(snapshot.index))
 
     def answer(
-        self, question: str, *, history: Sequence[Turn] = (), filters: SearchFilters = _NO_FILTERS
+        self,
+        question: str,
+        *,
+        history: Sequence[Turn] = (),
+        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
     ) -> Answer:
         """Answer a question from the documents alone, each statement with the places that say it.
 
@@ -350,7 +365,9 @@ class Library:
         try:
             with self._snapshots.reading() as snapshot:
                 notes = self._tell_stale(snapshot)
-                return answer_from(snapshot, self._read_corpus, question, history, filters, notes)
+                return answer_from(
+                    snapshot, self._read_corpus, question, history, SearchFilters.take(filters), notes
+                )
         except NoIndexError as error:
             return answer_without_index(question, str(error))
 
