@@ -34,10 +34,12 @@ class Person:
     Attributes:
         name: Name as an author.
         aliases: Further names of the same person.
+        identifier: Id of the account, if the platform gives ids to people whose names may be alike.
     """
 
     name: str
     aliases: tuple[str, ...] = ()
+    identifier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class ChatMessage:
         reactions: Emoji (of a custom one ``:name:``) and how many people chose it.
         is_edited: Whether the text was changed after sending.
         edited: Time of the last change, if it is known; in the form of ``sent``.
+        author_id: Id of the author, as that of a :class:`Person`.
     """
 
     sent: datetime
@@ -67,6 +70,7 @@ class ChatMessage:
     reactions: tuple[tuple[str, int], ...] = ()
     is_edited: bool = False
     edited: datetime | None = None
+    author_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,14 @@ class Unread:
     reason: str
 
 
-Item: TypeAlias = Chat | Person | ChatMessage | Deleted | Unread
+@dataclass(frozen=True, slots=True)
+class Wordless:
+    """A record of a kind that no table holds and in which no words were found, such as a vote; kinds are counted."""
+
+    kind: str
+
+
+Item: TypeAlias = Chat | Person | ChatMessage | Deleted | Unread | Wordless
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.ingest.chats.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread
+from backstory.base.ids import digest
+from backstory.ingest.chats.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread, Wordless
 from backstory.ingest.chats.formats.table_values import read_text
 from backstory.ingest.chats.json_stream import BrokenJsonError
 from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, ParsedExport, unread_frame
@@ -66,6 +68,21 @@ def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], froz
     return aliases, frozenset(claimed.keys() - aliases.keys())
 
 
+def tell_apart(name: str, identifier: str, ids: dict[str, str]) -> str:
+    """Return the name of a person among others: whoever comes later under a name has a part of the id behind it.
+
+    Args:
+        name: The name that the person is shown under.
+        identifier: The person's id.
+        ids: Ids by the names that are taken; the name is added to them.
+    """
+    if ids.setdefault(name, identifier) == identifier:
+        return name
+    told = f"{name} ({digest([identifier], length=6)})"
+    ids[told] = identifier
+    return told
+
+
 class _Collected:
     """The items so far, the messages among them as compressed tables, which need a third of the memory."""
 
@@ -79,16 +96,21 @@ class _Collected:
         self._chats: dict[str, str] = {}
         self._people: set[str] = set()
         self._aliases: dict[str, set[str]] = {}
+        self._ids: dict[str, str] = {}
+        self._wordless: Counter[str] = Counter()
 
     def add(self, item: Item) -> None:
         """Add an item."""
         if isinstance(item, Chat):
             self._chats[item.key] = item.name
         elif isinstance(item, Person):
-            self._people.add(item.name)
+            name = self._tell_apart(item.name, item.identifier)
+            self._people.add(name)
             for alias in item.aliases:
                 if alias != item.name:
-                    self._aliases.setdefault(alias, set()).add(item.name)
+                    self._aliases.setdefault(alias, set()).add(name)
+        elif isinstance(item, Wordless):
+            self._wordless[item.kind] += 1
         else:
             self._records += 1
             if isinstance(item, ChatMessage):
@@ -98,18 +120,23 @@ class _Collected:
             else:
                 self._unread[self._records] = item.reason
 
+    def _tell_apart(self, name: str, identifier: str | None) -> str:
+        return name if identifier is None else tell_apart(name, identifier, self._ids)
+
     def _add_message(self, message: ChatMessage) -> None:
         try:
-            author = read_text(message.author, "author")
+            author = (read_text(message.author, "author") or "").strip() or None
             text = read_text(message.text, "text")
         except ValueError as error:
             self._unread[self._records] = str(error)
             return
+        if author is not None:
+            author = self._tell_apart(author, message.author_id)
         sent, sent_local = _split(message.sent)
         edited, edited_local = _split(message.edited)
         self._rows.append(
             (
-                *(sent, (author or "").strip() or None, text, message.kind, message.is_edited),
+                *(sent, author, text, message.kind, message.is_edited),
                 *(message.chat, message.key, message.reply_to, _count(message.reactions), edited),
                 *(sent_local, edited_local),
             )
@@ -151,6 +178,8 @@ class _Collected:
             chats=self._chats,
             aliases=aliases,
             people=shared.union(self._people),
+            ids=self._ids,
+            wordless=dict(self._wordless),
         )
 
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
 from backstory.base.telemetry.logs import log_event
-from backstory.ingest.chats.chat_rows import split_aliases
+from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.file_kinds import describe_media
@@ -157,6 +157,7 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listed]
     _judge_media(read)
+    _tell_people_apart(read)
     chats = name_chats(read)
     messages = pl.concat(
         [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source, chats) for row in read)]
@@ -253,6 +254,27 @@ def _judge_media(read: Sequence[ReadFile]) -> None:
             else:
                 row.status, row.reason = "unsupported", describe_media(kind)
                 row.unread = unread_frame({0: row.reason})
+
+
+def _tell_people_apart(read: Sequence[ReadFile]) -> None:
+    """Give people of one platform who are shown under one name in different files names of their own.
+
+    Whoever wrote first keeps the name.
+    """
+    taken: dict[str | None, dict[str, str]] = {}
+    for row in sorted((row for row in read if row.ids), key=_first_moment):
+        ids = taken.setdefault(row.format, {})
+        told = {name: tell_apart(name, identifier, ids) for name, identifier in row.ids.items()}
+        told = {name: other for name, other in told.items() if name != other}
+        if told:
+            row.messages = row.messages.with_columns(pl.col("author").replace(told))
+            row.authors = frozenset(told.get(name, name) for name in row.authors)
+            row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
+
+
+def _first_moment(row: ReadFile) -> tuple[bool, Any, str]:
+    first = row.messages["timestamp"].min()
+    return first is None, first, row.source
 
 
 def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str) -> pl.DataFrame:

@@ -54,13 +54,41 @@ _JSON_KINDS: Final = (
 )  # fmt: skip
 _SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
 _CHAT_KINDS: Final = (_SLACK_WITHOUT_LISTS, *(kind for _, kind in _JSON_KINDS))
-_BACKUP: Final = re.compile(r"\.crypt\d+$")
-_HEAD_BYTES: Final = 65_536
-
 _AS_TABLE: Final = (
     "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
     "line), and put that here"
 )
+_AS_JSON: Final = "Export it again as JSON"
+_FOREIGN: Final = (
+    (
+        rb"={20,}\s+Guild: [^\n]*\s+Channel: ",
+        "the plain text of DiscordChatExporter",
+        f"{_AS_JSON} (`-f Json`)",
+    ),
+    (
+        rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content',
+        "the table of DiscordChatExporter",
+        f"{_AS_JSON} (`-f Json`)",
+    ),
+    (rb"(?s)<.*chatlog__message", "a web page of DiscordChatExporter", f"{_AS_JSON} (`-f Json`)"),
+    (
+        rb"(?s)<.*(?:class=['\"]message default|pull_right date details|tgme_widget_message)",
+        "a web page that Telegram exported",
+        "Export the chat again from Telegram Desktop with the format JSON (machine-readable); put its result.json here",
+    ),
+    (
+        rb"(?s)<.*(?:class=['\"][^'\"]*\b_a6-g\b|uiBoxWhite noborder)",
+        "a web page of Instagram or Messenger",
+        "Request the download of your information again, with the format JSON",
+    ),
+    (rb"\[LINE\] |\[LINE\]\S", "a chat that LINE exported", _AS_TABLE),
+    (rb"(?s)<\?xml.{0,500}<smses ", "a backup of text messages (XML)", _AS_TABLE),
+)
+"""Beginnings of what other programs export, with its name and what to do."""
+
+_BACKUP: Final = re.compile(r"\.crypt\d+$")
+_HEAD_BYTES: Final = 65_536
+
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
 _READ_AS: Final = (
     "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
@@ -89,9 +117,20 @@ def describe_unsupported(content: bytes, name: str) -> str:
     return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
 
 
+def describe_foreign(content: bytes) -> str | None:
+    """Describe a text that another program exported in a form which is not read; None for any other file."""
+    head = content[:_HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    for pattern, kind, advice in _FOREIGN:
+        if re.match(pattern, head):
+            return f"{kind}, in a form that Backstory does not read. {advice}"
+    return None
+
+
 def names_chat(description: str | None) -> bool:
     """Return whether a description by :func:`describe_unsupported` is that of a chat that another app exported."""
-    return description is not None and description.startswith(_CHAT_KINDS)
+    return description is not None and description.startswith(
+        (*_CHAT_KINDS, *(kind for _, kind, _ in _FOREIGN))
+    )
 
 
 def describe_media(kind: str) -> str:

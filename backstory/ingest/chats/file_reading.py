@@ -29,7 +29,7 @@ from backstory.ingest.chats.export_parts import (
     open_export,
     open_parts,
 )
-from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE, describe_unsupported
+from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE, describe_foreign, describe_unsupported
 from backstory.ingest.chats.formats.csv_table import CsvReader
 from backstory.ingest.chats.formats.jsonl_table import JsonLinesReader
 from backstory.ingest.chats.formats.parquet_table import ParquetReader
@@ -83,6 +83,7 @@ class ReadFile:
         authors: Names of people who wrote none of the messages, or wrote in a file that waits for a setting.
         chats: As in :class:`backstory.ingest.chats.reader.ParsedExport`, like the next one.
         aliases: Further names of authors.
+        ids: Ids of people by their names, as in that class.
         sha256: As in :class:`backstory.ingest.chats.export_files.ExportFile`, of the bytes that were read; None if
             nothing could be read, so that no message depends on them.
         latest_year: As in that class.
@@ -103,6 +104,7 @@ class ReadFile:
     authors: frozenset[str] = frozenset()
     chats: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
     sha256: str | None = None
     latest_year: int = KNOWN_YEAR
     code: str | None = None
@@ -269,6 +271,8 @@ def parse_content(
     """
     if not content.strip(_BLANK):
         return ReadFile(source, "empty", _NOTHING)
+    if foreign := describe_foreign(content):
+        return _refuse(source, "unsupported", foreign)
     reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)
     if reader is None:
         return _refuse(source, "unsupported", describe_unsupported(content, name))
@@ -281,7 +285,11 @@ def _read_small(
     """Read a small file that is blank or a WhatsApp text; None for any other."""
     if not content.strip(_BLANK):
         return ReadFile(file.source, "empty", _NOTHING)
-    if _WHATSAPP_TEXT.detects(content, file.path.name, settings) and not is_line_export(content):
+    if (
+        describe_foreign(content) is None
+        and _WHATSAPP_TEXT.detects(content, file.path.name, settings)
+        and not is_line_export(content)
+    ):
         return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
     return None
 
@@ -339,6 +347,9 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
         reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
     elif status == "read":
         reason = describe_encoding(parsed.encoding)
+    if parsed.wordless:
+        kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(parsed.wordless.items()))
+        reason = "; ".join(filter(None, [reason, f"records without words were not read: {kinds}"]))
     return ReadFile(
         source,
         status,
@@ -353,6 +364,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
         parsed.people,
         parsed.chats,
         parsed.aliases,
+        parsed.ids,
     )
 
 

@@ -58,6 +58,8 @@ class ParsedExport:
         chats: Names of conversations by the keys in the column ``chat``.
         aliases: Further names of authors, each with the author whose name it is.
         people: Names of people who may have written nothing.
+        ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
+        wordless: Number of records by kind that were not read, since they hold no words.
     """
 
     rows: pl.DataFrame
@@ -68,6 +70,8 @@ class ParsedExport:
     chats: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     people: frozenset[str] = frozenset()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    wordless: Mapping[str, int] = field(default_factory=dict)
 
 
 class ExportReader(Protocol):

@@ -29,7 +29,7 @@ A constant that decides rows counts like a setting, so that a release with anoth
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 15,
+        "messages": 16,
         "windows": 3,
         "window_chunks": 5,
         "documents": 11,

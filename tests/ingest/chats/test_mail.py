@@ -103,7 +103,7 @@ def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
     assert find_exports(tmp_path) != before
     found = read_exports(tmp_path, SETTINGS)
     assert (len(found.messages), found.sources["status"].to_list()) == (1, ["read"])
-    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no readable date"]
+    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no date"]
     kept.discard(other)
     (tmp_path / "inbox" / "new" / "broken").unlink()
     assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["empty"]
@@ -268,7 +268,7 @@ def test_what_only_looks_like_a_quote_stays(text: str) -> None:
 def test_html_becomes_text_without_its_quotes() -> None:
     page = (
         "<html><head><title>t</title><style>p {}</style></head><body><p>One<br>two &lt;3</p><ul><li>a</li></ul>"
-        "<blockquote>old<blockquote>older</blockquote>old</blockquote><div>end</div>"
+        "<blockquote type='cite'>old<blockquote>older</blockquote>old</blockquote><div>end</div>"
         '<div id="divRplyFwdMsg">From: x</div><p>old</p></body></html>'
     )
     assert read_html(page) == "One\ntwo <3\n\na\n\nend"

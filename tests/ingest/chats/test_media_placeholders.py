@@ -2,13 +2,13 @@
 
 import pytest
 
-from backstory.ingest.chats.formats.media_phrases import BY_KIND, IN_BRACKETS
 from backstory.ingest.chats.formats.media_placeholders import split_caption
+from backstory.ingest.chats.formats.whatsapp_phrases import list_phrases
 from tests.ingest.chats.conftest import ReadText
 
 MARKS = ("", "\u200e", "\u200f", "\u202a", "\u2068")
-ANDROID = [phrase for phrases in IN_BRACKETS.values() for phrase in phrases.split(", ")]
-IOS = [phrase for phrases in BY_KIND.values() for phrase in phrases.split(", ")]
+ANDROID = sorted(list_phrases("media"))
+IOS = sorted(list_phrases("kinds"))
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,18 @@ def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
 
 
 def test_what_names_no_speaker_is_in_quarantine(tmp_path: Path) -> None:
-    write(tmp_path, "GMT20240501-100000.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nno one\n\n00:03.000 --> 00:04.000\n"
-          "Ann: I\n\n00:05.000 --> 00:06.000\nand on\n\n01:00.000 --> 01:01.000\nno one\n")  # fmt: skip
+    said_once = ["no one", "Ann: I", "Ann: go", "on"]
+    cues = [f"00:0{at}.000 --> 00:0{at}.900\n{text}\n" for at, text in enumerate(said_once)]
+    write(
+        tmp_path,
+        "GMT20240501-100000.vtt",
+        "\n".join(["WEBVTT\n", *cues, "01:00.000 --> 01:01.000\nno one\n"]),
+    )
     found = read_exports(tmp_path, SETTINGS)
-    assert found.messages["text"].to_list() == ["I and on"]
+    assert found.messages["text"].to_list() == ["I go on"]
     assert found.quarantine["reason"].to_list() == [
         "line 3: the cue does not say who speaks",
-        "line 12: the cue does not say who speaks",
+        "line 15: the cue does not say who speaks",
     ]
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+
+_STATED: Final = re.compile(r"sep=([^\"])\s*", re.IGNORECASE)
+_LONGEST_CELL: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ def split_records(
             strict=True,
         )
         try:
-            for fields in reader:
+            while (fields := _read_next(reader)) is not None:
                 if width is not None and len(fields) not in (0, width):
                     raise csv.Error(f"{len(fields)} fields instead of {width}")
                 yield CsvRecord(begin, start + reader.line_num, fields)
@@ -51,3 +58,18 @@ def split_records(
         except csv.Error as error:
             yield CsvRecord(begin, begin + 1, (), str(error))
             begin += 1
+
+
+def find_stated_delimiter(lines: Sequence[str]) -> str | None:
+    """Return the delimiter that the first line states for spreadsheet programs (``sep=;``); None if it does not."""
+    stated = _STATED.fullmatch(lines[0]) if lines else None
+    return None if stated is None else stated[1]
+
+
+def _read_next(reader: Iterator[list[str]]) -> list[str] | None:
+    """Read a record whose cells have any length, since the whole file is limited already."""
+    usual = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(usual)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.formats.csv_records import split_records
+from backstory.ingest.chats.formats.csv_records import DELIMITERS, find_stated_delimiter, split_records
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport
 from backstory.ingest.chats.text_lines import decode_head, decode_lines
 from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.settings.inputs import ConversationSettings
 
-_DELIMITERS = (",", ";", "\t", "|")
 _SUFFIXES = (".csv", ".tsv")
 
 
@@ -29,7 +27,7 @@ class CsvReader:
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
         """Return whether the first line names the configured columns, or any columns if the suffix is a table's."""
         head = decode_head(content)
-        names = _split_names(head[0]) if head else []
+        names = _split_names(head)
         if name.lower().endswith(_SUFFIXES):
             return bool(names)
         return {settings.timestamp_column, settings.message_column} <= set(names)
@@ -47,24 +45,24 @@ class CsvReader:
         lines = text.lines.to_list()
         if not lines:
             raise ReadError(f"{source}: the table is empty; its first line must name the columns")
-        names = _split_names(lines[0])
+        names = _split_names(lines)
         require_columns(names, settings, source)
         unread = dict(text.undecodable)
         positions = [
             names.index(column)
             for column in (settings.timestamp_column, settings.author_column, settings.message_column)
         ]
-        delimiter = _find_delimiter(lines[0])
-        records = _read_records(lines, len(names), positions, delimiter, unread)
+        records = _read_records(lines, len(names), positions, unread)
         return parse_records(records, unread, settings, encoding=text.encoding)
 
 
 def _read_records(
-    lines: Sequence[str], width: int, positions: Sequence[int], delimiter: str, unread: dict[int, str]
+    lines: Sequence[str], width: int, positions: Sequence[int], unread: dict[int, str]
 ) -> Iterator[Record]:
+    delimiter, first = _find_delimiter(lines)
     timestamp, author, message = positions
     undecodable = frozenset(unread)
-    for record in split_records(lines, delimiter, begin=1, width=width):
+    for record in split_records(lines, delimiter, begin=first + 1, width=width):
         numbers = range(record.begin + 1, record.end + 1)
         if record.damage is not None:
             unread.setdefault(record.begin + 1, f"not a record: {record.damage}")
@@ -75,13 +73,18 @@ def _read_records(
             yield record.begin + 1, record.fields[timestamp], record.fields[author], record.fields[message]
 
 
-def _split_names(line: str) -> list[str]:
-    try:
-        names = next(csv.reader([line], delimiter=_find_delimiter(line), strict=True), [])
-    except csv.Error:
+def _split_names(lines: Sequence[str]) -> list[str]:
+    """Return the names of the columns; none if the first line is none of a table."""
+    if not lines:
         return []
-    return [name.strip() for name in names] if len(names) > 1 else []
+    delimiter, first = _find_delimiter(lines)
+    record = next(split_records(lines[first : first + 1], delimiter), None)
+    names = [] if record is None else [name.strip() for name in record.fields]
+    return names if len(names) > 1 else []
 
 
-def _find_delimiter(line: str) -> str:
-    return max(_DELIMITERS, key=line.count)
+def _find_delimiter(lines: Sequence[str]) -> tuple[str, int]:
+    """Return the delimiter, and the place of the line that names the columns."""
+    if stated := find_stated_delimiter(lines):
+        return stated, 1
+    return max(DELIMITERS, key=lines[0].count), 0

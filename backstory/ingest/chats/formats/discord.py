@@ -90,6 +90,7 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> ChatMessage:
     return ChatMessage(
         sent=sent,
         author=author if by_person else None,
+        author_id=first_text(as_object(record.get("author")).get("id")),
         text=text or None,
         kind="system" if not by_person else "media" if has_files or not text else "message",
         chat=chat,
@@ -102,17 +103,40 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> ChatMessage:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Return the text; of a message without one, that of the forwarded message, or what is embedded, as bots write."""
+    """Return the text, or that of the forwarded message; the question of a poll; and what a bot embeds.
+
+    What a person's message embeds beside a text is the preview of a link in it.
+    """
     forwarded = as_object(record.get("forwardedMessage"))
     written = read_content(record, "content") or read_content(forwarded, "content")
-    if not written.strip():
+    said = [written if written.strip() else "", _read_poll(as_object(record.get("poll")))]
+    if not any(said) or as_object(record.get("author")).get("isBot") is True:
         embeds = list_objects(record.get("embeds")) + list_objects(forwarded.get("embeds"))
-        parts = (first_text(embed.get(field)) for embed in embeds for field in ("title", "description"))
-        written = "\n".join(filter(None, parts))
+        said += map(_read_embed, embeds)
+    written = "\n".join(filter(None, said))
     names = {person.get("id"): first_text(person.get("nickname"), person.get("name"))
              for person in list_objects(record.get("mentions")) if isinstance(person.get("id"), str)}  # fmt: skip
     resolved = _MENTION.sub(lambda match: f"@{names.get(match[1]) or match[1]}", written)
     return _EMOJI.sub(r"\1", resolved)
+
+
+def _read_embed(embed: Mapping[str, Any]) -> str:
+    """Return title, description and fields of what is embedded."""
+    fields = [
+        ": ".join(filter(None, (first_text(field.get("name")), first_text(field.get("value")))))
+        for field in list_objects(embed.get("fields"))
+    ]
+    return "\n".join(
+        filter(None, (first_text(embed.get("title")), first_text(embed.get("description")), *fields))
+    )
+
+
+def _read_poll(poll: Mapping[str, Any]) -> str:
+    """Return the question of a poll and its answers."""
+    question = as_object(poll.get("question")) or poll
+    answers = (as_object(answer.get("pollMedia") or answer) for answer in list_objects(poll.get("answers")))
+    asked = first_text(question.get("text"), question.get("question"))
+    return "\n".join(filter(None, (asked, *(f"- {answer.get('text', '')}" for answer in answers))))
 
 
 def _read_answered(record: Mapping[str, Any]) -> str | None:
@@ -125,11 +149,11 @@ def _list_people(record: Mapping[str, Any]) -> Iterator[Person]:
     """List author and mentioned people: the account's name, which stays the same, and the one that is shown."""
     for described in (as_object(record.get("author")), *list_objects(record.get("mentions"))):
         try:
-            name, shown = first_text(described.get("name")), first_text(described.get("nickname"))
+            name, shown, identifier = (first_text(described.get(key)) for key in ("name", "nickname", "id"))
         except ValueError:  # the record itself is read with an error that says so
             continue
         if name is not None:
-            yield Person(name, (shown,) if shown else ())
+            yield Person(name, (shown,) if shown else (), identifier)
 
 
 def _read_reactions(record: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

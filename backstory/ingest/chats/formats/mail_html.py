@@ -6,46 +6,14 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
+from backstory.ingest.chats.formats.mail_text import ends_with_attribution
+
 _UNSEEN: Final = frozenset(["script", "style", "head", "title", "template", "noscript", "svg"])
-_BREAKS: Final = frozenset(
-    [
-        "p",
-        "div",
-        "br",
-        "tr",
-        "table",
-        "ul",
-        "ol",
-        "li",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "pre",
-        "section",
-    ]
-)
-_EMPTY: Final = frozenset(
-    [
-        "br",
-        "hr",
-        "img",
-        "meta",
-        "link",
-        "input",
-        "col",
-        "area",
-        "base",
-        "wbr",
-        "source",
-        "embed",
-        "param",
-        "track",
-    ]
-)
+_BROKEN_AT: Final = "p div br tr table ul ol li h1 h2 h3 h4 h5 h6 hr pre section blockquote dt dd"
+_BREAKS: Final = frozenset(_BROKEN_AT.split())
+_CELLS: Final = frozenset(["td", "th"])
+_WITHOUT_END: Final = "br hr img meta link input col area base wbr source embed param track"
+_EMPTY: Final = frozenset(_WITHOUT_END.split())
 _QUOTES: Final = frozenset(
     ["gmail_quote", "gmail_attr", "yahoo_quoted", "moz-cite-prefix", "protonmail_quote"]
 )
@@ -59,6 +27,9 @@ _GAPS: Final = re.compile(r"\n{3,}")
 def read_html(written: str) -> str:
     """Return the text of a mail in HTML.
 
+    A ``blockquote`` is left out if a program marked it as a quotation, or a line above it says who wrote it. Any other
+    is the writer's own text, indented.
+
     Args:
         written: HTML; it need not be valid.
 
@@ -71,7 +42,7 @@ def read_html(written: str) -> str:
         parser.close()
     except AssertionError as error:  # what the standard library's parser raises for some broken declarations
         raise ValueError("the HTML cannot be read") from error
-    lines = (line.strip() for line in "".join(parser.parts).split("\n"))
+    lines = (_SPACE.sub(" ", line).strip() for line in "".join(parser.parts).split("\n"))
     return _GAPS.sub("\n\n", "\n".join(lines)).strip()
 
 
@@ -94,7 +65,7 @@ class _MailParser(HTMLParser):
             self._is_over = True
         elif self._hidden:
             self._hidden.extend([tag] if tag == self._hidden[0] else [])
-        elif tag in _UNSEEN or tag == "blockquote" or not _QUOTES.isdisjoint(values.get("class", "").split()):
+        elif tag in _UNSEEN or self._is_quote(tag, values):
             self._hidden.append(tag)
         self._break(tag)
 
@@ -109,6 +80,12 @@ class _MailParser(HTMLParser):
         if not self._hidden and not self._is_over:
             self.parts.append(_SPACE.sub(" ", data))
 
+    def _is_quote(self, tag: str, values: dict[str, str]) -> bool:
+        if not _QUOTES.isdisjoint(values.get("class", "").split()):
+            return True
+        is_marked = "cite" in values or values.get("type", "").lower() == "cite"
+        return tag == "blockquote" and (is_marked or ends_with_attribution("".join(self.parts)))
+
     def _break(self, tag: str) -> None:
-        if tag in _BREAKS and not self._hidden and not self._is_over:
-            self.parts.append("\n")
+        if not self._hidden and not self._is_over:
+            self.parts += ["\n"] if tag in _BREAKS else [" "] if tag in _CELLS else []

@@ -15,17 +15,55 @@ _WROTE: Final = re.compile(
     re.IGNORECASE,
 )
 _ADDRESS: Final = re.compile(r"[^\s@<>]{1,64}@[^\s@<>]{1,190}")
-_SEPARATOR: Final = re.compile(r"[-_]{2,} ?[^\W\d_][^\n]{2,60}[^\W\d_] ?[-_]{2,}")
-"""``-----Original Message-----`` in any language, ``---------- Forwarded message ---------``."""
+_BETWEEN_LINES: Final = re.compile(r"[-_]{2,} ?(?P<words>[^\W\d_][^\n]{2,60}[^\W\d_]) ?[-_]{2,}")
+_OTHER_MAIL: Final = re.compile(
+    r"original message|forwarded (?:message|mail)|ursprüngliche (?:nachricht|mail)|original-?nachricht|"
+    r"weitergeleitete (?:nachricht|mail)|message d['’]origine|message (?:original|d'origine|transféré)|"
+    r"mensaje (?:original|reenviado)|mensagem (?:original|encaminhada|reencaminhada)|"
+    r"messaggio (?:originale|inoltrato)|oorspronkelijk bericht|doorgestuurd bericht|opprinnelig melding|"
+    r"oprindelig meddelelse|vide?resendt (?:melding|meddelelse|besked)|ursprungligt meddelande|"
+    r"vidarebefordrat meddelande|alkuperäinen viesti|välitetty viesti|wiadomość oryginalna|"
+    r"oryginalna wiadomość|przekazana wiadomość|wiadomość przekazana|"
+    r"původní zpráva|přeposlaná zpráva|eredeti üzenet|továbbított üzenet|"
+    r"mesaj original|mesaj redirecționat|(?:исходное|оригинальное|пересылаемое|пересланное|перенаправленное) сообщение|"
+    r"(?:оригінальне|переслане) повідомлення|özgün ileti|orijinal mesaj|iletilen (?:ileti|mesaj)|"
+    r"元のメッセージ|転送メッセージ|原始邮件|转发邮件|原始郵件|轉寄郵件|원본 메시지|전달된 메시지",
+    re.IGNORECASE,
+)
+"""Words that programs write between dashes above a whole mail."""
 
 _UNDERLINE: Final = re.compile(r"_{20,}|-{40,}|={40,}")
-_FIELD: Final = re.compile(r"\*?[^\W\d_][\w .'’-]{0,30}\*?\s?[:\uff1a]\*?\s?(?P<value>\S.*)")
-_LEAST_FIELDS: Final = 3
+_FOOTER: Final = re.compile(
+    r"mailing.?list|mailman|listinfo|unsubscribe|(?:google|yahoo) ?groups|groups\.io|abbestellen|abmelden|désabonner|"
+    r"désinscri|suscripción|darse de baja|disiscri|uitschrijven|отписаться",
+    re.IGNORECASE,
+)
+_MOST_FOOTER: Final = 10
+_FIELD: Final = re.compile(r"\*?(?P<name>[^\W\d_][\w .'’-]{0,30})\*?\s?[:\uff1a]\*?\s?(?P<value>\S.*)")
+_ROLES: Final = {
+    "from": (
+        "from von de da od van fra från lähettäjä от від kimden feladó frá expéditeur remitente "
+        "差出人 发件人 寄件者 보낸사람"
+    ),
+    "date": (
+        "date sent gesendet datum envoyé enviado fecha data inviato verzonden sendt dato skickat lähetetty päivämäärä "
+        "wysłano отправлено дата надіслано tarih gönderildi dátum küldve odesláno 送信日時 日付 发送时间 日期 寄件日期 "
+        "보낸날짜"
+    ),
+    "to": (
+        "to an à para a aan til till vastaanottaja do кому kime címzett komu cc kopie copie kopia 宛先 收件人 받는사람"
+    ),
+    "subject": (
+        "subject betreff objet asunto assunto oggetto onderwerp emne ämne aihe temat тема konu tárgy předmět "
+        "件名 主题 主旨 제목"
+    ),
+}
+_ROLE_OF: Final = {name: role for role, names in _ROLES.items() for name in names.split()}
 _MOST_ATTRIBUTION: Final = 3
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_CLOCK: Final = re.compile(r"\b\d{1,2}[:.h]\d\d\b")
-_MOMENT: Final = re.compile(f"{_YEAR.pattern}|{_CLOCK.pattern}")
-_SIGNATURES: Final = frozenset(["-- ", "--", "—"])
+_MOMENT: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:.h]\d\d\b")
+_SIGNATURES: Final = {"-- ": 12, "--": 4, "—": 4}
+"""Lines above a signature, and the most lines that it has."""
+
 _GAPS: Final = re.compile(r"\n{3,}")
 
 
@@ -33,8 +71,8 @@ def cut_quotes(text: str) -> str:
     """Cut a mail's text down to what its writer wrote.
 
     Left out are lines that begin with ``>`` with the line above that says who wrote them (``On … wrote:``, in many
-    languages); everything from a mail on that is quoted or forwarded as a whole, with its headers; everything from
-    ``-- `` on; and the footer that a mailing list adds below a line.
+    languages); everything from a mail on that is quoted or forwarded as a whole, with its headers; a signature; and the
+    footer that a mailing list adds below a line.
 
     Args:
         text: Plain text.
@@ -51,47 +89,61 @@ def cut_quotes(text: str) -> str:
             was_quote = True
             continue
         was_quote = was_quote and not line.strip()
-        retained.append(line.rstrip())
+        retained.append(line)
     _drop_attribution(retained)  # that of a quote which was cut with the HTML
-    return _GAPS.sub("\n\n", "\n".join(retained)).strip()
+    own = [line.rstrip() for line in _cut_signature(retained)]
+    return _GAPS.sub("\n\n", "\n".join(own)).strip()
+
+
+def ends_with_attribution(text: str) -> bool:
+    """Return whether the last lines of a text say who wrote what follows."""
+    lines = text.rstrip().split("\n")
+    retained = list(lines)
+    _drop_attribution(retained)
+    return len(retained) < len(lines)
+
+
+def _cut_signature(lines: list[str]) -> list[str]:
+    for number, line in enumerate(lines):
+        if line in _SIGNATURES and any(above.strip() for above in lines[:number]):
+            below = sum(1 for after in lines[number + 1 :] if after.strip())
+            if below <= _SIGNATURES[line]:
+                return lines[:number]
+    return lines
 
 
 def _ends_here(lines: Sequence[str], number: int) -> bool:
     """Return whether from a line on nothing is the writer's own."""
-    line = lines[number]
-    if line in _SIGNATURES and any(above.strip() for above in lines[:number]):
-        return True
-    shown = line.strip()
+    shown = lines[number].strip()
     if len(shown) > _LONGEST_LINE or not shown:
         return False
-    if _SEPARATOR.fullmatch(shown):
+    between = _BETWEEN_LINES.fullmatch(shown)
+    if between is not None and _OTHER_MAIL.search(between["words"]):
         return True
-    if _UNDERLINE.fullmatch(shown):
-        after = [below.strip() for below in lines[number + 1 : number + 5]]
-        return _is_footer(after) or _begins_headers(lines, number + 1)
+    if between is not None or _UNDERLINE.fullmatch(shown):
+        return _is_footer(lines[number + 1 :]) or _begins_headers(lines, number + 1)
     return _begins_headers(lines, number)
 
 
 def _is_footer(after: Sequence[str]) -> bool:
-    return any("mailing list" in below.lower() or "://" in below or _ADDRESS.search(below) for below in after)
+    written = [line for line in after if line.strip()]
+    return len(written) <= _MOST_FOOTER and any(_FOOTER.search(line[:_LONGEST_LINE]) for line in written)
 
 
 def _begins_headers(lines: Sequence[str], number: int) -> bool:
-    """Return whether headers of a quoted mail follow: three fields on end, with an address or a date at the first."""
-    block: list[str] = []
+    """Return whether headers of a quoted mail follow: who wrote it, and its subject, or the address and when."""
+    block: dict[str, str] = {}
     for line in lines[number : number + 6]:
-        shown = line.strip()[:_LONGEST_LINE]
-        found = _FIELD.fullmatch(shown)
-        if found is None and (shown or block):
-            break
-        if found is not None:
-            block.append(found["value"])
-    if len(block) < _LEAST_FIELDS:
+        found = _FIELD.fullmatch(line.strip()[:_LONGEST_LINE])
+        role = None if found is None else _ROLE_OF.get(found["name"].lower().replace(" ", ""))
+        if found is None or role is None:
+            if line.strip() or block:
+                break
+            continue
+        block.setdefault(role, found["value"])
+    if "from" not in block or len(block) < 2:
         return False
-    has_address = any(_ADDRESS.search(value) for value in block)
-    has_year = any(_YEAR.search(value) for value in block)
-    has_clock = any(_CLOCK.search(value) for value in block)
-    return has_clock and (has_address or has_year)
+    return "subject" in block or ("date" in block and _ADDRESS.search(block["from"]) is not None)
 
 
 def _drop_attribution(retained: list[str]) -> None:

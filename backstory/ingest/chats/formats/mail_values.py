@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -17,6 +18,9 @@ from backstory.text.encoding import find_iso_2022
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors that the standard library raises for mails that follow no standard."""
 
+_PLAIN: Final = frozenset(["text/plain", "text/markdown", "text/enriched"])
+_REPORTS: Final = frozenset(["message/delivery-status", "message/disposition-notification"])
+_SIGNATURE: Final = "-- "
 _MOST_TEXT: Final = 1 << 22
 _MOST_HEADER: Final = 1 << 16
 _WINDOWS: Final = "cp1252"
@@ -80,6 +84,8 @@ def read_date(written: str) -> datetime:
     Raises:
         ValueError: It is none.
     """
+    if not written.strip():
+        raise ValueError("the mail has no date")
     try:
         moment = parsedate_to_datetime(" ".join(written.split()))
     except (OverflowError, *UNREADABLE) as error:
@@ -97,14 +103,12 @@ def read_body(mail: Message) -> tuple[str, bool]:
     web: list[Message] = []
     has_files = False
     try:
-        for part in mail.walk():
-            if part.is_multipart():
-                continue
+        for part in _list_parts(mail):
             if _is_file(part):
                 has_files = True
             elif part.get_content_type() == "text/html":
                 web.append(part)
-            elif part.get_content_maintype() == "text":
+            elif part.get_content_type() in _PLAIN:
                 plain.append(part)
         text = "\n".join(map(_read_text, plain)).strip()
         written = [] if text else list(map(_read_text, web))
@@ -116,10 +120,19 @@ def read_body(mail: Message) -> tuple[str, bool]:
     return text.replace("\0", ""), has_files
 
 
+def _list_parts(mail: Message) -> Iterator[Message]:
+    """Yield the parts of a mail; those of a mail that is attached to it are not its own."""
+    if mail.get_content_maintype() == "multipart" and isinstance(parts := mail.get_payload(), list):
+        for part in (one for one in parts if isinstance(one, Message)):
+            yield from _list_parts(part)
+    else:
+        yield mail
+
+
 def _is_file(part: Message) -> bool:
     if part.get_content_disposition() == "attachment" or part.get_filename() is not None:
         return True
-    return part.get_content_maintype() not in ("text", "multipart", "message")
+    return part.get_content_maintype() != "text" and part.get_content_type() not in _REPORTS
 
 
 def _read_text(part: Message) -> str:
@@ -128,7 +141,25 @@ def _read_text(part: Message) -> str:
         return ""
     if len(content) > _MOST_TEXT:
         raise TooLongTextError(f"its text has more than {_MOST_TEXT >> 20} MiB")
-    return _decode(content, part.get_content_charset())
+    text = _decode(content, part.get_content_charset())
+    if str(part.get_param("format", "")).lower() != "flowed":
+        return text
+    return _unwrap(text, keeps_space=str(part.get_param("delsp", "")).lower() != "yes")
+
+
+def _unwrap(text: str, *, keeps_space: bool) -> str:
+    """Join the lines that a program wrapped (``format=flowed``): those that end with a blank, in equal quotes."""
+    lines: list[str] = []
+    is_open, depth = False, 0
+    for written in text.replace("\r\n", "\n").split("\n"):
+        marks = len(written) - len(written.lstrip(">"))
+        line = written[marks:].removeprefix(" ")
+        if is_open and marks == depth and line != _SIGNATURE:
+            lines[-1] = (lines[-1] if keeps_space else lines[-1][:-1]) + line
+        else:
+            lines.append(f"{'>' * marks} {line}" if marks else line)
+        is_open, depth = line.endswith(" ") and line != _SIGNATURE, marks
+    return "\n".join(lines)
 
 
 def _decode(content: bytes, charset: str | None) -> str:

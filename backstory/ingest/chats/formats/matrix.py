@@ -18,6 +18,7 @@ from backstory.ingest.chats.chat_format import (
     Item,
     Person,
     Unread,
+    Wordless,
     name_chat,
     read_each,
 )
@@ -40,9 +41,15 @@ _MARKS: Final = (
     frozenset(["messages.item.event_id", "messages.item.origin_server_ts"]),
 )
 _SAID: Final = frozenset(["m.room.message", "m.room.encrypted", "m.sticker"])
-"""Types of what people say; all others are lines of the app."""
+"""Types of what people say. Any other event with words is said, too, unless it is of the state of the room."""
 
-_MEDIA: Final = frozenset(["m.image", "m.file", "m.audio", "m.video", "m.location"])
+_POLLS: Final = ("m.poll", "m.poll.start", "org.matrix.msc3381.poll.start")
+_TEXTS: Final = ("body", "m.text", "org.matrix.msc1767.text", "description")
+"""Fields of a text, of which those of a type of its own may list a text for each form in which it is written."""
+
+_BY_CLIENT: Final = ("m.call.", "m.key.", "m.room.")
+
+_MEDIA: Final = frozenset(["m.image", "m.file", "m.audio", "m.video"])
 _LEAST_GROUP: Final = 3
 _QUOTE: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 """The message that is answered, as old clients repeat it before an answer."""
@@ -125,7 +132,7 @@ def _note_event(event: Mapping[str, Any], room: _Room) -> None:
         room.reactions[number] = emoji, target
     elif kind == "m.room.redaction":
         room.reactions.pop(_find_redacted(event) or "", None)
-    elif kind == "m.room.message" and relation.get("rel_type") == "m.replace" and target:
+    elif relation.get("rel_type") == "m.replace" and target:
         _note_edit(event, target, room)
 
 
@@ -192,6 +199,13 @@ def _read_message(event: Mapping[str, Any], room: _Room) -> Item | None:
     if kind == "m.room.encrypted" and not is_deleted:
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
     sent = read_timestamp(event.get("origin_server_ts"))
+    is_state = "state_key" in event or kind.startswith(_BY_CLIENT)
+    if kind not in _SAID and not is_deleted and not is_state:
+        return (
+            _read_said(event, sent, chat, key, room)
+            if _read_text(as_object(event.get("content")), is_answer=False)
+            else Wordless(kind)
+        )
     if kind not in _SAID:
         done = first_text(as_object(event.get("content")).get("membership")) or kind.rpartition(".")[2]
         return ChatMessage(sent, None, done.replace("_", " "), "system", chat=chat, key=key)
@@ -226,7 +240,10 @@ def _read_said(
         content, edited = {**edit.content, "m.relates_to": content.get("m.relates_to")}, edit.sent
     relation = as_object(content.get("m.relates_to"))
     text = _read_text(content, is_answer="m.in_reply_to" in relation)
-    has_file = event.get("type") == "m.sticker" or first_text(content.get("msgtype")) in _MEDIA
+    has_file = event.get("type") == "m.sticker" or first_text(content.get("msgtype")) in {
+        *_MEDIA,
+        "m.location",
+    }
     return ChatMessage(
         sent=sent,
         author=sender,
@@ -242,11 +259,27 @@ def _read_said(
 
 
 def _read_text(content: Mapping[str, Any], *, is_answer: bool) -> str:
-    """Return the text; of a file its caption, which it has if its name stands elsewhere."""
-    body, name = read_content(content, "body"), read_content(content, "filename")
-    if "msgtype" not in content or (first_text(content.get("msgtype")) in _MEDIA and name in ("", body)):
+    """Return the text, or the question of a poll; of a file its caption, which it has if its name stands elsewhere."""
+    for name in _POLLS:
+        if poll := as_object(content.get(name)):
+            answers = (f"- {_find_text(answer)}" for answer in list_objects(poll.get("answers")))
+            return "\n".join([_find_text(as_object(poll.get("question"))), *answers])
+    if "msgtype" not in content:
+        return _find_text(content) if "url" not in content and "file" not in content else ""
+    body, name = read_content(content, "body") or _find_text(content), read_content(content, "filename")
+    if first_text(content.get("msgtype")) in _MEDIA and name in ("", body):
         return ""
     return _QUOTE.sub("", body, count=1) if is_answer and body.startswith("> ") else body
+
+
+def _find_text(content: Mapping[str, Any]) -> str:
+    """Return the text of an event, or of a part of one."""
+    for name in _TEXTS:
+        listed = content.get(name)
+        for part in listed if isinstance(listed, list) else [listed]:
+            if text := first_text(as_object(part).get("body") if isinstance(part, dict) else part):
+                return text
+    return ""
 
 
 def _read_answered(relation: Mapping[str, Any]) -> str | None:

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
 
-from backstory.ingest.chats.formats.media_phrases import AFTER_FILE_NAME, ALSO_WORDS, BY_KIND, IN_BRACKETS
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
+from backstory.ingest.chats.formats.whatsapp_phrases import (
+    ANY_MARK,
+    APP_MARK,
+    list_phrases,
+    match_any,
+    normalize,
+)
 
-APP_MARK: Final = "\u200e"
-"""Left-to-right mark, which the app writes before its own texts."""
-
-_MARKS: Final = f"[{BIDI_MARKS}]"
 _FILE_NAME: Final = r"[^<>\n]*\.\w{1,8}"
 _ATTACHED: Final = re.compile(rf"<[^<>\n:：]{{2,40}}[:：]\s?{_FILE_NAME}>")
 _NAMED_BY_APP: Final = r"(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}\.\w+ [(（][^()（）\n]+[)）]"
-
-
-def _normalize(text: str) -> str:
-    plain = re.sub(_MARKS, "", text).strip().removesuffix(".")
-    return unicodedata.normalize("NFC", " ".join(plain.split()).lower())
-
-
-def _list_phrases(*tables: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(
-        _normalize(phrase) for table in tables for phrases in table.values() for phrase in phrases.split(", ")
-    )
-
-
-_PHRASES: Final = _list_phrases(IN_BRACKETS, BY_KIND)
-_WORDS: Final = _list_phrases({"": ALSO_WORDS})
-_EXPORTED: Final = re.compile(
-    rf"(?i:{_NAMED_BY_APP}|{_FILE_NAME} [(（](?:{'|'.join(map(re.escape, _list_phrases(AFTER_FILE_NAME)))})[)）])"
-)
 
 
 def find_captions(texts: pl.Series) -> dict[str, str]:
@@ -49,14 +32,14 @@ def find_captions(texts: pl.Series) -> dict[str, str]:
         The caption of each such text; an empty string if there is no caption.
     """
     distinct = texts.drop_nulls().unique()
-    plain = distinct.str.replace_all(_MARKS, "")
+    plain = distinct.str.replace_all(ANY_MARK, "")
     first_line = plain.str.extract("^([^\n]*)").str.strip_chars()
     lowered = first_line.str.to_lowercase().str.strip_suffix(".")
     may_be = (
         distinct.str.contains(APP_MARK, literal=True)
         | first_line.str.starts_with("<")
         | first_line.str.contains(r"[)）]$")
-        | lowered.is_in(list(_PHRASES))
+        | lowered.is_in(list(list_phrases("media", "kinds")))
     )
     found = ((text, split_caption(text)) for text in distinct.filter(may_be))
     return {text: caption for text, caption in found if caption is not None}
@@ -85,13 +68,14 @@ def split_caption(text: str) -> str | None:
 
 
 def _is_placeholder(line: str) -> bool:
-    plain = re.sub(_MARKS, "", line).strip()
-    if _ATTACHED.fullmatch(plain) or _EXPORTED.fullmatch(plain):
+    plain = re.sub(ANY_MARK, "", line).strip()
+    exported = rf"(?i:{_NAMED_BY_APP}|{_FILE_NAME} [(（]{match_any('attached')}[)）])"
+    if _ATTACHED.fullmatch(plain) or re.fullmatch(exported, plain):
         return True
     in_brackets = plain.startswith("<") and plain.endswith(">")
-    phrase = _normalize(plain.removeprefix("<").removesuffix(">"))
+    phrase = normalize(plain.removeprefix("<").removesuffix(">"))
     by_app = in_brackets or line.lstrip().startswith(tuple(BIDI_MARKS))
-    return phrase in _PHRASES and (by_app or phrase not in _WORDS)
+    return phrase in list_phrases("media", "kinds") and (by_app or phrase not in list_phrases("also_words"))
 
 
 def _join(lines: Iterable[str]) -> str:

@@ -201,7 +201,7 @@ def _read_line(line: Any, log: _Log) -> Iterator[Item]:
         if letter is None:
             return
         numbers = (letter.sender, first_text(envelope.get("sourceNumber")))
-        person = Person(_name(letter.sender, log), tuple(filter(None, numbers)))
+        person = Person(_name(letter.sender, log), tuple(filter(None, numbers)), letter.sender)
         item = _read_letter(letter, log)
     except ValueError as error:
         yield Unread(str(error))
@@ -240,6 +240,7 @@ def _read_letter(letter: _Letter, log: _Log) -> Item | None:
     return ChatMessage(
         sent=sent,
         author=_name(letter.sender, log),
+        author_id=letter.sender,
         text=text or None,
         kind="media" if has_files else "message",
         chat=chat,

@@ -21,47 +21,8 @@ from backstory.ingest.chats.chat_format import (
     read_each,
 )
 from backstory.ingest.chats.export_parts import ExportParts, is_slack_folder
+from backstory.ingest.chats.formats.slack_text import read_markup, read_words
 from backstory.ingest.chats.json_stream import BrokenJsonError, find_paths, read_head, stream_json
-
-_MARKUP: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
-
-
-_ESCAPES: Final = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
-
-
-_SCHEME: Final = re.compile(r"^(?:mailto:|tel:|https?://)")
-
-
-def read_markup(text: str, people: Mapping[str, str], channels: Mapping[str, str]) -> str:
-    """Write the markup of a text as people see it.
-
-    Args:
-        text: As the export holds it.
-        people: Names by the ids of people.
-        channels: Names by the ids of channels.
-
-    Returns:
-        The text with ``@name``, ``#channel`` and ``label (address)``; an id without a name stays after its sign.
-    """
-
-    def write(match: re.Match[str]) -> str:
-        sign, target, label = match.groups()
-        if sign == "@":
-            return f"@{people.get(target) or label or target}"
-        if sign == "#":
-            return f"#{label or channels.get(target) or target}"
-        if sign == "!":
-            return label or f"@{target.partition('^')[0]}"
-        plain = _SCHEME.sub("", target).rstrip("/")
-        if not label or label.rstrip("/") in (target.rstrip("/"), plain):
-            return plain if target.startswith(("mailto:", "tel:")) else target
-        return f"{label} ({target})"
-
-    written = _MARKUP.sub(write, text)
-    for escape, character in _ESCAPES:
-        written = written.replace(escape, character)
-    return written
-
 
 _PEOPLE: Final = "users.json"
 _CHANNELS: Final = ("channels.json", "groups.json", "mpims.json", "dms.json")
@@ -146,7 +107,7 @@ def _read_list(parts: ExportParts, name: str, directory: _Directory) -> Iterator
                 elif kind == _PEOPLE:
                     names = _list_names(record)
                     directory.people[identifier] = names[0] if names else identifier
-                    yield Person(directory.people[identifier], tuple(names[1:]))
+                    yield Person(directory.people[identifier], tuple(names[1:]), identifier)
                 else:
                     _add_channel(record, identifier, directory, is_named=kind not in _UNNAMED)
     except BrokenJsonError as error:
@@ -205,11 +166,12 @@ def _read_record(record: Mapping[str, Any], chat: str, directory: _Directory) ->
         return _read_record({**record["message"], "type": "message"}, chat, directory)
     key, thread, edited = _read_key(record.get("ts")), record.get("thread_ts"), record.get("edited")
     by_person = subtype in _BY_PEOPLE
-    text = read_markup(_read_text(record), directory.people, directory.channels)
+    text = read_markup(read_words(record), directory.people, directory.channels)
     has_files = any(record.get(name) for name in ("files", "file"))
     return ChatMessage(
         sent=_read_time(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
+        author_id=user if isinstance(user := record.get("user"), str) else None,
         text=text or None,
         kind="system" if not by_person else "media" if has_files or not text else "message",
         chat=chat,
@@ -231,23 +193,6 @@ def _read_key(value: Any) -> str:
 def _read_time(key: str) -> datetime:
     seconds, _, fraction = key.partition(".")
     return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(fraction.ljust(6, "0")))
-
-
-def _read_text(record: Mapping[str, Any]) -> str:
-    """Return the text; of a message without one, the texts attached to it, in which bots write."""
-    text = record.get("text")
-    if text:
-        if not isinstance(text, str):
-            raise ValueError("the text is not text")
-        return text
-    attachments = record.get("attachments")
-    found = []
-    for attachment in attachments if isinstance(attachments, list) else ():
-        if isinstance(attachment, dict):
-            parts = [attachment.get(name) for name in ("pretext", "title", "text")]
-            said = [part for part in parts if part] or [attachment.get("fallback")]
-            found += [part for part in said if isinstance(part, str)]
-    return "\n".join(found)
 
 
 def _read_author(record: Mapping[str, Any], directory: _Directory) -> str:

@@ -9,19 +9,25 @@ from backstory.base.errors import InputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
-_COMPACT_DATE_LENGTH = 8
+_COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Forms of a date that is written as one number, by their lengths."""
+
 _LONG_NUMBER_LENGTH = 21
-_EPOCH_LIMIT = 1e20
-_MICROSECONDS_PER_UNIT = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (_EPOCH_LIMIT, 1e-3))
-"""An epoch below the first number is in the unit of the second: seconds, milli-, micro- or nanoseconds."""
+_UNITS = ((-4.1e9, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
+"""Ranges of seconds, milli-, micro- and nanoseconds until 2100 (since 1973, of seconds 1840), and what one lasts."""
+
+_FIRST_SHEET_DAY = datetime(1899, 12, 30)
+_SHEET_DAYS = (20_000, 80_000)
+"""Days from 1954 to 2119, as spreadsheets count them."""
 
 
 def read_timestamp(value: object) -> datetime:
     """Read the timestamp of a record.
 
     Args:
-        value: A datetime or date; text in ISO 8601, with or without an offset; or seconds, milliseconds,
-            microseconds or nanoseconds since 1970, distinguished by magnitude.
+        value: A datetime or date; text in ISO 8601, with or without an offset; or a number, whose range tells what it
+            is: ``20240513100000``, ``202405131000`` or ``20240513``; days of a spreadsheet; or seconds, milliseconds,
+            microseconds or nanoseconds since 1970.
 
     Returns:
         A datetime in UTC, or a naive one if the value has no time zone.
@@ -63,7 +69,7 @@ def _read_moment(value: object) -> datetime:
     if isinstance(value, date):
         return datetime.combine(value, time())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _from_epoch(value)
+        return _from_number(value)
     raise InputError(
         "there is no timestamp" if value is None else "the timestamp is neither text nor a number",
         code="no_timestamp",
@@ -71,7 +77,7 @@ def _read_moment(value: object) -> datetime:
 
 
 def _from_text(text: str) -> datetime | float:
-    if _NUMBER.fullmatch(text) and len(text) != _COMPACT_DATE_LENGTH:
+    if _NUMBER.fullmatch(text):
         return int(text) if text.isdigit() and len(text) < _LONG_NUMBER_LENGTH else float(text)
     if not text:
         raise InputError("there is no timestamp", code="no_timestamp")
@@ -83,11 +89,19 @@ def _from_text(text: str) -> datetime | float:
         ) from error
 
 
-def _from_epoch(number: float) -> datetime:
-    if not abs(number) < _EPOCH_LIMIT:
-        raise InputError("the timestamp is out of range", code="out_of_range")
-    unit = next(unit for limit, unit in _MICROSECONDS_PER_UNIT if abs(number) < limit)
-    try:
-        return _EPOCH + timedelta(microseconds=round(number * unit))
-    except OverflowError as error:
-        raise InputError("the timestamp is out of range", code="out_of_range") from error
+def _from_number(number: float) -> datetime:
+    digits = str(number) if isinstance(number, int) and number < 10**14 else ""
+    if digits[:2] in ("19", "20") and len(digits) in _COMPACT:
+        try:
+            return datetime.strptime(digits, _COMPACT[len(digits)])
+        except ValueError:
+            pass
+    if _SHEET_DAYS[0] <= number < _SHEET_DAYS[1]:
+        return _FIRST_SHEET_DAY + timedelta(seconds=round(number * 86_400))
+    for least, most, unit in _UNITS:
+        if least <= number < most:
+            return _EPOCH + timedelta(microseconds=round(number * unit))
+    raise InputError(
+        "the timestamp is out of range: neither a time since 1970, nor days of a spreadsheet, nor a date in its digits",
+        code="out_of_range",
+    )

@@ -11,7 +11,14 @@ from typing import IO, Any, Final
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.json_stream import OPENED, find_marked, list_objects, stream_json
+from backstory.ingest.chats.json_stream import (
+    OPENED,
+    as_object,
+    find_marked,
+    first_text,
+    list_objects,
+    stream_json,
+)
 
 _SINGLE: Final = "messages.item"
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
@@ -153,6 +160,7 @@ def _read_message(record: Mapping[str, Any], state: _ChatState) -> ChatMessage:
     return ChatMessage(
         sent=sent,
         author=_read_author(record),
+        author_id=first_text(record.get("from_id")),
         text=text or None,
         kind="media" if is_media else "message",
         chat=state.key,
@@ -184,13 +192,29 @@ def _read_author(record: Mapping[str, Any]) -> str:
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
+    """Return the text, and what stands in the fields of a poll, a list of tasks, a place, a contact, or a game."""
     written = record.get("text", "")
     parts = written if isinstance(written, list) else [written]
-    poll = record.get("poll")
-    if isinstance(poll, dict):
-        parts = [*parts, poll.get("question", "")]
-        parts += [f"\n- {answer.get('text', '')}" for answer in list_objects(poll.get("answers"))]
-    return "".join(map(_read_part, parts))
+    lines = ["".join(map(_read_part, parts))]
+    poll, tasks = as_object(record.get("poll")), as_object(record.get("todo_list"))
+    for title, points in (
+        (poll.get("question"), poll.get("answers")),
+        (tasks.get("title"), tasks.get("answers")),
+    ):
+        lines += [
+            _read_part(title or ""),
+            *(f"- {_read_part(point.get('text', ''))}" for point in list_objects(points)),
+        ]
+    sold = as_object(record.get("invoice_information"))
+    named = (record.get("place_name"), record.get("address"), _name_contact(record), record.get("game_title"))
+    lines += [part for part in (*named, sold.get("title"), sold.get("description")) if isinstance(part, str)]
+    return "\n".join(filter(None, lines))
+
+
+def _name_contact(record: Mapping[str, Any]) -> str:
+    """Return the name of the person whose contact was sent."""
+    contact = as_object(record.get("contact_information"))
+    return " ".join(filter(None, (first_text(contact.get(name)) for name in ("first_name", "last_name"))))
 
 
 def _read_part(part: Any) -> str:
@@ -215,11 +239,10 @@ def _list_people(record: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(part, dict) and part.get("type") in ("mention", "mention_name"):
             yield str(part.get("text")).removeprefix("@")
     members = record.get("members")
-    names = list(members) if isinstance(members, list) else []
-    for field in ("actor", "forwarded_from"):
-        # The name of a channel is often the subject of its messages, which must stay in the texts.
-        if str(record.get(f"{field}_id")).startswith("user"):
-            names.append(record.get(field))
+    names = [*(members if isinstance(members, list) else []), _name_contact(record)]
+    # The name of a channel is often the subject of its messages, which must stay in the texts.
+    roles = ("actor", "forwarded_from")
+    names += [record.get(role) for role in roles if str(record.get(f"{role}_id")).startswith("user")]
     yield from (name for name in names if isinstance(name, str) and name.strip())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import IO, Final
@@ -23,7 +24,19 @@ _SBV_TIMES: Final = re.compile(rf"{_PLACE.format('a')},{_PLACE.format('b')}")
 _STATED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
 _VOICE: Final = re.compile(r"<v(?:\.[^\s>]{1,40})?[ \t]+(?P<name>[^>]{1,200})>")
 _TAG: Final = re.compile(r"</?[a-z0-9][^<>]{0,200}>", re.IGNORECASE)
-_NAMED: Final = re.compile(r"(?P<name>[^:<>]{1,80}): ?(?P<text>.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"(?P<name>[^:<>\n]{1,80}):(?P<text>\s.*|)", re.DOTALL)
+_IN_NAMES: Final = "al af ap bin da dal de del della der di dos du el la le ten ter van von y zu"
+_PARTICLES: Final = frozenset(_IN_NAMES.split())
+_NO_NAMES: Final = (
+    "answer example note question reminder warning antwort beispiel frage hinweis ejemplo nota pregunta respuesta "
+    "exemple réponse domanda esempio risposta pergunta exemplo resposta a an the my our your this that one der die das "
+    "ein eine mein unser euer el la los las un una mi le les une mon notre il lo o os um uma de het een"
+)
+_LABELS: Final = frozenset(_NO_NAMES.split())
+"""Words that begin no name before a colon."""
+
+_ENDS: Final = (".", "!", "?", "…", ":", "。", "？", "！", '"', "”", ")")
+_MOST_WORDS: Final = 6
 _LONGEST_PAUSE: Final = timedelta(seconds=5)
 _LONGEST_TEXT: Final = 1_000
 _MOST_CUE_LINES: Final = 1_000
@@ -89,11 +102,13 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
         ExportSettingError: Neither the file nor its path says when the meeting began.
     """
     speakers: set[str] = set()
+    with parts.open(found[0]) as file:
+        named = _Speakers(_read_cues(file))
     is_vtt = _is_vtt(parts)
     with parts.open(found[0]) as file:
         start = _find_start(file) or find_moment(parts.source)
     with parts.open(found[0]) as file:
-        speeches = _read_speeches(_read_cues(file))
+        speeches = _read_speeches(_read_cues(file), named)
         for item in _join(speeches) if is_vtt else speeches:
             if isinstance(item, Unread):
                 yield item
@@ -171,16 +186,69 @@ def _read_place(times: re.Match[str], side: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
 
 
-def _read_speeches(cues: Iterator[_Cue | Unread]) -> Iterator[_Speech | Unread]:
+class _Speakers:
+    """The people whom the cues of a file name before a colon, told from other words before one.
+
+    A name has few words, which begin as names do. One word that stands before a colon once is the beginning of a
+    sentence unless the sentence before has ended.
+    """
+
+    def __init__(self, cues: Iterator[_Cue | Unread]) -> None:
+        self._counts: Counter[str] = Counter()
+        self.are_repeated = False
+        """Whether a cue names the speaker of the cue before it, so that one without a name is nobody's."""
+        last = ""
+        for cue in cues:
+            if not isinstance(cue, Unread):
+                written = "\n".join(cue.lines)
+                found = _VOICE.search(written) or _NAMED.fullmatch(written)
+                name = _clean(found["name"]) if found is not None else ""
+                self._counts[name] += 1
+                self.are_repeated = self.are_repeated or name == last != ""
+                last = name
+
+    def split(self, written: str, before: str | None) -> tuple[str | None, str]:
+        """Split a cue into who speaks, None if it does not say, and the text.
+
+        Args:
+            written: The lines of the cue.
+            before: The text before; None if there is none.
+        """
+        found = _NAMED.fullmatch(written)
+        if found is None:
+            return None, _clean(written)
+        name = _clean(found["name"])
+        is_often = self._counts[name] > 1
+        words = name.split()
+        is_full = len(words) > 1 and not words[-1].isdigit()
+        is_told = is_often or is_full or before is None or before.endswith(_ENDS)
+        if _is_address(name) or (is_often and len(words) == 1) or (_is_name(words) and is_told):
+            return name, _clean(found["text"])
+        return None, _clean(written)
+
+
+def _is_address(name: str) -> bool:
+    return "@" in name and " " not in name
+
+
+def _is_name(words: Sequence[str]) -> bool:
+    """Return whether words may be a name: none of them begins with a small letter, but for particles."""
+    if not 0 < len(words) <= _MOST_WORDS or words[0].lower() in _LABELS:
+        return False
+    return all(word.lower() in _PARTICLES or not word[0].islower() for word in words)
+
+
+def _read_speeches(cues: Iterator[_Cue | Unread], speakers: _Speakers) -> Iterator[_Speech | Unread]:
     """Yield what each cue says. A cue that names nobody belongs to who spoke last."""
     last: _Speech | None = None
     for cue in cues:
         if isinstance(cue, Unread):
             yield cue
             continue
-        for name, text in _split_voices(cue):
+        for name, text in _split_voices(cue, speakers, last.text if last is not None else None):
             is_near = last is not None and timedelta(0) <= cue.start - last.end <= _LONGEST_PAUSE
-            speaker = name or (last.name if last is not None and is_near else None)
+            goes_on = last is not None and (is_near or not speakers.are_repeated)
+            speaker = name or (last.name if last is not None and goes_on else None)
             if speaker is None:
                 yield Unread(f"line {cue.number}: the cue does not say who speaks")
             elif text:
@@ -188,18 +256,15 @@ def _read_speeches(cues: Iterator[_Cue | Unread]) -> Iterator[_Speech | Unread]:
                 yield last
 
 
-def _split_voices(cue: _Cue) -> Iterator[tuple[str | None, str]]:
+def _split_voices(cue: _Cue, speakers: _Speakers, before: str | None) -> Iterator[tuple[str | None, str]]:
     """Split a cue at the tags that say who speaks, else at a name before a colon."""
     written = "\n".join(cue.lines)
     places = list(_VOICE.finditer(written))
     if not places:
-        found = _NAMED.fullmatch(written)
-        name = _clean(found["name"]) if found is not None else ""
-        yield (name, _clean(found["text"])) if found is not None and name else (None, _clean(written))
+        yield speakers.split(written, before)
         return
-    before = _clean(written[: places[0].start()])
-    if before:
-        yield None, before
+    if opening := _clean(written[: places[0].start()]):
+        yield None, opening
     for place, after in zip(places, [*places[1:], None], strict=True):
         text = written[place.end() : after.start() if after else len(written)]
         yield _clean(place["name"]) or None, _clean(text)

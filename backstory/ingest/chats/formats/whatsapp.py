@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
+from backstory.ingest.chats.formats.signal_text import HEADER, clean_messages
 from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
-from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
+from backstory.ingest.chats.formats.whatsapp_markers import classify_messages, find_told
 from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, unread_frame
 from backstory.ingest.chats.text_lines import TextLines, decode_head, decode_lines
 from backstory.ingest.chats.times import (
@@ -98,8 +99,17 @@ def parse_whatsapp(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
     )
     unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
+    if rows["author"].is_null().all() and rows["text"].str.contains("\n").any():
+        raise ReadError(
+            f"{source}: its lines begin as those of WhatsApp do, but none of them names an author; export the chat "
+            "again as text, or move the file out of the folder if it is no chat",
+            code="unknown_format",
+        )
+    rows = classify_messages(rows)
+    if written.gather(headers["line"]).str.contains(HEADER).all():
+        rows = clean_messages(rows)
     return ParsedExport(
-        classify_messages(rows).select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
+        rows.select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
         unread_frame(dict(unread.iter_rows())),
         encoding=lines.encoding,
         date_order=order,
@@ -213,6 +223,14 @@ def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
     split = split.with_columns(pl.col("rest").str.slice(end).alias("text"))
     names = split["author"].drop_nulls().unique().to_list()
     clean = {name: _clean_author(name) for name in names}
+    counts = (
+        split["author"]
+        .replace_strict(clean, default=None, return_dtype=pl.String)
+        .drop_nulls()
+        .value_counts()
+    )
+    told = find_told(dict(counts.iter_rows()))
+    clean = {name: None if author in told else author for name, author in clean.items()}
     quoting = [name for name in names if _has_open_quote(name)]
     is_sentence = pl.col("author").is_in(quoting) & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(
         value=False

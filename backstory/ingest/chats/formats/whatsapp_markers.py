@@ -1,68 +1,44 @@
-"""Texts that WhatsApp itself writes into a chat: system lines, deletions and edits.
-
-The texts are in English, German, Portuguese, Spanish, French and Italian; short texts are in more languages.
-Placeholders of media are in :mod:`backstory.ingest.chats.formats.media_phrases`.
-"""
+"""Texts that WhatsApp itself writes into a chat: system lines, deletions and edits, in many languages."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import polars as pl
 
-from backstory.ingest.chats.formats.media_placeholders import APP_MARK, find_captions
+from backstory.ingest.chats.formats.media_placeholders import find_captions
+from backstory.ingest.chats.formats.whatsapp_phrases import APP_MARK, match_any
+
+_PHONE: Final = re.compile(r"\+?\d[\d \u00a0()-]{6,}\d ")
+_LEAST_WORDS: Final = 4
+"""Fewest words in small letters after a name by which a line of any language tells what somebody did."""
+
+_MOST_NAME_WORDS: Final = 6
+
+_EDITED: Final = (
+    rf"(?i)[\s\u200e]*<\u200e?{match_any('edited')}[.。]?>$|[\s]*\u200e<\u200e?[^<>\n:：@/]{{8,80}}>$"
+)
+"""Also in a language that is not listed: what stands between brackets after the mark of the app."""
 
 _DELETED: Final = (
-    "(?i)^(?:this message was deleted(?: by admin [^\\n]+)?|you deleted this message(?: as admin)?|"
-    "diese nachricht wurde gelöscht|du hast diese nachricht gelöscht|"
-    "mensagem apagada|você apagou esta mensagem|es?ta mensagem foi apagada|essa mensagem foi apagada|"
-    "se eliminó este mensaje|este mensaje fue eliminado|eliminaste este mensaje|"
-    "ce message a été supprimé|vous avez supprimé ce message|"
-    "questo messaggio è stato eliminato|hai eliminato questo messaggio|"
-    "dit bericht is verwijderd)\\.?$"
+    rf"(?i)^\u200e{match_any('deleted')}[.。][^\n]*$|"
+    rf"^\u200e?{match_any('deleted')}(?: by admin [^\n]+)?[.。]?$"
 )
-_EDITED: Final = (
-    "(?i)[\\s\u200e]*<(?:this message was edited|diese nachricht wurde bearbeitet|mensagem editada|"
-    "esta mensagem foi editada|se editó este mensaje|mensaje editado|ce message a été modifié|"
-    "questo messaggio è stato modificato|dit bericht is bewerkt)\\.?>$"
-)
+_ENCRYPTED: Final = f"(?i){match_any('encrypted')}"
+_EVENT: Final = rf"(?i)^\u200e{match_any('events')}(?:[^\pL]|\p{{Lo}}|$)"
+_AFTER_NAME: Final = r"^(?:[^\pL\pN]|\p{Lo})"
+"""What follows a name where a sentence goes on: in some scripts a letter."""
 
-_ENCRYPTION: Final = (
-    "(?i)^\u200e?(?:messages and calls are|messages to this (?:chat|group) and calls are|"
-    "nachrichten und anrufe sind ende|as mensagens e as? (?:ligações|chamadas)|los mensajes y las llamadas|"
-    "les messages et les appels|i messaggi e le chiamate)[^\\n]*"
-    "(?:end-to-end|ende-zu-ende|ponta a ponta|extremo a extremo|bout en bout|crittografat)"
-)
-_APP_EVENT: Final = (
-    "(?i)^\u200e[^\\n]*(?:"
-    "\\b(?:created (?:this )?group|added|removed|left|joined using|was added|were added|"
-    "changed (?:the|this|their)|turned (?:on|off)|pinned a message|is now an admin|now an admin|"
-    "missed (?:group )?(?:voice|video) call|(?:voice|video) call|security code|blocked this contact|"
-    "hat die gruppe|hat [^\\n]+ hinzugefügt|hat [^\\n]+ entfernt|ist der gruppe|wurde hinzugefügt|"
-    "hat den (?:betreff|gruppennamen)|sicherheitsnummer|verpasster (?:sprach|video)anruf|"
-    "criou (?:o|este) grupo|adicionou|removeu|saiu|mudou|alterou|entrou usando|"
-    "chamada de (?:voz|vídeo) perdida|"
-    "creó (?:el|este) grupo|añadió|eliminó a|salió|cambió|se unió|llamada perdida|"
-    "a créé (?:le|ce) groupe|a ajouté|a retiré|est partie?|a quitté|a changé|a rejoint|"
-    "appel (?:vocal|vidéo) manqué|"
-    "ha creato (?:il|questo) gruppo|ha aggiunto|ha rimosso|ha abbandonato|ha cambiato|"
-    "chiamata (?:vocale|video) persa)\\b"
-    ")"
-)
-
-_FIRST_PERSON: Final = "(?i)^(?:i|i'm|i've|we|ich|wir|eu|nós|yo|nosotros|je|j'|nous|io|noi)\\b"
-_OWN_EVENT: Final = (
-    "(?i)^(?:you|your|du|dein|deine|sie|ihre?|você|tu|tú|tu código|vous|votre|hai|"
-    "missed|(?:voice|video) call|verpasster|chamada|llamada|appel|chiamata)\\b"
-)
-"""Beginnings of system lines about a participant that do not start with the participant's name."""
+_ACT: Final = re.compile(rf"\S.*? {match_any('acts')} (?:.* )?{match_any('things')}\b", re.IGNORECASE)
 
 
 def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Separate the messages of people from the texts of the app.
 
     Args:
-        rows: ``author`` (null for a line without one) and ``text``, in any table.
+        rows: ``author`` (null for a line without one) and ``text``, in any table, in the order of the chat.
 
     Returns:
         The rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
@@ -70,25 +46,40 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         the caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is
         removed, and so is the direction mark that the app puts before its own texts.
 
-    People can write the direction mark, too. If an author also has messages without the mark, a marked text under
-    that name counts as a line of the app only if it begins like the app's lines about that person.
+    The app on iOS writes its lines under the name of the group, or of whom they are about, after its mark. A marked
+    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
+    texts of a name are, if each of them is marked, none stands for a file, and one of them begins the chat, tells of
+    the encryption, or tells of another person: that is the name of the group.
     """
     captions = find_captions(rows["text"])
-    plain = pl.col("text").str.strip_prefix(APP_MARK)
+    text, author = pl.col("text"), pl.col("author")
+    plain = text.str.strip_prefix(APP_MARK)
+    marked = text.str.starts_with(APP_MARK)
+    first = pl.int_range(pl.len()) == 0
+    own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
     found = rows.select(
-        pl.col("author").is_null().alias("unsigned"),
-        pl.col("text").is_in(list(captions)).fill_null(value=False).alias("media"),
-        plain.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
-        (pl.col("text").str.contains(_ENCRYPTION) | _is_app_event(plain))
-        .fill_null(value=False)
-        .alias("by_app"),
-    ).with_columns(pl.col("by_app") & ~pl.col("media"))
+        author,
+        author.is_null().alias("unsigned"),
+        text.is_in(list(captions)).fill_null(value=False).alias("media"),
+        text.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
+        marked.fill_null(value=False).alias("marked"),
+        (text.str.contains(_ENCRYPTED) & (marked | first)).fill_null(value=False).alias("encryption"),
+        (text.str.contains(_EVENT) | (marked & own)).fill_null(value=False).alias("event"),
+        (first | text.is_in(_list_tales(rows, plain))).fill_null(value=False).alias("tells"),
+    )
+    about_file = pl.col("media") | pl.col("deleted")
+    event = pl.col("encryption") | pl.col("event")
+    is_group = ((pl.col("marked") | pl.col("encryption")) & ~about_file).all() & (
+        event | pl.col("tells")
+    ).any()
+    by_app = ~pl.col("unsigned") & ~about_file & (event | (pl.col("marked") & is_group.over("author")))
+    found = found.with_columns(by_app.alias("by_app"))
     kind = found.select(
-        pl.when("unsigned")
+        pl.when(pl.col("unsigned") | pl.col("by_app"))
         .then(pl.lit("system"))
         .when("media")
         .then(pl.lit("media"))
-        .when(pl.col("by_app") | pl.col("deleted"))
+        .when("deleted")
         .then(pl.lit("system"))
         .otherwise(pl.lit("message"))
         .alias("kind")
@@ -96,20 +87,43 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
-    is_edited = plain.str.contains(_EDITED).fill_null(value=False).alias("edited")
+    is_edited = pl.col("text").str.contains(_EDITED).fill_null(value=False) & (kind == "message")
     return rows.with_columns(
         kind,
-        is_edited,
+        is_edited.alias("edited"),
         pl.when(~found["by_app"]).then("author").alias("author"),
-        pl.when(kind == "media").then(caption).otherwise(plain).str.replace(_EDITED, "").alias("text"),
+        pl.when(kind == "media").then(caption).otherwise(plain.str.replace(_EDITED, "")).alias("text"),
     )
 
 
-def _is_app_event(plain: pl.Expr) -> pl.Expr:
-    writes = (~pl.col("text").str.starts_with(APP_MARK)).fill_null(value=False).any().over("author")
-    is_about_author = plain.str.starts_with(pl.format("{} ", "author")) | plain.str.contains(_OWN_EVENT)
-    return (
-        pl.col("text").str.contains(_APP_EVENT)
-        & ~plain.str.contains(_FIRST_PERSON)
-        & (~writes | is_about_author)
+def find_told(names: Mapping[str, int]) -> set[str]:
+    """Find those of the texts before the first colon of lines that are no names: the app tells what somebody did.
+
+    Args:
+        names: The texts before the colon, all of one chat, and how many lines each has.
+    """
+    return {name for name, lines in names.items() if lines == 1 and _tells(name, names)}
+
+
+def _tells(name: str, names: Collection[str]) -> bool:
+    """Return whether a text tells what somebody did: to the group, or in many words after a name or a number."""
+    if _PHONE.match(name) or _ACT.match(name):
+        return True
+    words = name.split(" ")
+    return any(
+        " ".join(words[:count]) in names and sum(word[:1].islower() for word in words[count:]) >= _LEAST_WORDS
+        for count in range(1, len(words))
     )
+
+
+def _list_tales(rows: pl.DataFrame, plain: pl.Expr) -> list[str]:
+    """List the marked texts that begin with the name of somebody else who writes."""
+    authors = set(rows["author"].drop_nulls())
+    marked = rows.filter(pl.col("text").str.starts_with(APP_MARK), pl.col("author").is_not_null())
+    tales = []
+    for author, text, shown in marked.select("author", "text", plain.alias("shown")).iter_rows():
+        words = shown.split("\n")[0].split(" ")[:_MOST_NAME_WORDS]
+        beginnings = {" ".join(words[: count + 1]).strip("\u2068\u2069") for count in range(len(words))}
+        if (beginnings & authors) - {author}:
+            tales.append(text)
+    return tales

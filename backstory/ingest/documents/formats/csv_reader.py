@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.formats.csv_records import split_records
+from backstory.ingest.chats.formats.csv_records import DELIMITERS, find_stated_delimiter, split_records
 from backstory.ingest.chats.text_lines import decode_head, decode_lines
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
 from backstory.ingest.documents.formats.row_rendering import show_header, show_row
@@ -18,11 +16,8 @@ from backstory.ingest.documents.formats.unread_lines import UnreadLines
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.encoding import find_encoding
 
-_DELIMITERS: Final = (",", ";", "\t", "|")
-_STATED: Final = re.compile(r"sep=([^\"])\s*", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?%?")
 _SAMPLE_ROWS: Final = 50
-_LONGEST_CELL: Final = 1 << 30
 _DAMAGED: Final = "with bytes that are not text in the encoding of the file, shown as \ufffd"
 _UNQUOTED: Final = "with a quotation mark that is out of place, read as an ordinary character"
 _RAGGED: Final = "with another number of cells than the first row, read cell by cell"
@@ -76,10 +71,9 @@ class CsvReader:
 
 def _find_delimiter(lines: Sequence[str], *, is_tab: bool) -> tuple[str, int, Sequence[str]]:
     """Return the delimiter, the number of the first line of the table, from 1, and its lines."""
-    stated = _STATED.fullmatch(lines[0]) if lines else None
-    if stated:  # a line for spreadsheet programs
-        return stated[1], 2, lines[1:]
-    candidates = ("\t", *_DELIMITERS) if is_tab else _DELIMITERS
+    if stated := find_stated_delimiter(lines):
+        return stated, 2, lines[1:]
+    candidates = ("\t", *DELIMITERS) if is_tab else DELIMITERS
     sample = [line for line in lines[:_SAMPLE_ROWS] if line.strip()]
     return max(candidates, key=lambda delimiter: _measure_fit(sample, delimiter)), 1, lines
 
@@ -95,23 +89,12 @@ def _split(
     lines: Sequence[str], delimiter: str, first: int, unread: UnreadLines
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each row with the number of its first line; a line with a broken quotation is a row of its own."""
-    with _long_cells():
-        for record in split_records(lines, delimiter):
-            if record.damage is None:
-                yield first + record.begin, list(record.fields)
-            else:
-                unread.add(first + record.begin, _UNQUOTED)
-                yield first + record.begin, lines[record.begin].split(delimiter)
-
-
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Let a cell have any length; the whole file is limited already."""
-    usual = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(usual)
+    for record in split_records(lines, delimiter):
+        if record.damage is None:
+            yield first + record.begin, list(record.fields)
+        else:
+            unread.add(first + record.begin, _UNQUOTED)
+            yield first + record.begin, lines[record.begin].split(delimiter)
 
 
 def _find_names(
