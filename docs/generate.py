@@ -14,19 +14,10 @@ from backstory.settings.groups import SERVICE_FIELDS, Service, SettingsGroup
 from backstory.settings.models import SERVED_GROUPS, Settings
 from backstory.storage.tables.contracts import Table
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.view_expressions import (
-    CATALOG_COLUMNS,
-    DOCUMENT_CATALOG,
-    INPUT_COLUMNS,
-    VIEWS,
-    WRITER_INPUTS,
-    compile_view,
-)
 
 FOLDER = Path(__file__).resolve().parent
 MCP = FOLDER / "reference" / "mcp.md"
 TOOLS = FOLDER.parent / "tests" / "interfaces" / "mcp" / "tools.json"
-VIEW_QUERIES = FOLDER.parent / "backstory" / "storage" / "tables"
 SNAPSHOT = FOLDER.parent / "tests" / "pipelines" / "asset_graph.json"
 
 _LIMITS = {
@@ -52,9 +43,63 @@ Times in the two views are plain times in UTC; for those of the tables, `fetchal
 `pytz`. The tables are listed in the order in which data flows ([asset graph](reference/asset-graph.md)).
 [Columns](reference/columns.md) lists every column with its type."""
 
+_ABOUT_INPUTS = """\
+A view: one row is one window, with everything that a [writer job](writers-guide.md) reads."""
+
 _ABOUT_CATALOG = """\
 A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
 rows: one with the error, and one of the revision that is still served."""
+
+VIEW_COLUMNS = {
+    "writer_inputs": {
+        "window_id": "Window.",
+        "conversation_id": "Conversation.",
+        "partition": "Partition.",
+        "started_at": "Time of the first message, UTC.",
+        "ended_at": "Time of the last message, UTC.",
+        "timezone": "Time zone of the conversation, whose clock `messages` shows.",
+        "local_started_at": "Time of the first message by that clock.",
+        "local_ended_at": "Time of the last message by that clock.",
+        "language": "Main language, ISO 639-1; null if it cannot be detected.",
+        "messages": "Markdown: one list item per message with a text: its number in the window, time by the "
+        "clock of the conversation, author and text on one line. People have the names for readers, as in `context`.",
+        "message_count": "Number of messages with a text.",
+        "message_tokens": "Tokens of the window's messages, by the embedder's tokenizer.",
+        "context": "Markdown: each document with its citation number, file, date, tags, why it is here, and its "
+        "passage as a quotation; empty without documents.",
+        "context_tokens": "Estimated tokens of the context.",
+        "max_tokens": "Budget of the context.",
+        "citations": "List by rank: number, document_id, revision, title, uri, page_start, page_end, published_at, "
+        "tags, passage, passage_start, passage_end and serves of each passage.",
+        "use": "write; or why there is nothing to write from: no_messages, not_made, no_hits, disabled or degraded.",
+        "reason": "What that means; null for write.",
+        "status": "Status of the window's context.",
+        "error": "Why the status is degraded; null otherwise.",
+        "verdict": "Whether the context covers the window: sufficient, partial, insufficient, nothing_asked or "
+        "not_known.",
+        "uncovered_topics": "Topics that no document serves, as the language model of rerank judged; null without one.",
+        "embedder_id": "Embedding space that was searched.",
+        "index_version": "Snapshot that was searched.",
+        "settings_hash": "Hash of the settings that the context depends on.",
+    },
+    "document_catalog": {
+        "document_id": "Document.",
+        "uri": "Path relative to the folder of documents.",
+        "title": "Title.",
+        "kind": "Kind, such as post.",
+        "format": "Reader of its format, such as markdown.",
+        "pages": "Number of pages, slides or sheets; null without.",
+        "chunks": "Number of stored chunks of this revision; 0 if it is not searched.",
+        "size": "Bytes of the file; null if it could not be opened.",
+        "revision": "Id of this content of the document.",
+        "published_at": "Date that the document states, UTC; null if it states none.",
+        "date_origin": "Where that date is from: stated, name, changed, created or copied; null without a date.",
+        "status": "ok, error or deleted.",
+        "error": "Why the file could not be read, for status error; null otherwise.",
+        "unread": "What of the file was not read, and what to do; null if all was read.",
+    },
+}
+"""What each column of each view holds."""
 
 _ABOUT_COLUMNS = """\
 Every column of every [table](../tables.md). Generated from `backstory/storage/tables/schemas.py`."""
@@ -167,12 +212,12 @@ def write_tables_page() -> str:
         "# Tables",
         _ABOUT_TABLES,
         "\n".join(["| table | what | unique |", "|---|---|---|", *rows]),
-        f"## {WRITER_INPUTS}",
-        "A view: one row is one window, with everything that a [writer job](writers-guide.md) reads.",
-        _list_columns(INPUT_COLUMNS),
-        f"## {DOCUMENT_CATALOG}",
+        "## writer_inputs",
+        _ABOUT_INPUTS,
+        _list_columns(VIEW_COLUMNS["writer_inputs"]),
+        "## document_catalog",
         _ABOUT_CATALOG,
-        _list_columns(CATALOG_COLUMNS),
+        _list_columns(VIEW_COLUMNS["document_catalog"]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -357,12 +402,10 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages, the tools of the page on the MCP server, and the queries of the views."""
+    """Write all pages, and the tools of the page on the MCP server."""
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
     MCP.write_text(put_tools_into(MCP.read_text(encoding="utf-8")), encoding="utf-8")
-    for view in VIEWS:
-        (VIEW_QUERIES / f"{view}.sql").write_text(compile_view(view), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -219,23 +219,6 @@ def may_reach_store_by_http() -> bool:
     return is_protected(address) or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
-def read_store_access() -> dict[str, str]:
-    """Read what DuckDB needs to read from S3: ``key_id``, ``secret``, ``session_token``, ``region`` and ``endpoint``.
-
-    Only what the environment holds is in it; the client that writes finds the role of a machine, too.
-    """
-    variables = {
-        "key_id": "AWS_ACCESS_KEY_ID",
-        "secret": "AWS_SECRET_ACCESS_KEY",
-        "session_token": "AWS_SESSION_TOKEN",
-        "region": "AWS_REGION",
-        "endpoint": STORE_ADDRESS_VARIABLE,
-    }
-    found = {name: os.environ.get(variable, "") for name, variable in variables.items()}
-    found["region"] = found["region"] or os.environ.get("AWS_DEFAULT_REGION", "")
-    return {name: value for name, value in found.items() if value}
-
-
 def read_log_format() -> str:
     """Return the value of ``BACKSTORY_LOG_FORMAT``, or ``text``."""
     return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or "text"

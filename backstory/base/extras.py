@@ -49,7 +49,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "openai": ("httpx2", "tenacity"),
     "postgres": ("psycopg",),
     "remote": ("fsspec", "aiohttp"),
-    "s3": ("duckdb_extension_httpfs", "obstore"),
+    "s3": ("fsspec", "obstore"),
     "serve": ("cryptography", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }  # fmt: skip

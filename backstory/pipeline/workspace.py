@@ -130,7 +130,7 @@ class Workspace(WorkspacePaths):
         with self.catalog.state.lock("publication of tables"):
             self.tables.publish()
             if self.settings.storage.files is None:
-                write_views(self.tables, self.tables_dir)
+                write_views(self.tables)
             if self.tables.collect(older_than, at_once=at_once) and older_than < KEPT:
                 self.catalog.compact()
 

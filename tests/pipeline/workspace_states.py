@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from backstory import run_pipeline
@@ -13,7 +14,6 @@ from backstory.index.snapshot import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, 
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.duckdb_engines import AttachedFile
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, query_views
 from tests.forms import SHARED
@@ -122,8 +122,8 @@ def _count_views(workspace: Workspace) -> dict[str, int]:
     queries = (f"SELECT '{name}', count(*) FROM {name}" for name in TABLES if name != "documents")
     query = " UNION ALL ".join(queries)
     if workspace.settings.storage.files is None:
-        with closing(AttachedFile(workspace.tables_dir / VIEWS_FILE, read_only=True)) as file:
-            counts = dict(file.connection.execute(query).fetchall())
+        with closing(duckdb.connect(workspace.tables_dir / VIEWS_FILE, read_only=True)) as views:
+            counts = dict(views.execute(query).fetchall())
     else:
         counts = dict(query_views(workspace.settings.storage.files, query).iter_rows())
     assert counts == {name: len(workspace.tables.read(name)) for name in counts}

@@ -117,7 +117,7 @@ def place(
         tables = Tables(Folder(root / "data"), Catalog(open_state(root / "data", None, CATALOG)))
         publish_damaged(tables, open_state(root / STATE_FOLDER, None, STATE))
         tables.publish()
-        write_views(tables, root / "data")
+        write_views(tables)
     return Restored(root, filled.files, aside, filled.left_out)
 
 

@@ -156,7 +156,7 @@ def _describe_views(workspace: Workspace) -> str:
     """
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
-    if damage := find_views_damage(workspace.tables, workspace.tables_dir):
+    if damage := find_views_damage(workspace.tables):
         raise BackstoryError(damage)
     return f"{VIEWS_FILE} is as it was written"
 

@@ -8,27 +8,25 @@ import logging
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import urlsplit
 
 import duckdb
 import polars as pl
 
-from backstory.base.environment import read_store_access
-from backstory.base.errors import StateError, WorkspaceError
+from backstory.base.environment import SETTINGS_FILE, may_reach_store_by_http
+from backstory.base.errors import WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
 from backstory.base.telemetry.logs import log_event
+from backstory.settings.paths import WorkspacePaths
+from backstory.settings.yaml_file import read_settings
 from backstory.storage.stores import Bucket, Store, naming_refusal, open_store
-from backstory.storage.tables.contracts import polars_schema
-from backstory.storage.tables.duckdb_engines import AttachedFile, quote, start_engine
-from backstory.storage.tables.duckdb_frames import fetch_frame, register_frame
+from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.tables import CURRENT, Tables
-from backstory.storage.tables.view_expressions import CATALOG_COLUMNS, DOCUMENT_CATALOG, VIEWS, WRITER_INPUTS
 
 if TYPE_CHECKING:
     import ibis
@@ -36,13 +34,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VIEWS_FILE: Final = "backstory.duckdb"
+VIEWS: Final = ("writer_inputs", "document_catalog")
+"""The views over the tables, each a query in a file of its name."""
 
 _MADE_OF: Final = "made_of"
 """View that names the files of all others by a hash."""
-_ACCESS: Final = "backstory_store"
+# Nothing is downloaded, and nothing is left in the folder of the caller.
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "temp_directory": "",
+}
 
 Source: TypeAlias = "Path | str | Tables"
-"""Folder of the tables; or the address of a store, such as ``s3://bucket/prefix``; or the tables of a workspace."""
+"""Folder of a workspace or of its tables; or the address of a store, such as ``s3://bucket/prefix``; or the tables."""
 
 
 def connect(root: Source) -> ibis.BaseBackend:
@@ -52,28 +57,24 @@ def connect(root: Source) -> ibis.BaseBackend:
     the next call. A file that is no part of the tables any more is kept for an hour.
 
     Args:
-        root: Folder of the tables; or the address of a store that workers share, such as ``s3://bucket/prefix``.
+        root: Folder of a workspace, or of its tables; or the address of a store that workers share, such as
+            ``s3://bucket/prefix``.
 
     Returns:
         An Ibis backend; ``connect(root).table("windows")`` is a table expression.
 
     Raises:
         MissingExtraError: Ibis is not installed, or for a store, the client of S3.
-        WorkspaceError: There are no tables, or an earlier version wrote them.
+        WorkspaceError: There are no tables (code ``no_tables``), or an earlier version wrote them (``other_format``).
         StateError: The store cannot be used.
     """
     require_extra(
-        "ibis",
-        "Opening the tables through Ibis",
-        "read them with backstory.storage.tables.views.query_views",
+        "ibis", "Opening the tables through Ibis", "read them with backstory.storage.tables.views.query_views"
     )
     import ibis
 
     backend = ibis.duckdb.connect()
-    try:
-        _make_views(backend.con, root)
-    except duckdb.BinderException as error:
-        raise _refuse_earlier(root) from error
+    _make_views(backend.con, root)
     return backend
 
 
@@ -81,32 +82,33 @@ def query_views(root: Source, sql: str) -> pl.DataFrame:
     """Run a query over the views that :func:`connect` describes.
 
     Args:
-        root: Folder of the tables; or the address of a store.
+        root: As of :func:`connect`.
         sql: One statement that reads.
 
     Raises:
-        WorkspaceError: There are no tables.
-        duckdb.Error: The statement is wrong, or a file is damaged.
+        WorkspaceError: As of :func:`connect`.
         StateError: The store cannot be used.
+        duckdb.Error: The statement is wrong, or a file is damaged.
     """
-    with closing(start_engine()) as engine:
-        _make_views(engine, root)
-        return fetch_frame(engine, sql)
+    with closing(duckdb.connect(config=_CONFIG)) as connection:
+        _make_views(connection, root)
+        rows = connection.sql(sql)
+        try:
+            return pl.DataFrame(rows)
+        except pl.exceptions.ComputeError as error:  # Polars reads the rows, and so meets DuckDB's errors
+            raise duckdb.DatabaseError(str(error)) from error
 
 
 def read_writer_inputs(root: Source) -> pl.DataFrame:
-    """Read what a writer job needs: one row per window, by time.
+    """Read what a writer job needs: one row per window, by time, with the columns of the view ``writer_inputs``.
 
     Args:
-        root: Folder of the tables; or the address of a store.
-
-    Returns:
-        The view ``writer_inputs``, with the columns of :data:`backstory.storage.tables.view_expressions.INPUT_COLUMNS`.
+        root: As of :func:`connect`.
 
     Raises:
-        WorkspaceError: There are no tables.
+        WorkspaceError: As of :func:`connect`.
     """
-    rows = query_views(root, f"FROM {WRITER_INPUTS}")
+    rows = query_views(root, "FROM writer_inputs")
     published = pl.field("published_at").dt.replace_time_zone("UTC")
     return rows.with_columns(
         pl.col("started_at", "ended_at").dt.replace_time_zone("UTC"),
@@ -115,58 +117,42 @@ def read_writer_inputs(root: Source) -> pl.DataFrame:
 
 
 def read_document_catalog(root: Source) -> pl.DataFrame:
-    """Read the catalog of documents: one row per document, by path.
-
-    Args:
-        root: Folder of the tables.
-
-    Returns:
-        The view ``document_catalog``, with the columns of
-        :data:`backstory.storage.tables.view_expressions.CATALOG_COLUMNS`.
+    """Read the view ``document_catalog``: one row per document, by path.
 
     Raises:
-        WorkspaceError: There are no tables, or an earlier version wrote them.
+        WorkspaceError: As of :func:`connect`.
     """
-    try:
-        rows = query_views(root, f"SELECT {', '.join(CATALOG_COLUMNS)} FROM {DOCUMENT_CATALOG}")  # noqa: S608
-    except duckdb.BinderException as error:
-        raise _refuse_earlier(root) from error
+    rows = query_views(root, "FROM document_catalog")
     return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
 
 
-def write_views(tables: Tables, folder: Path) -> Path:
-    """Write a database file that holds only views: one per table, ``writer_inputs`` and ``document_catalog``.
+def write_views(tables: Tables) -> Path:
+    """Write a database file beside the tables that holds only views: one per table, and :data:`VIEWS` over them.
 
-    The views are over the files of one version of all tables, by their absolute paths, since DuckDB takes relative ones
-    as relative to the folder of its caller. The file is replaced by renaming, so that a process that has it open
-    blocks nobody.
-
-    Args:
-        tables: The tables.
-        folder: Folder of the file; created if absent.
-
-    Returns:
-        Path of the database file. It is not touched if it is intact and its views are those, nor if a file of a table
-        is absent or damaged, over which no view can be made; a warning says so.
+    The views are over the files of one version of all tables, in the folder of the database: DuckDB takes relative
+    paths as relative to the folder of its caller, but names its temporary folder after the file that it opened. Of a
+    file that was attached to another database, they are absolute. The file is replaced by renaming, so that a process
+    that has it open blocks nobody. It is not touched if its views are those, nor if a file of a table is absent or
+    damaged, over which no view can be made; a warning says so.
 
     Raises:
         WorkspaceError: The folder may not be written.
         OSError: The disk is full.
     """
-    path = folder / VIEWS_FILE
-    views = _list_views(tables.store, tables.list_files())
-    made_of = digest([duckdb.__version__, *views])
-    if _read_hash(path) == made_of:
+    path = Path(tables.store.locate(VIEWS_FILE))
+    views = _list_beside(path, tables)
+    made_of = _name(views)
+    if _read_name(path) == made_of:
         return path
     building = path.with_name(f".{path.name}.building")
     with naming_refusal(path), exclusive_temporary(path):
         _remove_leftovers(building)
         try:
-            with closing(AttachedFile(building, read_only=False)) as file:
-                for view in [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {quote(made_of)} AS hash"]:
-                    file.connection.execute(view)
+            with closing(duckdb.connect(str(building), config=_CONFIG)) as connection:
+                for view in [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {_quote(made_of)} AS hash"]:
+                    connection.execute(view)
             # DuckDB reports no error when it closes an incompletely written database.
-            if _read_hash(building) != made_of:
+            if _read_name(building) != made_of:
                 raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
         except (duckdb.IOException, duckdb.InvalidInputException):
@@ -179,27 +165,53 @@ def write_views(tables: Tables, folder: Path) -> Path:
     return path
 
 
-def find_views_damage(tables: Tables, folder: Path) -> str | None:
-    """Check the file of the views.
-
-    Returns:
-        What is wrong and what to do, or None if it is that of the tables, or nothing was made yet.
-    """
-    path = folder / VIEWS_FILE
-    made_of = digest([duckdb.__version__, *_list_views(tables.store, tables.list_files())])
-    if not any(tables.list_files().values()) or _read_hash(path) == made_of:
+def find_views_damage(tables: Tables) -> str | None:
+    """Return what is wrong with the file of the views and what to do; None if nothing is, or nothing was made yet."""
+    path = Path(tables.store.locate(VIEWS_FILE))
+    if not any(tables.list_files().values()) or _read_name(path) == _name(_list_beside(path, tables)):
         return None
     what = "is not that of the present tables" if path.is_file() else "is gone"
     return f"{path} {what}; `backstory run` writes it again"
 
 
-def _read_hash(path: Path) -> str:
-    """Read of what files the views of a database are; empty if it is absent or damaged."""
-    try:
-        with closing(AttachedFile(path, read_only=True)) as file:
-            return str(file.connection.execute(f"SELECT hash FROM {_MADE_OF}").fetchall()[0][0])  # noqa: S608
-    except duckdb.Error:
-        return ""
+def _list_beside(path: Path, tables: Tables) -> list[str]:
+    """Write the views of a database file over the files of tables in its folder, wherever it was copied."""
+    opened = "current_setting('temp_directory')"
+    return _list_views(
+        f"CASE parse_filename({opened}) WHEN {_quote(f'{path.name}.tmp')} THEN parse_dirpath({opened}) "
+        f"ELSE {_quote(str(path.parent))} END",
+        tables.list_files(),
+    )
+
+
+def _list_views(folder: str, names: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Write the statements that create the views, each after those that it reads, over files in a folder."""
+    queries = {}
+    for table in SERVED_TABLES:
+        listed = ", ".join(map(_quote, names.get(table, {}).values()))
+        queries[table] = (
+            f"FROM read_parquet([{folder} || '/' || name FOR name IN [{listed}]])"
+            if listed
+            else _select_nothing(table)
+        )
+    for view in VIEWS:
+        queries[view] = (files("backstory.storage.tables") / f"{view}.sql").read_text(encoding="utf-8")
+    return [f"CREATE VIEW {name} AS {query}" for name, query in queries.items()]
+
+
+def _name(views: list[str]) -> str:
+    return digest([duckdb.__version__, *views])
+
+
+def _read_name(path: Path) -> str:
+    """Read what the views of a database are named by; empty if it is absent or damaged."""
+    with closing(duckdb.connect(config=_CONFIG)) as connection:
+        try:
+            # A database in memory opens it besides whatever else in this process has it open.
+            connection.execute(f"ATTACH {_quote(str(path))} AS views (READ_ONLY)")
+            return str(connection.execute(f"SELECT hash FROM views.{_MADE_OF}").fetchall()[0][0])  # noqa: S608
+        except duckdb.Error:
+            return ""
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, root: Source) -> None:
@@ -207,83 +219,38 @@ def _make_views(connection: duckdb.DuckDBPyConnection, root: Source) -> None:
     if isinstance(root, Tables):
         store, names = root.store, root.list_files()
     else:
-        store = open_store(root)
+        store = _open(root)
         content = store.read(CURRENT)
         if content is None:
             raise WorkspaceError(
-                f"{store.locate(CURRENT)} does not exist; `backstory run`, or without chats `backstory add`, writes it "
-                "with the tables",
+                f"{root} holds no tables, since {store.locate(CURRENT)} does not exist; name the folder of a "
+                "workspace, or start `backstory run`, or without chats `backstory add`, which writes them",
                 code="no_tables",
             )
         names = json.loads(content)["tables"]
-    _open_network(connection, store)
-    for view in _list_views(store, names):
-        connection.execute(view)
+    if isinstance(store, Bucket):
+        from obstore.fsspec import FsspecStore
 
-
-def _list_views(store: Store, names: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Write the statements that create the views, each after those that it reads."""
-    located = {
-        table: ", ".join(quote(store.locate(name)) for name in found.values())
-        for table, found in names.items()
-    }
-    rows = {
-        table: f"FROM read_parquet([{located[table]}])" if located.get(table) else _select_nothing(table)
-        for table in SERVED_TABLES
-    }
-    queries = {**rows, **{name: _read_query(name) for name in VIEWS}}
-    return [f"CREATE VIEW {name} AS {query}" for name, query in queries.items()]
-
-
-def _refuse_earlier(root: Source) -> WorkspaceError:
-    where = root.store.locate("") if isinstance(root, Tables) else root
-    return WorkspaceError(
-        f"the tables of {where} were written by an earlier version of Backstory; `backstory run` makes them again",
-        code="other_format",
-    )
-
-
-def _open_network(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """For a bucket, load the extension of the installed wheel, and give it the keys of the environment.
-
-    Nothing is downloaded.
-
-    Raises:
-        StateError: The extension of DuckDB is not that of its version (code ``no_httpfs_extension``), or the
-            environment holds no keys for it (``no_keys_in_environment``).
-    """
-    if not isinstance(store, Bucket):
-        return
-    version = f"v{duckdb.__version__}"
+        # The client that writes reads, too, so that both find the same keys, and no extension of DuckDB is needed.
+        files_of_store = FsspecStore("s3", client_options={"allow_http": may_reach_store_by_http()})
+        connection.register_filesystem(files_of_store)
+    folder = store.locate("").rstrip("/")
     try:
-        with as_file(
-            files("duckdb_extension_httpfs") / "extensions" / version / "httpfs.duckdb_extension"
-        ) as path:
-            connection.load_extension(str(path))
-    except duckdb.IOException as error:
-        raise StateError(
-            f"DuckDB {version} finds no httpfs extension; install duckdb-extension-httpfs=={duckdb.__version__} "
-            "(the extra s3 does)",
-            code="no_httpfs_extension",
+        for view in _list_views(_quote(folder), names):
+            connection.execute(view)
+    except duckdb.BinderException as error:
+        raise WorkspaceError(
+            f"the tables of {folder} were written by an earlier version of Backstory; `backstory run` makes them again",
+            code="other_format",
         ) from error
-    access = read_store_access()
-    if not {"key_id", "secret"} <= access.keys():
-        raise StateError(
-            f"the views of {store.address} need AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, since DuckDB finds no "
-            "role or profile; set both, and AWS_SESSION_TOKEN for a role: `aws configure export-credentials --format "
-            "env`",
-            code="no_keys_in_environment",
-        )
-    endpoint = urlsplit(access.pop("endpoint", ""))
-    options = {"scope": f"s3://{urlsplit(store.address).netloc}", **access}
-    if endpoint.netloc:
-        options |= {
-            "endpoint": f"{endpoint.netloc}{endpoint.path.rstrip('/')}",
-            "url_style": "path",
-            "use_ssl": str(endpoint.scheme == "https").lower(),
-        }
-    stated = ", ".join(f"{name} {quote(value)}" for name, value in options.items())
-    connection.execute(f"CREATE OR REPLACE TEMPORARY SECRET {_ACCESS} (TYPE s3, {stated})")
+
+
+def _open(root: Path | str) -> Store:
+    """Open the store of the tables of a workspace, or that which is named itself."""
+    if "://" in str(root) or not (Path(root) / SETTINGS_FILE).is_file():
+        return open_store(root)
+    settings = read_settings(Path(root) / SETTINGS_FILE)
+    return open_store(settings.storage.files or WorkspacePaths(Path(root), settings).tables_dir)
 
 
 def _remove_leftovers(building: Path) -> None:
@@ -292,14 +259,15 @@ def _remove_leftovers(building: Path) -> None:
 
 
 @cache
-def _read_query(view: str) -> str:
-    return (files("backstory.storage.tables") / f"{view}.sql").read_text(encoding="utf-8")
-
-
-@cache
 def _select_nothing(table: str) -> str:
-    with closing(start_engine(threads=1)) as engine:
-        register_frame(engine, "absent", polars_schema(SERVED_TABLES[table]).to_frame())
-        columns = engine.execute("DESCRIBE absent").fetchall()
+    with closing(duckdb.connect(config=_CONFIG)) as connection:
+        # A stream: of a frame, DuckDB would load PyArrow's data sets, and with them pandas, where these are installed.
+        connection.register("absent", empty(SERVED_TABLES[table]).__arrow_c_stream__())
+        columns = connection.execute("DESCRIBE absent").fetchall()
     nothing = ", ".join(f'NULL::{column[1]} AS "{column[0]}"' for column in columns)
     return f"SELECT {nothing} WHERE false"
+
+
+def _quote(text: str) -> str:
+    """Write a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,68 +1,67 @@
+-- One row is one window, with everything that a writer's program reads, by time.
+-- A reader's session may be in any zone, and DuckDB's Python client needs a further package to return a time with one:
+-- so times are made plain ones in UTC by functions that know no zone.
 SELECT
-  *
-FROM (
+  w.window_id,
+  w.conversation_id,
+  w.partition,
+  make_timestamp(epoch_us(w.started_at)) AS started_at,
+  make_timestamp(epoch_us(w.ended_at)) AS ended_at,
+  w.timezone,
+  c.local_started_at,
+  c.local_ended_at,
+  c.language,
+  coalesce(c.messages, '') AS messages,
+  coalesce(c.said_count, 0) AS message_count,
+  w.token_count AS message_tokens,
+  coalesce(c.cited_text, '') AS context,
+  coalesce(c.cited_token_count, 0) AS context_tokens,
+  c.max_tokens,
+  coalesce(p.citations, []) AS citations,
+  CASE
+    WHEN c.window_id IS NULL THEN 'not_made'
+    WHEN c.said_count = 0 THEN 'no_messages'
+    WHEN c.kept_count > 0 THEN 'write'
+    ELSE c.status
+  END AS use,
+  CASE
+    WHEN c.window_id IS NULL THEN 'the context is not made yet; run backstory run'
+    WHEN c.said_count = 0 THEN 'no message of the window has a text'
+    WHEN c.kept_count > 0 THEN NULL
+    WHEN c.status = 'no_hits' THEN 'no document serves the window'
+    WHEN c.status = 'disabled' THEN 'rag.enabled is false'
+    ELSE c.error
+  END AS reason,
+  c.status,
+  c.error,
+  c.verdict,
+  c.uncovered_topics,
+  c.embedder_id,
+  c.index_version,
+  c.settings_hash
+FROM windows AS w
+LEFT JOIN window_contexts AS c ON c.window_id = w.window_id
+LEFT JOIN (
   SELECT
-    "t3"."window_id",
-    "t3"."conversation_id",
-    "t3"."partition",
-    MAKE_TIMESTAMP(EPOCH_US("t3"."started_at")) AS "started_at",
-    MAKE_TIMESTAMP(EPOCH_US("t3"."ended_at")) AS "ended_at",
-    "t3"."timezone",
-    "t4"."local_started_at",
-    "t4"."local_ended_at",
-    "t4"."language",
-    COALESCE("t4"."messages", '') AS "messages",
-    COALESCE("t4"."said_count", 0) AS "message_count",
-    "t3"."token_count" AS "message_tokens",
-    COALESCE("t4"."cited_text", '') AS "context",
-    COALESCE("t4"."cited_token_count", 0) AS "context_tokens",
-    "t4"."max_tokens",
-    COALESCE("t6"."citations", []) AS "citations",
-    CASE
-      WHEN "t4"."window_id" IS NULL
-      THEN 'not_made'
-      WHEN "t4"."said_count" = 0
-      THEN 'no_messages'
-      WHEN "t4"."kept_count" > 0
-      THEN 'write'
-      ELSE "t4"."status"
-    END AS "use",
-    CASE
-      WHEN "t4"."window_id" IS NULL
-      THEN 'the context is not made yet; run backstory run'
-      WHEN "t4"."said_count" = 0
-      THEN 'no message of the window has a text'
-      WHEN "t4"."kept_count" > 0
-      THEN CAST(NULL AS TEXT)
-      WHEN "t4"."status" = 'no_hits'
-      THEN 'no document serves the window'
-      WHEN "t4"."status" = 'disabled'
-      THEN 'rag.enabled is false'
-      ELSE "t4"."error"
-    END AS "reason",
-    "t4"."status",
-    "t4"."error",
-    "t4"."verdict",
-    "t4"."uncovered_topics",
-    "t4"."embedder_id",
-    "t4"."index_version",
-    "t4"."settings_hash"
-  FROM "windows" AS "t3"
-  LEFT OUTER JOIN "window_contexts" AS "t4"
-    ON "t3"."window_id" = "t4"."window_id"
-  LEFT OUTER JOIN (
-    SELECT
-      "t2"."window_id",
-      ARRAY_AGG(
-        {'number': "t2"."citation", 'document_id': "t2"."document_id", 'revision': "t2"."revision", 'title': "t2"."title", 'uri': "t2"."uri", 'page_start': "t2"."page_start", 'page_end': "t2"."page_end", 'published_at': MAKE_TIMESTAMP(EPOCH_US("t2"."published_at")), 'tags': "t2"."tags", 'passage': "t2"."passage", 'passage_start': "t2"."passage_start", 'passage_end': "t2"."passage_end", 'serves': "t2"."serves"} ORDER BY "t2"."rank" ASC
-      ) FILTER(WHERE
-        NOT {'number': "t2"."citation", 'document_id': "t2"."document_id", 'revision': "t2"."revision", 'title': "t2"."title", 'uri': "t2"."uri", 'page_start': "t2"."page_start", 'page_end': "t2"."page_end", 'published_at': MAKE_TIMESTAMP(EPOCH_US("t2"."published_at")), 'tags': "t2"."tags", 'passage': "t2"."passage", 'passage_start': "t2"."passage_start", 'passage_end': "t2"."passage_end", 'serves': "t2"."serves"} IS NULL) AS "citations"
-    FROM "contexts" AS "t2"
-    GROUP BY
-      1
-  ) AS "t6"
-    ON "t3"."window_id" = "t6"."window_id"
-) AS "t7"
-ORDER BY
-  "t7"."started_at" ASC,
-  "t7"."window_id" ASC
+    window_id,
+    list(
+      {
+        number: citation,
+        document_id: document_id,
+        revision: revision,
+        title: title,
+        uri: uri,
+        page_start: page_start,
+        page_end: page_end,
+        published_at: make_timestamp(epoch_us(published_at)),
+        tags: tags,
+        passage: passage,
+        passage_start: passage_start,
+        passage_end: passage_end,
+        serves: serves
+      } ORDER BY rank
+    ) AS citations
+  FROM contexts
+  GROUP BY window_id
+) AS p ON p.window_id = w.window_id
+ORDER BY started_at, w.window_id

@@ -35,7 +35,7 @@ def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) ->
     workspace = open_workspace(made)
     build_table(workspace, "documents")
     build_table(workspace, "document_chunks")
-    write_views(workspace.tables, workspace.tables_dir)
+    write_views(workspace.tables)
     rows = {row["uri"]: row for row in list_documents(workspace)}
     assert rows["irrigation.md"]["chunks"] == 1
     assert rows["irrigation.md"]["size"] == (posts / "irrigation.md").stat().st_size

@@ -98,7 +98,7 @@ def test_pages_and_chunks_are_those_of_the_run(make_workspace: Callable[..., Wor
     rows = {row["source"]: (row["pages"], row["chunks"]) for row in preview_run([workspace.root]).files}
     build_table(workspace, "documents")
     build_table(workspace, "document_chunks")
-    write_views(workspace.tables, workspace.tables_dir)
+    write_views(workspace.tables)
     told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in list_documents(workspace)}
     assert rows == {**told, "chats/garden.txt": (None, None)}
     assert rows["posts/a.pptx"] == (2, 2)

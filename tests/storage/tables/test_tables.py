@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +23,14 @@ from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.contracts import empty, polars_schema
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.tables import CURRENT, Made, Tables, copy_tables
-from backstory.storage.tables.view_expressions import DOCUMENT_CATALOG, WRITER_INPUTS
-from backstory.storage.tables.views import VIEWS_FILE, connect, find_views_damage, query_views, write_views
+from backstory.storage.tables.views import (
+    VIEWS,
+    VIEWS_FILE,
+    connect,
+    find_views_damage,
+    query_views,
+    write_views,
+)
 from tests.bucket import Bucket
 from tests.builders.windows import make_windows
 from tests.errors import raises
@@ -287,7 +294,7 @@ def test_ibis_and_sql_read_the_tables_in_place(tables: Tables) -> None:
     tables.commit({("windows", "2025-01-15"): Made(make_windows([{"window_id": "w1"}]), "")})
     tables.publish()
     backend = connect(root)
-    assert set(backend.list_tables()) == {*SERVED_TABLES, WRITER_INPUTS, DOCUMENT_CATALOG}
+    assert set(backend.list_tables()) == {*SERVED_TABLES, *VIEWS}
     tables.commit({}, without=[("windows", "2025-01-15")])
     tables.publish()
     tables.collect()
@@ -299,21 +306,21 @@ def test_ibis_and_sql_read_the_tables_in_place(tables: Tables) -> None:
 def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp_path: Path) -> None:
     tables, root = open_tables(tmp_path / "it's [here]*"), tmp_path / "it's [here]*"
     write(tables, "a", 1, 2)
-    path = write_views(tables, root)
+    path = write_views(tables)
     with closing(duckdb.connect(path, read_only=True)) as open_elsewhere:
         for table, model in SERVED_TABLES.items():
             columns = [name for name, *_ in open_elsewhere.execute(f"DESCRIBE {table}").fetchall()]
             assert columns == list(polars_schema(model))
         before = path.stat().st_ino
-        assert (write_views(tables, root), path.stat().st_ino) == (path, before)
+        assert (write_views(tables), path.stat().st_ino) == (path, before)
         write(tables, "a", 7)
-        assert find_views_damage(tables, root) is not None
-        write_views(tables, root)
+        assert find_views_damage(tables) is not None
+        write_views(tables)
         assert open_elsewhere.execute(f"SELECT line FROM {TABLE}").fetchall() == [(1,), (2,)]
-    assert find_views_damage(tables, root) is None
+    assert find_views_damage(tables) is None
     path.write_bytes(b"broken")
     (root / f".{VIEWS_FILE}.building").write_bytes(b"left")
-    write_views(tables, root)
+    write_views(tables)
     with closing(duckdb.connect(path, read_only=True)) as views:
         assert views.execute(f"SELECT line FROM {TABLE}").fetchall() == [(7,)]
     assert {child.name for child in root.iterdir() if child.is_file()} >= {VIEWS_FILE}
@@ -325,21 +332,46 @@ def test_views_stay_as_they_are_while_a_file_is_gone_or_damaged_and_a_warning_na
 ) -> None:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
-    before = write_views(tables, tmp_path).read_bytes()
+    before = write_views(tables).read_bytes()
     write(tables, "a", 2)
     file = tmp_path / tables.list_files()[TABLE]["a"]
     file.unlink() if content is None else file.write_bytes(content)
-    assert write_views(tables, tmp_path).read_bytes() == before
+    assert write_views(tables).read_bytes() == before
     assert [file.name in record.getMessage() for record in caplog.records] == [True]
-    assert find_views_damage(tables, tmp_path) is not None
+    assert find_views_damage(tables) is not None
 
 
 def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
-    tables = open_tables(tmp_path / "one")
+    tables, query = open_tables(tmp_path / "one"), f"SELECT line FROM {TABLE}"
     write(tables, "a", 1)
     tables.publish()
-    (tmp_path / "one").rename(tmp_path / "two")
-    assert query_views(tmp_path / "two", f"SELECT line FROM {TABLE}").item() == 1
+    write_views(tables)
+    copy = shutil.copytree(tmp_path / "one", tmp_path / "two")
+    [name] = tables.list_files()[TABLE].values()
+    make_rows(2).write_parquet(copy / name)
+    assert query_views(copy, query).item() == 2
+    for folder, line in ((tmp_path / "one", 1), (copy, 2)):
+        with closing(duckdb.connect(folder / VIEWS_FILE, read_only=True)) as views:
+            assert views.execute(query).fetchall() == [(line,)]
+    shutil.rmtree(tmp_path / "one")
+    assert query_views(copy, query).item() == 2
+    with closing(duckdb.connect()) as elsewhere, pytest.raises(duckdb.IOException):
+        elsewhere.execute(f"ATTACH '{copy / VIEWS_FILE}' AS copied; SELECT line FROM copied.{TABLE}")
+
+
+def test_a_workspace_is_taken_for_its_tables_and_another_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    tables = open_tables(tmp_path / "workspace" / "data")
+    (tmp_path / "workspace" / "backstory.yaml").touch()
+    write(tables, "a", 1, 2)
+    with raises(WorkspaceError, "no_tables"):
+        connect(tmp_path / "workspace")
+    tables.publish()
+    for root in (tmp_path / "workspace", str(tmp_path / "workspace"), tmp_path / "workspace" / "data"):
+        assert query_views(root, f"SELECT count(*) FROM {TABLE}").item() == 2
+    for mistyped in (tmp_path, tmp_path / "workspaec", tmp_path / "workspace" / "data" / TABLE):
+        with raises(WorkspaceError, "no_tables"):
+            connect(mistyped)
 
 
 def test_catalogs_of_one_place_see_each_others_changes(tmp_path: Path) -> None:
