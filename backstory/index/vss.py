@@ -19,8 +19,6 @@ from backstory.index.request import Scope, SearchRequest
 from backstory.index.snapshot import damaged
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
-from backstory.storage.tables.duckdb_engines import AttachedFile, start_engine
-from backstory.storage.tables.duckdb_frames import register_frame
 
 VECTOR_INDEX: Final = "rows_vector"
 
@@ -41,7 +39,7 @@ class VssGraph(Graph):
     def __init__(self, path: Path, vectors: Vectors, ef_search: int) -> None:
         super().__init__(vectors, ef_search)
         try:
-            self._file = AttachedFile(path, read_only=True, engine=_start_engine())
+            self._connection = _open(path, "READ_ONLY")
         except duckdb.Error as error:
             raise damaged(path.parent, path.name, f"cannot be read ({error})") from error
         self._lock = threading.Lock()
@@ -49,7 +47,7 @@ class VssGraph(Graph):
     def close(self) -> None:
         """Close the file, after the query that runs."""
         with self._lock:
-            self._file.close()
+            self._connection.close()
 
     def starves(self, limit: int, scope: Scope) -> str | None:
         """Return why filters that are applied after the search leave too few rows, or None if they do not."""
@@ -68,10 +66,10 @@ class VssGraph(Graph):
         scope: Scope,  # noqa: ARG002 - DuckDB takes no filter
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         with self._lock:
-            connection = self._file.connection
+            connection = self._connection
             # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
             connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
-            register_frame(connection, "query_rows", _frame(queries[waiting], "query"))
+            connection.register("query_rows", _stream(queries[waiting], "query"))
             connection.execute(
                 "CREATE OR REPLACE TEMP TABLE queries AS SELECT query, "  # noqa: S608 - a number only
                 f"vector::FLOAT[{queries.shape[1]:d}] AS vector FROM query_rows"
@@ -88,13 +86,11 @@ def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
     Raises:
         SearchIndexError: The extension of DuckDB is not installed.
     """
-    engine = _start_engine()
-    # One thread, so that the same content always gives the same graph, and with it the same hits.
-    engine.execute("SET threads = 1")
-    engine.execute("SET hnsw_enable_experimental_persistence = true")
-    with closing(AttachedFile(path, read_only=False, engine=engine)) as file:
-        connection = file.connection
-        register_frame(connection, "vector_rows", _frame(np.asarray(vectors), "row"))
+    with closing(_open(path, "READ_WRITE")) as connection:
+        # One thread, so that the same content always gives the same graph, and with it the same hits.
+        connection.execute("SET threads = 1")
+        connection.execute("SET hnsw_enable_experimental_persistence = true")
+        connection.register("vector_rows", _stream(np.asarray(vectors), "row"))
         connection.execute(
             "CREATE TABLE rows AS SELECT row::BIGINT AS row, "  # noqa: S608 - a number only
             f"vector::FLOAT[{vectors.shape[1]:d}] AS vector FROM vector_rows"
@@ -107,26 +103,35 @@ def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
         connection.execute("CHECKPOINT attached")
 
 
-def _start_engine() -> duckdb.DuckDBPyConnection:
-    """Start DuckDB with the extension of the installed wheel; nothing is ever downloaded."""
-    engine = start_engine()
+def _open(path: Path, mode: str) -> duckdb.DuckDBPyConnection:
+    """Open a file in a DuckDB with the extension of the installed wheel; nothing is ever downloaded."""
+    settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    connection = duckdb.connect(config={**settings, "temp_directory": ""})
     version = f"v{duckdb.__version__}"
     try:
-        with as_file(files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension") as path:
-            engine.load_extension(str(path))
+        with as_file(
+            files("duckdb_extension_vss") / "extensions" / version / "vss.duckdb_extension"
+        ) as extension:
+            connection.load_extension(str(extension))
     except (ModuleNotFoundError, duckdb.IOException) as error:
-        engine.close()
+        connection.close()
         message = (
             f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
             "(`make install` does)"
         )
         raise SearchIndexError(message, code="no_vss_extension") from error
-    return engine
+    literal = str(path).replace("'", "''")
+    connection.execute(f"ATTACH '{literal}' AS attached ({mode})")
+    connection.execute("USE attached")
+    return connection
 
 
-def _frame(vectors: Vectors, name: str) -> pl.DataFrame:
-    """View vectors as a frame without a copy: the column ``name`` holds positions, ``vector`` the vectors."""
-    return pl.DataFrame({name: np.arange(len(vectors)), "vector": vectors})
+def _stream(vectors: Vectors, name: str) -> object:
+    """Stream vectors to one query without a copy: the column ``name`` holds positions, ``vector`` the vectors.
+
+    Of a frame, DuckDB would load PyArrow's data sets, and with them pandas, wherever these are installed.
+    """
+    return pl.DataFrame({name: np.arange(len(vectors)), "vector": vectors}).__arrow_c_stream__()
 
 
 def _nearest(fetch: int) -> str:

@@ -28,7 +28,7 @@ def connection(folders: dict[str, Path]) -> Any:
     graph._fetch(
         np.eye(1, 24, dtype=np.float32), np.arange(1), 5, SearchRequest(top_k=5), Scope(1, stop, None)
     )
-    yield graph._file.connection
+    yield graph._connection
     graph.close()
 
 
