@@ -35,8 +35,9 @@ partitions). A file never changes, and its name holds a hash of its content, suc
 that are not part of the tables any more stay for an hour at least. So do not read the folders by a pattern:
 
 - `data/backstory.duckdb` has one view per table and the two views below, so a reader needs only DuckDB. The next run
-  writes it again; a process that has it open keeps the tables that it began with.
-- `backstory.connect(folder)` returns an Ibis backend.
+  writes it again; a process that has it open keeps the tables that it began with. Opened in a copy of the workspace, it
+  reads the copy; attached to another database, it reads the folder in which a run wrote it last.
+- `backstory.connect(folder)` returns an Ibis backend, for the folder of a workspace or of its tables.
 - `data/current.json` lists the files of one version of all tables, by table and partition, for every other program.
 
 Times in the two views are plain times in UTC; for those of the tables, `fetchall` of DuckDB's Python client needs
