@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from backstory.base.version import VERSION
+from backstory.base import VERSION
 
 if sys.platform == "win32":
     raise ImportError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from backstory.base.errors import MissingExtraError
-from backstory.base.telemetry.logs import configure_logs
+from backstory.base.telemetry import configure_logs
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.workspace_resource import RunOfCaller
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
-from backstory.base.telemetry.scope import current_run
+from backstory.base.telemetry import current_run
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.run.builder import OnProgress
 from backstory.pipeline.run.run import Run

@@ -1,22 +1,17 @@
-"""The environment variables that Backstory reads, and those that the processes get that it starts."""
+"""The environment variables that Backstory reads, the keys in them, and what processes get that it starts."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import SecretStr
 
 from backstory.base.addresses import is_openai, is_protected
-from backstory.base.credentials import (
-    BUCKET_VARIABLE,
-    DRIVE_CLIENT_VARIABLE,
-    DRIVE_VARIABLE,
-    Keys,
-    read_stored,
-)
 from backstory.base.errors import AuthenticationError, WorkspaceError
 
 SETTINGS_FILE = "backstory.yaml"
@@ -38,6 +33,9 @@ SERVICE_KEY_VARIABLES = (
     OPENAI_KEY_VARIABLE,
 )
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
+DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
+DRIVE_CLIENT_VARIABLE = "BACKSTORY_DRIVE_CLIENT"
+BUCKET_VARIABLE = "BACKSTORY_BUCKET_CREDENTIALS"
 PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
 FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
 STORED_VARIABLES = (
@@ -57,6 +55,9 @@ MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
 COLLECTOR_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
+Keys: TypeAlias = Mapping[str, SecretStr]
+"""The keys of one workspace by their variables. Where they are given, the environment is asked for no key."""
+
 _READER_VARIABLES: Final = frozenset(
     ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TESSDATA_PREFIX"]
 )
@@ -73,18 +74,24 @@ _HOOK_PREFIXES: Final = ("LC_", "XDG_", "BACKSTORY_HOOK_")
 _READER_THREADS = 4
 _SHORTEST_TOKEN = 16
 
+_DRIVE_FIELDS: Final = {
+    "service_account": ("client_email", "private_key", "token_uri"),
+    "authorized_user": ("client_id", "client_secret", "refresh_token"),
+}
+_CLIENT_FIELDS: Final = ("client_id", "client_secret", "auth_uri", "token_uri")
+_BUCKET_FIELDS: Final = {
+    "s3": (("key", "secret"), ("anon",)),
+    "gs": (("token",),),
+    "abfs": (("account_name", "account_key"), ("account_name", "sas_token"), ("connection_string",)),
+}
+"""What credentials of each kind of bucket need at least, in one of the ways."""
+
 
 def find_workspace(path: Path | None = None) -> Path:
-    """Find the folder of the workspace.
-
-    Args:
-        path: A folder named by the caller, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
-
-    Returns:
-        The absolute path of a folder that holds ``backstory.yaml``.
+    """Find the folder of the workspace: the given one, that of ``BACKSTORY_WORKSPACE``, or the current folder.
 
     Raises:
-        WorkspaceError: The folder is not a workspace.
+        WorkspaceError: The folder holds no ``backstory.yaml``.
     """
     named = os.environ.get(WORKSPACE_VARIABLE)
     folder = (path or (Path(named) if named else Path.cwd())).expanduser().resolve()
@@ -100,13 +107,8 @@ def find_workspace(path: Path | None = None) -> Path:
 def find_settings_of(path: Path) -> Path | None:
     """Find the workspace whose settings apply to a path, which may be outside any workspace.
 
-    Returns:
-        The nearest folder at or above the path that holds ``backstory.yaml``, else the workspace that
-        ``BACKSTORY_WORKSPACE`` names, else the nearest such folder at or above the current one; None if there is
-        none.
-
-    Raises:
-        WorkspaceError: What ``BACKSTORY_WORKSPACE`` names is not a workspace.
+    It is the nearest one at or above the path, else the one that ``BACKSTORY_WORKSPACE`` names, else the nearest at or
+    above the current folder; None if there is none.
     """
     above = _find_above(path.expanduser().resolve())
     if above is None and os.environ.get(WORKSPACE_VARIABLE):
@@ -119,11 +121,7 @@ def _find_above(path: Path) -> Path | None:
 
 
 def find_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
-    """Find a key, wrapped so that it is never printed; None if there is none.
-
-    Args:
-        variable: The environment variable that holds it.
-        keys: The keys of the workspace; None for those of the environment.
+    """Find a key among those of the workspace, or in the environment if it has none of its own; None if it is not set.
 
     Raises:
         AuthenticationError: What the variable holds is no key.
@@ -132,14 +130,7 @@ def find_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
 
 
 def read_api_key(keys: Keys | None = None) -> SecretStr:
-    """Read the Gemini key, wrapped so that it is never printed.
-
-    Args:
-        keys: The keys of the workspace; None for those of the environment.
-
-    Raises:
-        AuthenticationError: No variable with the key is set, or what it holds is no key.
-    """
+    """Read the Gemini key as :func:`find_key` does, or raise ``AuthenticationError`` if there is none."""
     for variable in KEY_VARIABLES:
         if key := find_key(variable, keys):
             return key
@@ -151,15 +142,7 @@ def read_api_key(keys: Keys | None = None) -> SecretStr:
 
 
 def read_service_key(variable: str, address: str, keys: Keys | None = None) -> SecretStr | None:
-    """Read the key of an OpenAI-compatible service, wrapped so that it is never printed.
-
-    Args:
-        variable: The environment variable of the stage that calls the service.
-        address: Where the key would be sent.
-        keys: The keys of the workspace; None for those of the environment.
-
-    Returns:
-        The value of the variable; without it ``OPENAI_API_KEY`` for OpenAI itself, and None for any other service.
+    """Read the key of an OpenAI-compatible service: that of its stage, or ``OPENAI_API_KEY`` for OpenAI itself.
 
     Raises:
         AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
@@ -182,23 +165,8 @@ def _say_how_to_set(variables: tuple[str, ...], keys: Keys | None) -> str:
     return f"set {names}" if keys is None else f"store {names} for this tenant by `backstory serve key set`"
 
 
-def cache_folder() -> Path:
-    """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser().resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "backstory"
-
-
-def config_folder() -> Path:
-    """Return the folder of what the user configures outside of any workspace."""
-    base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "backstory"
-
-
 def read_mcp_token() -> SecretStr:
-    """Return the token that clients of the MCP server must send, wrapped so that it is never printed.
+    """Return the token that clients of the MCP server must send.
 
     Raises:
         AuthenticationError: None is set, it is short enough to be guessed, or no header can hold it.
@@ -211,6 +179,103 @@ def read_mcp_token() -> SecretStr:
             code="missing_key",
         )
     return token
+
+
+def read_stored(text: str, variable: str) -> SecretStr | None:
+    """Read what a person stores in the place of a variable: a key, or credentials as JSON; None if it is blank.
+
+    Raises:
+        AuthenticationError: The text is no key, or no credentials.
+    """
+    value = text.strip()
+    if not value:
+        return None
+    if variable not in _CREDENTIALS:
+        # No header can hold such a value, and an HTTP client's error would quote it escaped, where redaction misses it.
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise AuthenticationError(
+                f"{variable} holds a line break, a space or a character that no key has; set it to the key alone",
+                code="unusable_key",
+            )
+        return SecretStr(value)
+    keep, problem = _CREDENTIALS[variable]
+    try:
+        kept = keep(json.loads(value))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        kept = None
+    if not kept:
+        raise AuthenticationError(f"{variable} {problem}", code="unusable_key") from None
+    return SecretStr(json.dumps(kept, separators=(",", ":")))
+
+
+def _keep_drive(told: dict[str, Any]) -> dict[str, Any] | None:
+    fields = _DRIVE_FIELDS[told["type"]]
+    is_safe = is_protected(str(told.get("token_uri", "https://")))
+    return told if is_safe and all(isinstance(told[name], str) and told[name] for name in fields) else None
+
+
+def _keep_client(told: dict[str, Any]) -> dict[str, Any] | None:
+    """Keep what is used of an OAuth client as Google gives it out."""
+    client = told.get("web", told)
+    kept = {name: client[name] for name in _CLIENT_FIELDS if name in client}
+    is_whole = all(isinstance(kept[name], str) and kept[name] for name in _CLIENT_FIELDS[:2])
+    is_safe = all(is_protected(str(kept[name])) for name in _CLIENT_FIELDS[2:] if name in kept)
+    return kept if is_whole and is_safe else None
+
+
+def _keep_buckets(told: dict[str, Any]) -> dict[str, Any] | None:
+    """Keep the credentials of buckets if those of each kind are whole, so that no tool looks for the rest elsewhere."""
+    is_whole = all(
+        any(all(options.get(name) for name in fields) for fields in _BUCKET_FIELDS[kind])
+        # A text in the place of such a token names a file of the machine, or a way to find other credentials.
+        and isinstance(options.get("token", {}), dict if kind == "gs" else str | dict)
+        for kind, options in told.items()
+    )
+    return told if is_whole else None
+
+
+_CREDENTIALS: Final = {
+    DRIVE_VARIABLE: (
+        _keep_drive,
+        "holds no credentials for Drive; set it to the JSON of a service account's key, or of an authorized user",
+    ),
+    DRIVE_CLIENT_VARIABLE: (
+        _keep_client,
+        "holds no OAuth client of a web application; set it to the JSON that Google's console gives out",
+    ),
+    BUCKET_VARIABLE: (
+        _keep_buckets,
+        'holds no whole credentials of buckets; set it to JSON such as {"s3": {"key": ..., "secret": ...}}',
+    ),
+}
+"""What is kept of credentials in JSON, and what is said of others."""
+
+
+def read_bucket_credentials(keys: Keys | None) -> Mapping[str, Mapping[str, object]] | None:
+    """Read the credentials of buckets by kind of address; None without keys of its own, so that fsspec finds others."""
+    if keys is None:
+        return None
+    stored = keys.get(BUCKET_VARIABLE)
+    found: Mapping[str, Mapping[str, object]] = (
+        {} if stored is None else json.loads(stored.get_secret_value())
+    )
+    return found
+
+
+def cache_folder() -> Path:
+    """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named).expanduser().resolve() if named else _user_folder("XDG_CACHE_HOME", ".cache")
+
+
+def config_folder() -> Path:
+    """Return the folder of what the user configures outside of any workspace."""
+    return _user_folder("XDG_CONFIG_HOME", ".config")
+
+
+def _user_folder(variable: str, name: str) -> Path:
+    base = os.environ.get(variable)
+    return (Path(base) if base else Path.home() / name) / "backstory"
 
 
 def may_reach_store_by_http() -> bool:

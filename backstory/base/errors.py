@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import tenacity
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -114,6 +117,33 @@ class ModelError(BackstoryError, RuntimeError):
 
     status = 503
     blames_content = False
+
+
+class TransientError(ModelError):
+    """A call of a service failed, and a retry may succeed.
+
+    Attributes:
+        delay: Seconds that the server requests to wait before a retry, or None.
+    """
+
+    def __init__(self, message: str, delay: float | None = None, *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.delay = delay
+
+
+def failure_of(state: tenacity.RetryCallState) -> TransientError:
+    """Return the error of the last attempt of a call."""
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, TransientError):
+        raise TypeError(f"only transient errors are retried, not {type(error).__name__}")
+    return error
+
+
+def choose_delay(state: tenacity.RetryCallState) -> float:
+    """Return the seconds before the next attempt: as many as the service asks for, else more with each attempt."""
+    from tenacity import wait_exponential_jitter
+
+    return failure_of(state).delay or wait_exponential_jitter(initial=1, max=60, jitter=1)(state)
 
 
 class EmbeddingError(ModelError):

@@ -12,13 +12,13 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import regex
 
 from backstory.base.errors import InputError
 from backstory.base.sandbox import ReadingLimits, run_limited
+from backstory.base.wording import shorten
 
 MEGABYTES: Final = 512
 """Memory (MiB) that a search may take in addition to the code and the first texts."""
@@ -28,38 +28,35 @@ _SHOWN: Final = 80
 _TASK: Final = f"{__name__}:search_request"
 
 
-@dataclass(frozen=True)
-class FoundPlaces:
-    """Where an expression matches.
-
-    Attributes:
-        places: Number of the text, first character and the one after the last of each match that is given, in order.
-        count: Number of all matches.
-        texts: Number of texts with a match.
-    """
+class FoundPlaces(NamedTuple):
+    """Where an expression matches."""
 
     places: list[tuple[int, int, int]]
-    count: int
+    """Number of the text, first character and the one after the last of each match that is given, in order."""
+    total: int
+    """Number of all matches."""
     texts: int
+    """Number of texts with a match."""
 
 
 def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]:
-    """Compile an expression, in which ``^`` and ``$`` match at lines.
-
-    Raises:
-        InputError: It is no regular expression.
-    """
+    """Compile an expression, in which ``^`` and ``$`` match at lines, or raise ``InputError`` if it is none."""
     try:
         return regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
     except RecursionError as error:
         raise InputError(
-            f"{shorten(pattern)} is nested too deeply; write it with fewer groups", code="nested_too_deeply"
+            f"{quote(pattern)} is nested too deeply; write it with fewer groups", code="nested_too_deeply"
         ) from error
     except regex.error as error:
         raise InputError(
-            f"{shorten(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
+            f"{quote(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
             code="invalid_expression",
         ) from error
+
+
+def quote(pattern: str) -> str:
+    """Quote an expression in a message, without the rest of a long one."""
+    return repr(shorten(pattern, _SHOWN))
 
 
 def find_places(
@@ -67,15 +64,10 @@ def find_places(
 ) -> FoundPlaces:
     """Find the matches of a compiled expression, without those that hold no character.
 
-    Args:
-        compiled: The expression.
-        texts: The texts.
-        limit: Most matches that are given; all are counted.
-        offset: Number of matches to pass over.
-        seconds: Processor time that this process may take meanwhile.
+    All are counted, and those after ``offset`` are given, at most ``limit``.
 
     Raises:
-        TimeoutError: It takes longer.
+        TimeoutError: It takes more processor time of this process.
     """
     deadline = time.process_time() + seconds
     places: list[tuple[int, int, int]] = []
@@ -97,15 +89,7 @@ def find_places(
 def find_limited(
     pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int, seconds: float
 ) -> FoundPlaces:
-    """Compile an expression and find its matches, both in the process with limits.
-
-    Args:
-        pattern: A regular expression of the package ``regex``.
-        texts: The texts.
-        ignore_case: Whether upper and lower case are the same.
-        limit: Most matches that are given; all are counted.
-        offset: Number of matches to pass over.
-        seconds: Processor time that the search may take.
+    """Compile an expression of the package ``regex`` and find its matches, both in the process with limits.
 
     Raises:
         InputError: The pattern is no regular expression.
@@ -114,7 +98,6 @@ def find_limited(
     """
     places: list[tuple[int, int, int]] = []
     first = count = holding = 0
-    left = seconds
     for batch in _batch(texts):
         encoded = [text.encode() for text in batch]
         header = {
@@ -122,26 +105,22 @@ def find_limited(
             "ignore_case": ignore_case,
             "limit": limit - len(places),
             "offset": max(offset - count, 0),
-            "seconds": left,
+            "seconds": seconds,
             "sizes": [len(text) for text in encoded],
         }
         request = b"".join([json.dumps(header).encode(), b"\n", *encoded])
         # The process ends itself only where the expression never looks at its own limit, which comes first.
-        limits = ReadingLimits(math.ceil(left) + 1, MEGABYTES)
+        limits = ReadingLimits(math.ceil(seconds) + 1, MEGABYTES)
         answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
         if "error" in answer:
             raise InputError(answer["error"], code=answer["code"])
-        left -= answer["seconds"]
-        if answer["is_late"] or left <= 0:
+        seconds -= answer["seconds"]
+        if answer["found"] is None or seconds <= 0:
             raise TimeoutError
-        places += [(first + number, start, end) for number, start, end in answer["places"]]
-        first, count, holding = first + len(batch), count + answer["count"], holding + answer["texts"]
+        found = FoundPlaces(*answer["found"])
+        places += [(first + number, start, end) for number, start, end in found.places]
+        first, count, holding = first + len(batch), count + found.total, holding + found.texts
     return FoundPlaces(places, count, holding)
-
-
-def shorten(pattern: str) -> str:
-    """Quote an expression in a message, without the rest of a long one."""
-    return repr(pattern) if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]!r}…"
 
 
 def search_request(request: bytes) -> bytes:
@@ -159,8 +138,7 @@ def search_request(request: bytes) -> bytes:
         return json.dumps({"error": str(error), "code": error.code}).encode()
     except TimeoutError:
         found = None
-    answer = {"is_late": found is None, "seconds": time.process_time() - started}
-    return json.dumps(answer | (vars(found) if found else {})).encode()
+    return json.dumps({"found": found, "seconds": time.process_time() - started}).encode()
 
 
 def _batch(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -66,15 +66,9 @@ def is_installed(extra: Extra) -> bool:
 
 
 def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
-    """Raise an error if a feature's packages are not installed; no package is loaded.
+    """Raise ``MissingExtraError`` if a package of a feature is not installed; none is loaded.
 
-    Args:
-        extra: The extra that installs the packages.
-        feature: The feature, as the subject of the message's sentence.
-        otherwise: What to do instead of installing the extra, as the words after "or".
-
-    Raises:
-        MissingExtraError: At least one package is absent; the message says what to install.
+    ``feature`` begins the sentence of the message, and ``otherwise`` ends it: what to do instead, after "or".
     """
     absent = _absent_modules(extra)
     if absent:

@@ -12,16 +12,9 @@ WHOLE_WINDOW = "window"
 
 
 def digest(parts: Iterable[str], *, length: int = 32) -> str:
-    """Hash a sequence of strings into hexadecimal characters.
+    """Hash a sequence of strings by BLAKE2b into an even number of lower-case hexadecimal characters, at most 128.
 
     Each part is preceded by its length, so ``("ab", "c")`` and ``("a", "bc")`` differ.
-
-    Args:
-        parts: The strings to hash, in a fixed order.
-        length: Number of hexadecimal characters, an even number of at most 128.
-
-    Returns:
-        ``length`` lower-case hexadecimal characters of a BLAKE2b hash.
     """
     state = hashlib.blake2b(digest_size=length // 2)
     for part in parts:
@@ -32,11 +25,7 @@ def digest(parts: Iterable[str], *, length: int = 32) -> str:
 
 
 def digest_each(parts: Iterable[str]) -> list[bytes]:
-    """Hash strings one by one, faster than by a call of :func:`digest` each.
-
-    Returns:
-        For each part the 16 bytes that ``digest([part])`` writes as hexadecimal characters.
-    """
+    """Hash strings one by one into the 16 bytes of ``digest([part])``, faster than by a call of it for each."""
     encoded = (part.encode("utf-8", "surrogatepass") for part in parts)
     hash_bytes = hashlib.blake2b
     return [hash_bytes(len(part).to_bytes(8, "little") + part, digest_size=16).digest() for part in encoded]

@@ -13,14 +13,9 @@ _BY_PALETTE = 3
 def encode_png(
     width: int, height: int, lines: Iterable[bytes | memoryview], *, palette: bytes = b"", effort: int
 ) -> bytes:
-    """Encode lines of pixels.
+    """Encode lines of pixels, each of three bytes, or of the place of its colour in a palette of as many.
 
-    Args:
-        width: Pixels of a line.
-        height: Number of lines.
-        lines: Each line: three bytes for each pixel, or with a palette one, the place of its colour.
-        palette: The colours, three bytes each; empty for pixels with colours of their own.
-        effort: Level of compression, from 1 to 9.
+    ``effort`` is the level of compression, from 1 to 9.
     """
     header = struct.pack(">IIBBBBB", width, height, 8, _BY_PALETTE if palette else _RGB, 0, 0, 0)
     # Each line of a PNG begins with its filter, here none.

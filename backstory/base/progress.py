@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 
 logger = logging.getLogger(__name__)
 
@@ -24,58 +24,50 @@ Listener: TypeAlias = Callable[[str, int, int], None]
 NameListener: TypeAlias = Callable[[str], None]
 """Called with the name of the item that a step begins, such as the path of a document."""
 
-_listener: ContextVar[Listener | None] = ContextVar("listener of progress", default=None)
-_name_listener: ContextVar[NameListener | None] = ContextVar("listener of names", default=None)
-_is_drawn: ContextVar[bool] = ContextVar("whether the listener draws progress", default=False)
+_listeners: ContextVar[tuple[Listener | None, NameListener | None, bool]] = ContextVar(
+    "listeners", default=(None, None, False)
+)
+"""Who listens to progress, who to names, and whether the first draws it."""
 
 
 @contextmanager
 def listening(
     listener: Listener, *, draws: bool = False, names: NameListener | None = None
 ) -> Iterator[None]:
-    """Call a function at every progress of what this thread does meanwhile.
+    """Call a function at every progress of what this thread does meanwhile, and another with the name of each item.
 
-    Args:
-        listener: The function.
-        draws: Whether it shows a bar, so that the steps show none of their own.
-        names: Called with the name of each item before the progress that begins it; None for nobody.
+    One that ``draws`` shows a bar, so that the steps show none of their own.
     """
-    tokens = _listener.set(listener), _is_drawn.set(draws), _name_listener.set(names)
+    token = _listeners.set((listener, names, draws))
     try:
         yield
     finally:
-        _listener.reset(tokens[0])
-        _is_drawn.reset(tokens[1])
-        _name_listener.reset(tokens[2])
+        _listeners.reset(token)
 
 
 def announce(label: str, done: int, total: int) -> None:
     """Report to the listener of this thread, if there is one, how far a step is."""
-    listener = _listener.get()
+    listener, _, _ = _listeners.get()
     if listener is not None:
         listener(label, done, total)
 
 
 def announce_name(name: str) -> None:
     """Report to whoever listens to names in this thread which item a step begins."""
-    listener = _name_listener.get()
+    _, listener, _ = _listeners.get()
     if listener is not None:
         listener(name)
 
 
 @contextmanager
 def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of a step.
+    """Show the progress of a step, such as ``embedding documents``.
 
-    Args:
-        label: Description of the step, such as ``embedding documents``.
-
-    Yields:
-        A function to call with the number of items done and their total. On a terminal it moves a bar on standard
-        error, unless a listener draws one for all steps; without a terminal it writes a log line at every further
-        tenth. If nothing is left to do, it shows nothing.
+    It yields a function to call with the number of items done and their total. On a terminal that moves a bar on
+    standard error, unless a listener draws one for all steps; elsewhere it writes a log line at every further tenth. If
+    nothing is left to do, it shows nothing.
     """
-    has_bar = sys.stderr.isatty() and not _is_drawn.get()
+    has_bar = sys.stderr.isatty() and not _listeners.get()[2]
     with _show_bar(label) if has_bar else _log_tenths(label) as show:
 
         def report(done: int, total: int) -> None:

@@ -32,26 +32,20 @@ _BROKEN: Final = 78
 """Exit code when the reader raised an unexpected error."""
 
 _WAITS: Final = 5
-_SECONDS_PER_MEGABYTE: Final = 1
 _MEGABYTE: Final = 1 << 20
 _RESERVED: Final = 4
 _PAUSE_SECONDS: Final = 0.02
-_KIBIBYTES_PER_MEGABYTE: Final = 1024
-_BYTES_PER_KIBIBYTE: Final = 1024
 _CODE: Final = "import sys; from backstory.base.sandbox import serve; serve(int(sys.argv[1]))"
 
 
 @dataclass(frozen=True)
 class ReadingLimits:
-    """Limits of one file.
-
-    Attributes:
-        seconds: CPU time in seconds for a small file; each megabyte of the file adds one second.
-        megabytes: Memory (MiB) that the reader may use in addition to its code, and maximum size of a file (MiB).
-    """
+    """Limits of one file."""
 
     seconds: int = 60
+    """CPU time in seconds for a small file; each megabyte of the file adds one second."""
     megabytes: int = 2048
+    """Memory (MiB) that the reader may use in addition to its code."""
 
     @property
     def most_bytes(self) -> int:
@@ -60,7 +54,7 @@ class ReadingLimits:
 
     def processor_seconds(self, size: int) -> int:
         """Return the CPU time that a file of this size may take."""
-        return self.seconds + _SECONDS_PER_MEGABYTE * (size // _MEGABYTE)
+        return self.seconds + size // _MEGABYTE
 
     def wall_seconds(self, size: int) -> float:
         """Return the wall time that a file of this size may take on a busy machine."""
@@ -70,14 +64,8 @@ class ReadingLimits:
 def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int | None = None) -> bytes:
     """Run a task in another process that has limits of time and memory and no key in its environment.
 
-    Args:
-        task: ``module:function``; the function takes and returns bytes, and raises nothing.
-        content: Argument of the function.
-        limits: Time and memory that the task may use.
-        size: Size of the file in bytes, if ``content`` only names it.
-
-    Returns:
-        Result of the function.
+    The task is ``module:function``; the function takes and returns bytes, and raises nothing. ``size`` is that of the
+    file in bytes, if ``content`` only names it.
 
     Raises:
         ReadingLimitError: The task took too long, used too much memory, or crashed the process. The message is a
@@ -192,8 +180,7 @@ def _close_workers() -> None:
 def serve(megabytes: int) -> None:
     """Run the tasks from standard input until it is closed, as the process that reads.
 
-    Args:
-        megabytes: Memory (MiB) that the process may use in addition to its code.
+    Each may use so much memory (MiB) in addition to the code.
     """
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
@@ -215,10 +202,10 @@ def serve(megabytes: int) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + header["seconds"])
         _send_frame(outgoing, {"is_started": True})
-        with _watch_memory(held + megabytes * _KIBIBYTES_PER_MEGABYTE):
+        with _watch_memory(held + megabytes * 1024):
             result = task(content)
         # So that it does not pile up, and no earlier peak passes the limit of a later file.
-        is_last = _peak_kibibytes() > first + megabytes * _KIBIBYTES_PER_MEGABYTE // 2
+        is_last = _peak_kibibytes() > first + megabytes * 1024 // 2
         _send_frame(outgoing, {"is_last": is_last}, result)
         if is_last:
             return
@@ -246,7 +233,7 @@ def _peak_kibibytes() -> int:
     if sys.platform == "linux":  # there, getrusage includes the parent process
         peak = _status_kibibytes("VmHWM:")
     else:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _BYTES_PER_KIBIBYTE
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return peak
 
 

@@ -1,17 +1,16 @@
-"""Wording that messages share: a list of names, a number with its noun, a text that is cut short."""
+"""Wording that messages share: lists of names, numbers with nouns, names of languages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
 
 
 def name_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
     """Name the first of several things, and count the others: ``a, b and 3 more``.
 
-    Args:
-        names: Names of all things, in order.
-        most: Most names to write, at least 1.
-        separator: Written between two names. One with a semicolon is written before the number of the others, too.
+    A separator with a semicolon is written before the number of the others, too.
     """
     named = separator.join(names[:most])
     if len(names) <= most:
@@ -20,48 +19,46 @@ def name_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
 
 
 def count_rest(total: int, shown: int, listed_by: str = "") -> str:
-    """Count the things that a list leaves out: ``and 3 more``, or ``and 3 more, which --json lists``.
-
-    Args:
-        total: How many there are.
-        shown: Most that the list shows.
-        listed_by: What lists them all; nothing is said of it if empty.
-
-    Returns:
-        The words; empty if the list shows all.
-    """
+    """Count the things that a list leaves out: ``and 3 more``, or ``and 3 more, which --json lists``; else nothing."""
     if total <= shown:
         return ""
     return f"and {total - shown:,} more{f', which {listed_by} lists' if listed_by else ''}"
 
 
 def inflect(number: int, noun: str, plural: str = "") -> str:
-    """Return a noun in the form that goes with a number.
-
-    Args:
-        number: How many there are.
-        noun: The form for one.
-        plural: The form for any other number; ``noun`` with an s if empty.
-    """
+    """Return a noun in the form that goes with a number; the plural is that with an s unless it is given."""
     return noun if number == 1 else plural or f"{noun}s"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Write a number with its noun: ``1 file``, ``2,000 files``.
-
-    Args:
-        number: How many there are.
-        noun: As for :func:`inflect`.
-        plural: As for :func:`inflect`.
-    """
+    """Write a number with its noun: ``1 file``, ``2,000 files``."""
     return f"{number:,} {inflect(number, noun, plural)}"
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text, or its beginning and an ellipsis if it is long.
-
-    Args:
-        text: The text.
-        most: Most characters of it.
-    """
+    """Return a text, or its first characters and an ellipsis if it has more than ``most``."""
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+LANGUAGE_NAMES: Final = MappingProxyType({
+    "af": "Afrikaans", "am": "Amharic", "an": "Aragonese", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
+    "ba": "Bashkir", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "br": "Breton", "bs": "Bosnian",
+    "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish", "de": "German", "dz": "Dzongkha", "el": "Greek",
+    "en": "English", "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
+    "fi": "Finnish", "fo": "Faroese", "fr": "French", "fy": "Western Frisian", "ga": "Irish",
+    "gd": "Scottish Gaelic", "gl": "Galician", "gu": "Gujarati", "ha": "Hausa", "he": "Hebrew", "hi": "Hindi",
+    "hr": "Croatian", "ht": "Haitian Creole", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian", "ig": "Igbo",
+    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian", "kk": "Kazakh",
+    "km": "Khmer", "kn": "Kannada", "ko": "Korean", "ku": "Kurdish", "ky": "Kyrgyz", "la": "Latin",
+    "lb": "Luxembourgish", "lg": "Ganda", "ln": "Lingala", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian",
+    "mg": "Malagasy", "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay",
+    "mt": "Maltese", "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "nn": "Norwegian Nynorsk", "no": "Norwegian",
+    "oc": "Occitan", "om": "Oromo", "or": "Odia", "pa": "Punjabi", "pl": "Polish", "ps": "Pashto",
+    "pt": "Portuguese", "qu": "Quechua", "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda", "sa": "Sanskrit",
+    "se": "Northern Sami", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sn": "Shona", "so": "Somali",
+    "sq": "Albanian", "sr": "Serbian", "st": "Sotho", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil",
+    "te": "Telugu", "tg": "Tajik", "th": "Thai", "tk": "Turkmen", "tl": "Tagalog", "tr": "Turkish", "tt": "Tatar",
+    "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "vo": "Volapük",
+    "wa": "Walloon", "xh": "Xhosa", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
+})  # fmt: skip
+"""English names of the detectable languages, by ISO 639-1 code."""

@@ -21,7 +21,7 @@ import polars as pl
 
 from backstory.base.files.arrays import map_array
 from backstory.base.files.atomic import flush, lock
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.content import Content, arrange
 from backstory.index.milvus import choose_collection, is_served, release_collection, upload_rows

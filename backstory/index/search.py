@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
 from backstory.index.keywords import IndexedWords, KeywordIndex
 from backstory.index.request import Filters, Scope, SearchRequest, list_moments, scope_of

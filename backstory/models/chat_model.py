@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from backstory.base.addresses import is_openai, name_service
-from backstory.base.retry import TransientError
+from backstory.base.errors import TransientError
 from backstory.base.wording import count
 from backstory.models.usage import Usage
 from backstory.text.chunking.tokens import estimate_tokens

@@ -6,8 +6,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from backstory.base.credentials import Keys
-from backstory.base.environment import cache_folder, read_api_key
+from backstory.base.environment import Keys, cache_folder, read_api_key
 from backstory.base.errors import InputError
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.reranker import Reranker

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from backstory.base.environment import KEY_VARIABLES, OPENAI_KEY_VARIABLE
-from backstory.base.errors import AuthenticationError, ModelError, QuotaExhaustedError
-from backstory.base.retry import TransientError
+from backstory.base.errors import AuthenticationError, ModelError, QuotaExhaustedError, TransientError
 
 if TYPE_CHECKING:
     from backstory.settings.groups import ServiceSettings

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError, ModelFileError, SettingsError
-from backstory.base.files.built import require_built_file
+from backstory.base.files.atomic import require_built_file
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -295,7 +295,8 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
         failures.NotImplemented,
     ) as error:
         raise ModelFileError(
-            f"{path} cannot be run ({error}); export the model to ONNX again", code="damaged_file"
+            f"{path} cannot be run ({error}); export it to ONNX again, or delete it if Backstory built it",
+            code="damaged_file",
         ) from error
     if runtime == "cuda":
         # It loads a model for the CPU if the libraries of CUDA or the GPU are absent, and after an error of the GPU.

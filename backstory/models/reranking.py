@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.ids import WHOLE_WINDOW
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.models.reranker import (
     QUERY_CHARACTERS,
     TEXT_CHARACTERS,

@@ -18,12 +18,10 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from backstory.base.addresses import OPENAI_ADDRESS
-from backstory.base.credentials import Keys
-from backstory.base.environment import read_api_key, read_service_key
+from backstory.base.environment import Keys, read_api_key, read_service_key
+from backstory.base.errors import TransientError, choose_delay, failure_of
 from backstory.base.extras import require_extra
-from backstory.base.retry import TransientError, choose_delay, failure_of
-from backstory.base.telemetry.logs import log_event
-from backstory.base.telemetry.scope import observe
+from backstory.base.telemetry import log_event, observe
 from backstory.models.failures import Failure, explain_failure, redact
 from backstory.models.usage import CallMeter, RateLimiter, Unmetered, Usage
 from backstory.settings.groups import ServiceSettings

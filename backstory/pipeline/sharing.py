@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from backstory.base.credentials import Keys
-from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
+from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, Keys, find_key
 from backstory.base.errors import BackstoryError, StateError, WorkspaceError
 from backstory.index.build import publish, publishing
 from backstory.index.snapshot import current_version, read_manifest, require_files

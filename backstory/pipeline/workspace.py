@@ -10,8 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.credentials import Keys
-from backstory.base.environment import SETTINGS_FILE, find_workspace
+from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
 from backstory.models.choice import LocalModels, make_embedder

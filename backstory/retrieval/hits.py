@@ -13,7 +13,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.index.request import SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
 from backstory.models.embeddings.protocol import Vectors

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform

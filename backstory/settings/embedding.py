@@ -87,7 +87,7 @@ class EmbeddingSettings(ServiceSettings):
     @field_validator("languages")
     @classmethod
     def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        from backstory.base.language_names import LANGUAGE_NAMES
+        from backstory.base.wording import LANGUAGE_NAMES
 
         unknown = [code for code in value or () if code not in LANGUAGE_NAMES]
         if unknown or value == ():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backstory.base.credentials import Keys
+from backstory.base.environment import Keys
 from backstory.settings.models import Settings
 
 INDEX_FOLDER: Final = "index"

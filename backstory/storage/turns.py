@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from datetime import UTC, datetime
 from typing import Final
 
-from backstory.base.telemetry.scope import current_run
+from backstory.base.telemetry import current_run
 from backstory.storage.state import State
 
 _RUN: Final = "run"

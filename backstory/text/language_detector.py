@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from backstory.base.environment import cache_folder
 from backstory.base.errors import ModelFileError
 from backstory.base.files.arrays import read_arrays, view_array
-from backstory.base.files.built import require_built_file
+from backstory.base.files.atomic import require_built_file
 
 # The arrays of the model as py3langid names them; the large ones are used where they lie.
 _ARRAYS: Final = ("ptc", "nextmove", "nextmove_row", "out_feat", "pc", "classes")

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from backstory.base.language_names import LANGUAGE_NAMES
+from backstory.base.wording import LANGUAGE_NAMES
 from backstory.text.language_detector import LanguageDetector, load_detector
 
 # Languages so similar in writing that the detector often splits a chat between them. Each group counts as one.

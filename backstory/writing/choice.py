@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backstory.base.credentials import Keys
+from backstory.base.environment import Keys
 from backstory.models.chat_model import ChatModel
 from backstory.models.usage import CallMeter, Unmetered
 from backstory.writing.digest_writer import DigestWriter

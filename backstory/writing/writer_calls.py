@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from backstory.base.errors import BudgetExhaustedError, ModelError, QuotaExhaustedError
-from backstory.base.retry import TransientError
+from backstory.base.errors import BudgetExhaustedError, ModelError, QuotaExhaustedError, TransientError
 
 _MOST_UNANSWERED: Final = 3
 

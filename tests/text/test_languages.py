@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from backstory.base.environment import CACHE_VARIABLE
-from backstory.base.language_names import LANGUAGE_NAMES
+from backstory.base.wording import LANGUAGE_NAMES
 from backstory.text.language_detector import LanguageDetector
 from backstory.text.languages import (
     detect_language,

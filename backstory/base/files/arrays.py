@@ -28,14 +28,7 @@ _SUFFIX: Final = ".npy"
 
 
 def view_array(content: bytes | mmap.mmap, start: int = 0) -> tuple[NDArray[Any], int]:
-    """View an array where it lies.
-
-    Args:
-        content: What holds the array as :func:`numpy.save` writes it.
-        start: The byte at which it begins.
-
-    Returns:
-        The array, which cannot be written if ``content`` cannot; and the byte after it.
+    """View an array where it lies, as :func:`numpy.save` writes it, and return the byte after it, too.
 
     Raises:
         ValueError: No such array begins there, or it is cut off.
@@ -68,13 +61,7 @@ def map_array(path: Path) -> NDArray[Any]:
 
 
 def read_arrays(content: bytes) -> Mapping[str, NDArray[Any]]:
-    """Read the arrays of an archive that :func:`numpy.savez` wrote.
-
-    Args:
-        content: The archive.
-
-    Returns:
-        The arrays by their names, which cannot be written.
+    """Read the arrays of an archive that :func:`numpy.savez` wrote, by their names.
 
     Raises:
         ValueError: A member holds something else than an array of numbers or of texts of one width.

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
 from typing import IO, Final
+
+from backstory.base.environment import CACHE_VARIABLE
+from backstory.base.errors import ModelFileError
+from backstory.base.telemetry import log_event
+
+logger = logging.getLogger(__name__)
 
 _MOST_BYTES: Final = 255
 """Length of the longest name that common file systems allow."""
@@ -33,14 +41,8 @@ def temporary_path(path: Path) -> Path:
 def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
     """Open the temporary file of a path, empty and locked against all other threads and processes.
 
-    The name is fixed, so the next writer overwrites what a killed writer left. The lock belongs to the open file
-    and ends with its process.
-
-    Args:
-        path: The file to replace; its folder is made if absent.
-
-    Yields:
-        The open file. It is deleted at the end unless :func:`publish` renamed it.
+    The folder is made if it is absent. The name is fixed, so the next writer overwrites what a killed writer left. The
+    lock ends with the process. The file is deleted at the end unless :func:`publish` renamed it.
     """
     temporary = temporary_path(path)
     temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -62,10 +64,7 @@ def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
 def write_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Replace a file as a whole, so that whoever reads it finds one content or the other, also after a crash.
 
-    Args:
-        path: The file; its folder is made if absent.
-        content: What it holds afterwards.
-        mode: Its permissions; None for those of any new file.
+    Its folder is made if it is absent. ``mode`` is its permissions; None gives those of any new file.
     """
     with exclusive_temporary(path) as file:
         if mode is not None:
@@ -75,18 +74,39 @@ def write_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
         publish(temporary_path(path), path)
 
 
+def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
+    """Build a file of the cache folder, such as the graph of a model, unless it is there.
+
+    If several processes need it at once, one builds it and the rest wait. The file gets its name only when it is
+    complete and on disk.
+
+    Raises:
+        ModelFileError: The file cannot be written.
+    """
+    if path.exists():
+        return
+    started = time.perf_counter()
+    try:
+        with exclusive_temporary(path) as file:
+            if path.exists():
+                return
+            file.write(build())
+            file.flush()
+            publish(temporary_path(path), path)
+    except OSError as error:
+        raise ModelFileError(
+            f"what a model needs cannot be written to {path} ({error}); make room there, or set "
+            f"{CACHE_VARIABLE} to a folder that can be written to",
+            code="unwritable_folder",
+        ) from error
+    log_event(logger, "built", path=path, bytes=path.stat().st_size, seconds=time.perf_counter() - started)
+
+
 def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
-    """Lock an open file against every other opening of it, in this process or another.
+    """Lock an open file against every other opening of it, in this process or another; return whether it was free.
 
-    The lock ends when the file is closed, at the latest when the process ends or is killed.
-
-    Args:
-        file: The open file or its descriptor.
-        shared: Whether others may hold shared locks of the file at the same time.
-        wait: Whether to wait until the lock is free.
-
-    Returns:
-        Whether the lock was taken; always true if ``wait``.
+    Others may hold shared locks at the same time. The lock ends when the file is closed, at the latest when the process
+    ends or is killed.
     """
     operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:

@@ -17,11 +17,7 @@ _NAME_OF_GROUP: Final = re.compile(r"\(\?P<\w+>")
 
 @dataclass(frozen=True)
 class Patterns:
-    """Patterns as in ``.gitignore``: the last that matches a path decides, and one that begins with ``!`` keeps it.
-
-    Attributes:
-        lines: The patterns; blank lines and comments are allowed.
-    """
+    """Patterns as in ``.gitignore``: the last that matches a path decides, and one that begins with ``!`` keeps it."""
 
     lines: tuple[str, ...] = ()
 
@@ -31,13 +27,9 @@ class Patterns:
         return any(line.startswith("!") for line in self.lines)
 
     def find(self, path: str) -> tuple[bool, str] | None:
-        """Find the pattern that decides on a path.
+        """Find the pattern that decides on a path: whether it matches, and the pattern; None if none does.
 
-        Args:
-            path: Relative to the folder that the patterns are for, with ``/``; that of a folder ends with one.
-
-        Returns:
-            Whether the path matches, and the pattern; None if no pattern says anything of it.
+        The path is relative to the folder that the patterns are for; that of a folder ends with ``/``.
         """
         if self._any.search(path.removeprefix("/" if path.startswith("/") else "./")) is None:
             return None
@@ -53,16 +45,14 @@ class Patterns:
     @cached_property
     def _any(self) -> re.Pattern[str]:
         """What any pattern matches, so that most paths are compared once and not with every pattern."""
-        return _join(self.lines)
+        # A name may stand only once in an expression. Without any pattern, nothing matches.
+        expressions = [each.regex.pattern for each in self._spec.patterns if each.regex is not None]
+        return re.compile("|".join(_NAME_OF_GROUP.sub("(?:", each) for each in expressions) or r"(?!)")
 
 
 @lru_cache(maxsize=256)
 def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
-    """Compile patterns.
-
-    Raises:
-        ValueError: A line is no pattern.
-    """
+    """Compile patterns, or raise ``ValueError`` with the line that is none."""
     compiled: list[GitIgnoreSpecPattern] = []
     for line in lines:
         try:
@@ -74,25 +64,10 @@ def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
     return GitIgnoreSpec(compiled)
 
 
-@lru_cache(maxsize=256)
-def _join(lines: tuple[str, ...]) -> re.Pattern[str]:
-    try:
-        expressions = [GitIgnoreSpecPattern.pattern_to_regex(line)[0] for line in lines if line]
-        # A name may stand only once in an expression. Without any pattern, nothing matches.
-        return re.compile(
-            "|".join(_NAME_OF_GROUP.sub("(?:", each) for each in expressions if each) or r"(?!)"
-        )
-    except (ValueError, re.error):
-        compile_patterns(lines)  # names the line
-        raise
-
-
 def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a path matches a glob, by at most one comparison of each name with each part of the pattern.
+    """Return whether the names in a path match a glob, whose part ``**`` stands for any number of folders.
 
-    Args:
-        parts: The names in the path.
-        pattern: Names with ``*``, ``?`` and ``[]``; ``**`` stands for any number of folders.
+    Each name is compared with each part of the pattern at most once.
     """
     wanted = (*pattern, "*") if pattern and pattern[-1] == "**" else tuple(pattern)
     matched = _pass_over_folders({0}, wanted)

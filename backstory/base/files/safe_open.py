@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LAST: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-
 FileState: TypeAlias = tuple[int, int, int]
 """Size, and times of the last change of content and of the file, in nanoseconds."""
 
@@ -37,15 +36,19 @@ class NoFileError(OSError):
         super().__init__(errno.EINVAL, "it is not a file, or it is a link to nothing")
 
 
+class ChangedFileError(OSError):
+    """A file changed while it was read."""
+
+    def __init__(self) -> None:
+        """State it in the way of the system's own errors."""
+        super().__init__(errno.ESTALE, "it was written while it was read")
+
+
 def open_contained(root: Path, path: Path) -> BufferedReader:
-    """Open a regular file in a folder. Links are followed once, and only to a place inside the folder.
+    """Open a regular file in a folder, which is a resolved path. Links are followed once, and only to a place inside.
 
     The path is resolved first. Then every folder on the way is opened relative to the one above it, and none of them
     may be a link any more, nor the file. What is checked is the open file, which no change of names can replace.
-
-    Args:
-        root: The folder, with links resolved.
-        path: The file, in the folder.
 
     Raises:
         OutsideError: The path leads out of the folder.
@@ -64,9 +67,8 @@ def open_contained(root: Path, path: Path) -> BufferedReader:
         if path.is_symlink():
             raise NoFileError from error
         raise
-    if not stat.S_ISREG(
-        os.fstat(opened).st_mode
-    ):  # a folder, too, which a file object refuses without closing it
+    # A folder is none, either, which a file object refuses without closing it.
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
         raise NoFileError
     return os.fdopen(opened, "rb")
@@ -88,14 +90,6 @@ def _open_below(root: Path, parts: tuple[str, ...]) -> int:
         os.close(here)
 
 
-class ChangedFileError(OSError):
-    """A file changed while it was read."""
-
-    def __init__(self) -> None:
-        """State it in the way of the system's own errors."""
-        super().__init__(errno.ESTALE, "it was written while it was read")
-
-
 def state_of(file: BufferedReader) -> FileState:
     """Return the state of an open file, which differs after every change of it."""
     status = os.fstat(file.fileno())
@@ -103,21 +97,13 @@ def state_of(file: BufferedReader) -> FileState:
 
 
 def require_unchanged(file: BufferedReader, before: FileState) -> None:
-    """Raise unless an open file is as it was.
-
-    Raises:
-        ChangedFileError: It was written since.
-    """
+    """Raise ``ChangedFileError`` unless an open file is as it was."""
     if state_of(file) != before:
         raise ChangedFileError
 
 
 def hash_unchanged(file: BufferedReader, before: FileState) -> str:
-    """Return the SHA-256 of an open file, in hexadecimal digits.
-
-    Args:
-        file: The file.
-        before: Its state before anything was read of it.
+    """Return the SHA-256 of an open file, in hexadecimal digits, if it is as it was before anything was read of it.
 
     Raises:
         ChangedFileError: It was written since, so that the hash may be that of another content than was read.

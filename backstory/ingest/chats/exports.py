@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from typing import Final
 
-from backstory.base.version import VERSION
+from backstory.base import VERSION
 
 DAMAGED_ARCHIVE: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,

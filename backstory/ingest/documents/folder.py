@@ -20,7 +20,7 @@ from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.sandbox import ReadingLimits
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.ingest.documents.archives import Archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_kinds import HEAD_BYTES, list_formats, name_binary_kind, name_kind

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from backstory.base.credentials import BUCKET_VARIABLE
+from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ReadError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest

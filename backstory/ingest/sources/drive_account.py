@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.credentials import DRIVE_VARIABLE, Keys
-from backstory.base.environment import find_key
+from backstory.base.environment import DRIVE_VARIABLE, Keys, find_key
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.credentials import Keys
-from backstory.base.errors import ReadError
-from backstory.base.retry import TransientError
+from backstory.base.environment import Keys
+from backstory.base.errors import ReadError, TransientError
 from backstory.ingest.sources.drive_account import name_account, open_session
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class DriveCalls:
         """
         import tenacity
 
-        from backstory.base.retry import choose_delay
+        from backstory.base.errors import choose_delay
 
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TransientError),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from backstory.base.credentials import Keys, read_bucket_credentials
+from backstory.base.environment import Keys, read_bucket_credentials
 from backstory.base.sandbox import ReadingLimits
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
+from backstory.base import VERSION
 from backstory.base.errors import InputError
-from backstory.base.version import VERSION
 from backstory.interfaces.cli.ask import ask
 from backstory.interfaces.cli.backup import backup, restore
 from backstory.interfaces.cli.check import check

@@ -23,7 +23,7 @@ from backstory.base.errors import (
     WorkspaceError,
 )
 from backstory.base.files.disk_full import naming_full_disk
-from backstory.base.telemetry.logs import configure_logs
+from backstory.base.telemetry import configure_logs
 from backstory.interfaces.cli.terminal import open_console, plain
 
 FAILED: Final = 1

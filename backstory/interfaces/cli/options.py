@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from backstory.base.telemetry.logs import LogFormat
+from backstory.base.telemetry import LogFormat
 
 
 def read_day(text: str) -> date:

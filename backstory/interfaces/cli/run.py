@@ -15,7 +15,7 @@ from rich.text import Text
 
 from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
-from backstory.base.telemetry.logs import configure_logs
+from backstory.base.telemetry import configure_logs
 from backstory.base.wording import count, name_some
 from backstory.interfaces.cli.alerts import send_alerts
 from backstory.interfaces.cli.estimate import print_estimate

@@ -15,7 +15,7 @@ from backstory.base.expressions import (
     compile_expression,
     find_limited,
     find_places,
-    shorten,
+    quote,
 )
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.results import GrepAnswer, Match
@@ -70,7 +70,7 @@ def grep(
         raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
     if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
         raise InputError(
-            f"{shorten(pattern)} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, "
+            f"{quote(pattern)} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, "
             "or +",
             code="too_many_repeats",
         )
@@ -92,10 +92,10 @@ def grep(
         pattern=pattern,
         regex=is_regex,
         matches=tuple(matches),
-        count=found.count,
+        count=found.total,
         documents=found.texts,
         offset=offset,
-        next_offset=shown if matches and shown < found.count else None,
+        next_offset=shown if matches and shown < found.total else None,
         notes=tuple(notes),
     )
 
@@ -125,7 +125,7 @@ def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **w
         return find_limited(pattern, texts, seconds=seconds, **wanted)
     except (TimeoutError, ReadingLimitError) as error:
         raise InputError(
-            f"{shorten(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
+            f"{quote(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
             f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters",
             code="too_slow",
         ) from error

@@ -22,8 +22,8 @@ from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
+from backstory.base import VERSION
 from backstory.base.errors import BackstoryError
-from backstory.base.version import VERSION
 from backstory.interfaces.agents.failures import Failure, describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.model_library import ModelLibrary

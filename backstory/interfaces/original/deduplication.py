@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backstory.base.errors import InputError
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 
 logger = logging.getLogger(__name__)
 

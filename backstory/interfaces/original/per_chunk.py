@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from backstory.base.errors import SearchIndexError
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.interfaces.original.vector_store import VectorStore
 from backstory.models.choice import resolve_embedder
 from backstory.models.embeddings.embed import embed_texts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from returns.result import Failure, Result, Success, safe
 
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
 from backstory.interfaces.original.deduplication import deduplicate_by_document

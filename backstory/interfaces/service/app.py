@@ -10,7 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from backstory.base.version import VERSION
+from backstory.base import VERSION
 from backstory.interfaces.service.api_page import make_page_router
 from backstory.interfaces.service.chat import make_chat_router
 from backstory.interfaces.service.conversations import make_conversations_router

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from pydantic import SecretStr
 
-from backstory.base.credentials import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
+from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
 from backstory.base.errors import AuthenticationError
 from backstory.base.extras import require_extra
 from backstory.ingest.sources.drive_account import READING_SCOPE

@@ -26,7 +26,7 @@ from backstory.base.errors import (
     NoIndexError,
     QuotaExhaustedError,
 )
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.refusals import RefusedError, hide_paths
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from backstory.base.errors import BackstoryError, InputError, StoppedError
 from backstory.base.progress import announce
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.interfaces.library.job_store import Job, JobStore, JobTurn
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.job_process import JobProcesses

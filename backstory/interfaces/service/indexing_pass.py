@@ -12,7 +12,7 @@ from typing import Final
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.interfaces.library.indexing_place import IndexingPlace
 from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library

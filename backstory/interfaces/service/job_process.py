@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from backstory.base.credentials import Keys
+from backstory.base.environment import Keys
 from backstory.base.errors import BackstoryError
-from backstory.base.telemetry.logs import configure_logs, log_event
+from backstory.base.telemetry import configure_logs, log_event
 from backstory.interfaces.library.job_store import JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.indexing_pass import index_once

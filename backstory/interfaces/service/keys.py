@@ -12,8 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
-from backstory.base.credentials import Keys, read_stored
-from backstory.base.environment import STORED_VARIABLES
+from backstory.base.environment import STORED_VARIABLES, Keys, read_stored
 from backstory.base.errors import InputError, StateError
 from backstory.interfaces.service.key_file import make_key_file, read_key_file
 from backstory.interfaces.service.names import require_tenant_name

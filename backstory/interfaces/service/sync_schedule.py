@@ -11,7 +11,7 @@ from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from backstory.base.credentials import Keys
-from backstory.base.environment import SETTINGS_FILE
+from backstory.base.environment import SETTINGS_FILE, Keys
 from backstory.base.errors import (
     BackstoryError,
     InputError,

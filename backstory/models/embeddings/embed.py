@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import EmbeddingError, StateError
 from backstory.base.ids import digest
-from backstory.base.telemetry.logs import log_event
-from backstory.base.telemetry.scope import bind, observe
+from backstory.base.telemetry import bind, log_event, observe
 from backstory.models.embeddings.protocol import (
     Embedder,
     Task,

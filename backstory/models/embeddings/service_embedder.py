@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.addresses import name_service
-from backstory.base.errors import EmbeddingError, EmbeddingInputError
-from backstory.base.retry import TransientError
+from backstory.base.errors import EmbeddingError, EmbeddingInputError, TransientError
 from backstory.models.embeddings.protocol import (
     Task,
     Vectors,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key
 from backstory.base.errors import AlertError, InputError, WorkspaceError
-from backstory.base.telemetry.logs import PRINTED, log_event
+from backstory.base.telemetry import PRINTED, log_event
 from backstory.ingest.chats.export_files import list_files
 from backstory.models.failures import hide_quotes, redact
 from backstory.operations.alerts.ended_run import EndedRun

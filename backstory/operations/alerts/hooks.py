@@ -18,10 +18,10 @@ from urllib.parse import urljoin, urlsplit
 
 from pydantic import SecretStr
 
+from backstory.base import VERSION
 from backstory.base.environment import hook_environment
 from backstory.base.errors import AlertError
-from backstory.base.telemetry.logs import log_event
-from backstory.base.version import VERSION
+from backstory.base.telemetry import log_event
 from backstory.operations.alerts.payload import Payload
 from backstory.settings.models import require_address
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from backstory.base.telemetry.scope import describe_range
+from backstory.base.telemetry import describe_range
 from backstory.base.wording import count
 from backstory.operations.alerts.ended_run import EndedRun
 from backstory.operations.alerts.problems import Problem, Problems

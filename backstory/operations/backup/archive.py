@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
+from backstory.base import VERSION
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import lock, publish, temporary_path
-from backstory.base.version import VERSION
 from backstory.ingest.sources.roots import list_sources
 from backstory.operations.backup.contents import CONTENTS_FILE, FORMAT, Contents
 from backstory.operations.backup.members import Members

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import BackstoryError
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.base.wording import count_rest
 from backstory.pipeline.checks.checks import Check
 from backstory.pipeline.run.plan import PARTITIONED

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from backstory.base.errors import StateError, StoppedError
-from backstory.base.telemetry.scope import current_run
+from backstory.base.telemetry import current_run
 from backstory.models.usage import CallMeter, Usage
 from backstory.pipeline.history.ends import RunEnd, end_of
 from backstory.pipeline.history.prices import require_price

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.telemetry.logs import PRINTED, log_event
+from backstory.base.telemetry import PRINTED, log_event
 from backstory.base.wording import shorten
 from backstory.storage.tables.tables import WHOLE
 from backstory.text.prompts.escaping import escape_line

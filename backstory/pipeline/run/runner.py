@@ -13,8 +13,7 @@ import polars as pl
 
 from backstory.base.errors import ContractError, InputError
 from backstory.base.files.disk_full import naming_full_disk
-from backstory.base.telemetry.logs import PRINTED, log_event
-from backstory.base.telemetry.scope import observe_run
+from backstory.base.telemetry import PRINTED, log_event, observe_run
 from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.history.history import BY_LIBRARY

@@ -25,7 +25,7 @@ from backstory.base.errors import (
 )
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
-from backstory.base.telemetry.scope import describe_range, observe
+from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
 from backstory.index.snapshot import current_version
 from backstory.pipeline.incremental.partitions import (
@@ -171,11 +171,11 @@ class Stage(ABC):
         Returns:
             What was done.
         """
-        with observe("stage", stage=cls.table, **describe_range(partitions)) as work:
+        with observe("stage", stage=cls.table, **describe_range(partitions)) as add:
             with naming_full_disk(resources.workspace.root):
                 report = cls(resources, partitions).build()
             # Counts may be texts that name files; those stay out of traces.
-            work.add(**{name: value for name, value in report.figures.items() if not isinstance(value, str)})
+            add({name: value for name, value in report.figures.items() if not isinstance(value, str)})
             return report
 
     @classmethod

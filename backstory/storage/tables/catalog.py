@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 from backstory.base.errors import ConflictError
-from backstory.base.telemetry.scope import current_run
+from backstory.base.telemetry import current_run
 from backstory.storage.schema import PARTITIONS
 from backstory.storage.state import Session, State
 

@@ -20,7 +20,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import exclusive_temporary, publish
 from backstory.base.ids import digest
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.stores import Bucket, Store, naming_refusal, open_store

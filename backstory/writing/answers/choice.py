@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backstory.base.credentials import Keys
+from backstory.base.environment import Keys
 from backstory.models.chat_model import ChatModel, PriceUsage
 from backstory.models.reranker import Reranker
 from backstory.models.service import Service

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backstory.base.credentials import Keys
+from backstory.base.environment import Keys
 from backstory.models.usage import CallMeter, Unmetered
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache

@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
+from backstory.base.errors import (
+    AuthenticationError,
+    BudgetExhaustedError,
+    ModelError,
+    QuotaExhaustedError,
+    TransientError,
+)
 from backstory.base.progress import announce, show_progress
-from backstory.base.retry import TransientError
 from backstory.text.prompts.entries import cut_line, name_pages
 from backstory.text.prompts.escaping import escape_line
 from backstory.writing.summaries.request import (

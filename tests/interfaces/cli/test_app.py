@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from backstory import run_pipeline
-from backstory.base.version import VERSION
+from backstory.base import VERSION
 from backstory.interfaces.cli import app as cli
 from backstory.interfaces.cli.loading import loading
 from backstory.pipeline.workspace import open_workspace

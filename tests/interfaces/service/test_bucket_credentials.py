@@ -12,7 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import SecretStr
 
-from backstory.base.credentials import BUCKET_VARIABLE
+from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import AuthenticationError
 from backstory.ingest.sources.mirror import read_state
 from backstory.interfaces.service.accounts import Accounts

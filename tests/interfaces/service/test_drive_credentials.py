@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from backstory.base.credentials import DRIVE_VARIABLE
-from backstory.base.environment import hook_environment
+from backstory.base.environment import DRIVE_VARIABLE, hook_environment
 from backstory.base.errors import AuthenticationError, InputError
 from backstory.ingest.sources import drive_calls
 from backstory.ingest.sources.mirror import read_state

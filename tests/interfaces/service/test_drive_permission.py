@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from pydantic import SecretStr
 
-from backstory.base.credentials import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
+from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
 from backstory.base.errors import AuthenticationError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Caller

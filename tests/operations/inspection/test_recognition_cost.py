@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.credentials import DRIVE_VARIABLE
+from backstory.base.environment import DRIVE_VARIABLE
 from backstory.ingest.sources import drive_calls
 from backstory.ingest.sources.fetching import fetch_sources
 from backstory.operations.inspection.preview import preview_run

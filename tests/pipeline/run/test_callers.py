@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backstory import Library, run_pipeline
-from backstory.base.telemetry import scope
+from backstory.base import telemetry
 from backstory.index.snapshot import current_version
 from backstory.operations.forgetting.forget import forget
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRARY, BY_LIBRARY_FACE
@@ -47,7 +47,7 @@ def test_every_caller_holds_the_lock_and_leaves_history_and_views(
     seen: list[tuple[bool, str | None]] = []
 
     def observe(workspace: Workspace, *arguments: Any) -> None:
-        seen.append((is_running(workspace.catalog.state), scope.current_run()))
+        seen.append((is_running(workspace.catalog.state), telemetry.current_run()))
         build_tables(workspace, *arguments)
 
     monkeypatch.setattr("backstory.pipeline.run.runner.build_tables", observe)

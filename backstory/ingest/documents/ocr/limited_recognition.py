@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import ReadError, ReadingLimitError
 from backstory.base.sandbox import ReadingLimits, run_limited
-from backstory.base.telemetry.logs import log_event
+from backstory.base.telemetry import log_event
 from backstory.ingest.documents.ocr.paged_file import (
     PagedFile,
     PictureReader,

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import MissingExtraError, ModelFileError
-from backstory.base.language_names import LANGUAGE_NAMES
+from backstory.base.wording import LANGUAGE_NAMES
 from backstory.models.choice import make_embedder
-from backstory.models.embeddings.bert_graph import BertModel
+from backstory.models.embeddings.bert_graph import BertModel, build_graph
 from backstory.models.embeddings.local_embedder import open_pack
 from backstory.models.embeddings.packs import E5_LANGUAGES, read_e5_pack
 from backstory.models.embeddings.protocol import Task
@@ -153,3 +153,9 @@ def test_the_shipped_model_finds_the_same_sentence_in_another_language(model_cac
 
     same = np.kron(np.eye(2, dtype=bool), np.ones((5, 5), bool))
     assert cosines[same].min() > cosines[~same].max()
+
+
+def test_the_same_weights_give_the_same_graph(tmp_path: Path) -> None:
+    write_tiny_e5(tmp_path / "e5.bin")
+    model = read_e5_pack(tmp_path / "e5.bin", checksum=checksum_of(tmp_path / "e5.bin"))
+    assert build_graph(model) == build_graph(model)

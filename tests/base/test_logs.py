@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.base.telemetry.logs import PRINTED, configure_logs, log_event
-from backstory.base.telemetry.scope import bind, observe, observe_run
+from backstory.base.telemetry import PRINTED, bind, configure_logs, log_event, observe, observe_run
 from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
 from tests.errors import raises

@@ -9,9 +9,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from backstory.base import telemetry
 from backstory.base.errors import InputError
-from backstory.base.telemetry import scope
-from backstory.base.telemetry.scope import observe, observe_run
+from backstory.base.telemetry import observe, observe_run
 from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
 from tests.loopback import LoopbackServer, run_server
@@ -105,7 +105,7 @@ def test_a_run_inside_a_run_adds_no_span(collector: LoopbackServer) -> None:
 def test_an_absent_extra_is_told_once_and_the_run_goes_on(
     collector: LoopbackServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scope._can_export.cache_clear()
+    telemetry._can_export.cache_clear()
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     for _ in range(2):
         with observe_run(DAYS):
@@ -114,12 +114,12 @@ def test_an_absent_extra_is_told_once_and_the_run_goes_on(
     assert "pip install 'backstory[otel]'" in said
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in said
     assert collector.received == []
-    scope._can_export.cache_clear()
+    telemetry._can_export.cache_clear()
 
 
 def test_nothing_of_opentelemetry_is_loaded_unless_a_collector_is_named() -> None:
     code = (
-        "import sys\nfrom backstory.base.telemetry.scope import observe_run\nimport backstory.pipeline.run.runner\n"
+        "import sys\nfrom backstory.base.telemetry import observe_run\nimport backstory.pipeline.run.runner\n"
         "with observe_run(['2025-03-13']): pass\nprint([name for name in sys.modules if 'opentelemetry' in name])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
