@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -82,10 +83,11 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
             for name, size in json.loads(listed).items():
                 path = building / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                tables.store.fetch(f"{SNAPSHOTS}/{version}/{name}", path)
-                if path.stat().st_size != size:
+                with suppress(FileNotFoundError):
+                    tables.store.fetch(f"{SNAPSHOTS}/{version}/{name}", path)
+                if not path.exists() or path.stat().st_size != size:
                     raise StateError(
-                        f"{name} of the snapshot {version} in the store is cut; `backstory run` builds another one",
+                        f"{name} of the snapshot {version} is not in the store, or cut; `backstory run` builds another",
                         code="missing_object",
                     )
             require_files(building, read_manifest(building), checksums=True)

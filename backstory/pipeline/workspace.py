@@ -16,13 +16,13 @@ from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_t
 from backstory.models.choice import LocalModels, make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
+from backstory.pipeline.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
 from backstory.storage.schema import CACHE, CATALOG, STATE, Part
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state

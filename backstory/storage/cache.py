@@ -1,7 +1,4 @@
-"""Values that cost time or money to have again, by kind and key: vectors, judgements and drafts.
-
-Each has a checksum, and one that differs from it counts as unknown: what is damaged is computed or requested again.
-"""
+"""Values that cost time or money to have again, by kind and key: vectors, judgements and drafts."""
 
 from __future__ import annotations
 
@@ -21,69 +18,49 @@ logger = logging.getLogger(__name__)
 
 
 class Cache:
-    """The values of one kind. Threads and processes may share them.
+    """The values of one kind, each with a checksum. Threads and processes may share them.
 
     Whoever may only read a workspace goes without storing anything, as the log says.
+
+    Args:
+        state: The part :data:`~backstory.storage.schema.CACHE` of a workspace, or of a machine.
+        kind: Name of the kind.
 
     Attributes:
         state: What the values lie in.
     """
 
     def __init__(self, state: State, kind: str) -> None:
-        """Name the values; the first :meth:`put_rows` makes their table.
-
-        Args:
-            state: The part :data:`~backstory.storage.schema.CACHE` of a workspace, or of a machine.
-            kind: Name of the kind.
-        """
         self.state = state
         self._kind = kind
 
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Look up many keys at once; damaged values are deleted.
-
-        Args:
-            keys: Distinct keys.
-
-        Yields:
-            Each key that is known, and its value.
+        """Look up many distinct keys at once, and yield each that is known, and its value.
 
         Raises:
-            StateError: The cache is damaged or cannot be used.
+            StateError: The cache, or one of the values, is damaged (code ``damaged_file``).
         """
-        damaged: list[tuple[str, bytes, bytes]] = []
         with self.state.reading() as session:
             for start in range(0, len(keys), _KEYS_AT_ONCE):
                 block = keys[start : start + _KEYS_AT_ONCE]
                 query = f"SELECT key, value FROM kv WHERE kind = ? AND key IN ({', '.join('?' * len(block))})"  # noqa: S608
                 for key, sealed in session.execute(query, (self._kind, *block)):
                     value = sealed[_CHECKSUM_BYTES:]
-                    if sealed == _seal(key, value):
-                        yield key, value
-                    else:
-                        damaged.append((self._kind, key, sealed))
-        if damaged:
-            logger.warning("%d values of %s differ from their checksums", len(damaged), self.state.place)
-            with self.state.begin() as session:
-                session.executemany("DELETE FROM kv WHERE kind = ? AND key = ? AND value = ?", damaged)
+                    if sealed != _seal(key, value):
+                        raise self.state.damaged("a value differs from its checksum")
+                    yield key, value
 
     def put_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]], *, replace: bool) -> None:
-        """Store values, all of them or none.
+        """Store values by key, owner and value, all of them or none. A value may be forgotten with its owner.
 
         Args:
-            rows: Key, owner and value of each. A value may be forgotten with its owner.
+            rows: Key, owner and value of each.
             replace: Whether a value replaces the one of the same key; else that one stays.
-
-        Raises:
-            StateError: The cache is damaged or busy, or the disk is full.
         """
-        named = [
-            {"kind": self._kind, "key": key, "owner": owner, "value": _seal(key, value)}
-            for key, owner, value in rows
-        ]
+        sealed = [(self._kind, key, owner, _seal(key, value)) for key, owner, value in rows]
         try:
             with self.state.begin() as session:
-                self.state.upsert(session, KV, named, replace=replace)
+                self.state.upsert(session, KV, sealed, replace=replace)
         except StateError as error:
             if error.code != "unusable_file":
                 raise
@@ -97,8 +74,7 @@ class Cache:
         """Count the values by owner, in order of the owners."""
         query = "SELECT owner, count(*) FROM kv WHERE kind = ? GROUP BY owner ORDER BY owner"
         with self.state.reading() as session:
-            found = session.execute(query, (self._kind,)).fetchall()
-        return {owner.decode(): count for owner, count in found}
+            return {owner.decode(): count for owner, count in session.execute(query, (self._kind,))}
 
     def measure(self) -> int:
         """Return the bytes of keys and values."""
@@ -107,30 +83,20 @@ class Cache:
             return int(session.execute(query, (self._kind,)).fetchone()[0])
 
     def keep_only(self, kept: Collection[bytes], by: Literal["key", "owner"]) -> int:
-        """Delete all values but some; :meth:`State.compact` then takes them off the disk.
+        """Delete all values but those of some keys or owners, and return their number.
 
-        Args:
-            kept: Keys or owners of what stays.
-            by: Which of the two they are.
-
-        Returns:
-            Number of deleted values.
-
-        Raises:
-            StateError: The cache is damaged or cannot be used.
+        :meth:`State.compact` then takes them off the disk.
         """
         if not self.state.exists():
             return 0
         kept = set(kept)
         with self.state.begin() as session:
-            found = session.execute(f"SELECT DISTINCT {by} FROM kv WHERE kind = ?", (self._kind,)).fetchall()  # noqa: S608
-            before = session.execute("SELECT count(*) FROM kv WHERE kind = ?", (self._kind,)).fetchone()[0]
-            session.executemany(
-                f"DELETE FROM kv WHERE kind = ? AND {by} = ?",  # noqa: S608 - one of two names
-                [(self._kind, one) for (one,) in found if one not in kept],
-            )
-            after = session.execute("SELECT count(*) FROM kv WHERE kind = ?", (self._kind,)).fetchone()[0]
-        return int(before) - int(after)
+            counts = f"SELECT {by}, count(*) FROM kv WHERE kind = ? GROUP BY {by}"  # noqa: S608 - one of two names
+            found = session.execute(counts, (self._kind,)).fetchall()
+            gone = {one: count for one, count in found if one not in kept}
+            delete = f"DELETE FROM kv WHERE kind = ? AND {by} = ?"  # noqa: S608 - one of two names
+            session.executemany(delete, [(self._kind, one) for one in gone])
+        return sum(gone.values())
 
 
 def _seal(key: bytes, value: bytes) -> bytes:

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from backstory.storage.schema import FEEDBACK
 from backstory.storage.state import NO_LIMIT, Session, State
 
 Thumb: TypeAlias = Literal["up", "down"]
@@ -21,17 +22,13 @@ Thumb: TypeAlias = Literal["up", "down"]
 
 _TITLE_CHARACTERS: Final = 80
 _ID_BYTES: Final = 12
+_TURNS: Final = "(SELECT count(*) FROM turns WHERE conversation = id)"
+_CONVERSATIONS: Final = f"SELECT id, title, created, updated, {_TURNS} FROM conversations"  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a person said of an answer.
-
-    Attributes:
-        thumb: Whether it is good.
-        text: Why; may be empty.
-        given: When, in seconds since 1970.
-    """
+    """What a person said of an answer: whether it is good, why, and when, in seconds since 1970."""
 
     thumb: Thumb
     text: str
@@ -61,7 +58,7 @@ class KeptTurn:
     def list_texts(self) -> list[str]:
         """List all texts of the question, the answer, and what was said of it."""
         said = [] if self.feedback is None else [self.feedback.text]
-        return [self.question, *_list_texts(self.answer), *said]
+        return [self.question, *(each for each in _walk(self.answer) if isinstance(each, str)), *said]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,35 +81,25 @@ class Conversation:
 
 
 class ConversationStore:
-    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it."""
+    """The conversations of a workspace, each of which only its own person reads. Any number of threads share it.
+
+    Args:
+        state: The part :data:`~backstory.storage.schema.STATE` of a workspace; the first turn makes it.
+        holding: Keeps the workspace from being removed while something is written, which would make it again.
+    """
 
     def __init__(
         self, state: State, holding: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> None:
-        """Take the state of the workspace, part :data:`~backstory.storage.schema.STATE`; the first turn makes it.
-
-        Args:
-            state: The state.
-            holding: Keeps the workspace from being removed while something is written, which would make it again.
-        """
         self._holding = holding
         self._state = state
 
     def begin(self, user_id: str, question: str, now: float) -> str:
-        """Begin a conversation.
-
-        Args:
-            user_id: Whose it is.
-            question: Its first question, whose beginning becomes the title.
-            now: Seconds since 1970.
-
-        Returns:
-            The id of the conversation.
-        """
+        """Begin a conversation of a person, whose title is the beginning of a question, and return its id."""
         conversation = secrets.token_urlsafe(_ID_BYTES)
         title = " ".join(question.split())[:_TITLE_CHARACTERS]
-        row = (conversation, user_id, title, now, now)
         with self._writing() as session:
+            row = (conversation, user_id, title, now, now)
             session.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?)", row)
         return conversation
 
@@ -145,40 +132,25 @@ class ConversationStore:
                 return None
             is_dropped = _is_cleared(session, answer.get("index_version"), documents)
             kept = None if is_dropped else json.dumps({**answer, "hits": []}, ensure_ascii=False)
-            named = "{}" if is_dropped else json.dumps(dict(documents), ensure_ascii=False)
-            [(last,)] = session.execute(
-                "SELECT coalesce(max(number), 0) FROM turns WHERE conversation = ?", (conversation,)
-            ).fetchall()
-            row = (conversation, last + 1, now, question, kept, named)
+            named = {} if is_dropped else dict(documents)
+            query = "SELECT coalesce(max(number), 0) + 1 FROM turns WHERE conversation = ?"
+            number = int(session.execute(query, (conversation,)).fetchone()[0])
+            row = (conversation, number, now, question, kept, json.dumps(named, ensure_ascii=False))
             session.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)", row)
             session.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
-            return int(last) + 1
+            return number
 
     def list_of(self, user_id: str, *, limit: int, offset: int = 0) -> tuple[list[Conversation], int]:
-        """List the conversations of a person, the latest first, and tell the number of all of them.
-
-        Args:
-            user_id: The person.
-            limit: Most conversations to return.
-            offset: Number of conversations to skip.
-        """
-        query = (
-            "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
-            "FROM conversations WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
-        )
+        """List some conversations of a person, the latest first, and tell the number of all of them."""
+        query = f"{_CONVERSATIONS} WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
+        total = "SELECT count(*) FROM conversations WHERE user_id = ?"
         with self._state.reading() as session:
             rows = session.execute(query, (user_id, limit, offset)).fetchall()
-            [(total,)] = session.execute(
-                "SELECT count(*) FROM conversations WHERE user_id = ?", (user_id,)
-            ).fetchall()
-        return [Conversation(*row) for row in rows], int(total)
+            return [Conversation(*row) for row in rows], session.execute(total, (user_id,)).fetchone()[0]
 
     def find(self, conversation: str, user_id: str) -> Conversation | None:
         """Find a conversation of a person; None if they have no such one."""
-        query = (
-            "SELECT id, title, created, updated, (SELECT count(*) FROM turns WHERE conversation = id) "
-            "FROM conversations WHERE id = ? AND user_id = ?"
-        )
+        query = f"{_CONVERSATIONS} WHERE id = ? AND user_id = ?"
         with self._state.reading() as session:
             row = session.execute(query, (conversation, user_id)).fetchone()
         return None if row is None else Conversation(*row)
@@ -186,13 +158,7 @@ class ConversationStore:
     def read_turns(
         self, conversation: str, user_id: str, *, last: int | None = None
     ) -> list[KeptTurn] | None:
-        """Read the turns of a conversation in their order; None if this person has no such one.
-
-        Args:
-            conversation: Its id.
-            user_id: The person.
-            last: Most turns to return, the last ones; None for all.
-        """
+        """Read the turns of a conversation in their order, or the last ones; None if this person has no such one."""
         with self._state.reading() as session:
             if not _is_owned(session, conversation, user_id):
                 return None
@@ -200,32 +166,21 @@ class ConversationStore:
 
     def remove(self, conversation: str, user_id: str) -> bool:
         """Remove a conversation from the disk, and tell whether this person had it."""
-        return (
-            self._remove("SELECT id FROM conversations WHERE id = ? AND user_id = ?", conversation, user_id)
-            > 0
-        )
+        return self._remove("id = ? AND user_id = ?", conversation, user_id) > 0
 
     def remove_person(self, user_id: str) -> int:
         """Remove all conversations of a person from the disk, and return their number."""
-        return self._remove("SELECT id FROM conversations WHERE user_id = ?", user_id)
+        return self._remove("user_id = ?", user_id)
 
     def give_feedback(self, conversation: str, user_id: str, number: int, feedback: Feedback) -> bool:
-        """Keep what a person says of an answer, in place of what they said before.
-
-        Returns:
-            False if this person has no such turn.
-        """
+        """Keep what a person says of an answer, in place of before; return whether this person has such a turn."""
         with self._writing() as session:
             query = "SELECT 1 FROM turns WHERE conversation = ? AND number = ?"
             is_there = session.execute(query, (conversation, number)).fetchone() is not None
             if not is_there or not _is_owned(session, conversation, user_id):
                 return False
             row = (conversation, number, feedback.thumb, feedback.text, feedback.given)
-            session.execute(
-                "INSERT INTO feedback VALUES (?, ?, ?, ?, ?) ON CONFLICT (conversation, number) DO UPDATE SET "
-                "thumb = excluded.thumb, text = excluded.text, given = excluded.given",
-                row,
-            )
+            self._state.upsert(session, FEEDBACK, [row])
         return True
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
@@ -233,17 +188,16 @@ class ConversationStore:
         with self._state.reading() as session:
             query = "SELECT DISTINCT conversation FROM feedback ORDER BY conversation"
             found = [conversation for (conversation,) in session.execute(query).fetchall()]
-            conversations = [_read_turns(session, conversation, None) for conversation in found]
+            conversations = [_read_turns(session, conversation) for conversation in found]
         for turns in conversations:
-            for place, turn in enumerate(turns):
-                if turn.feedback is not None:
-                    yield turns[:place], turn
+            yield from (
+                (turns[:place], turn) for place, turn in enumerate(turns) if turn.feedback is not None
+            )
 
     def count(self) -> int:
         """Return the number of conversations of all people."""
         with self._state.reading() as session:
-            [(total,)] = session.execute("SELECT count(*) FROM conversations").fetchall()
-        return int(total)
+            return int(session.execute("SELECT count(*) FROM conversations").fetchone()[0])
 
     def clear_answers(
         self, is_held: Callable[[KeptTurn], bool], marks: Collection[str], index_version: str | None
@@ -268,34 +222,29 @@ class ConversationStore:
                 rows = [(index_version, _hash(mark)) for mark in marks]
                 session.executemany("INSERT INTO cleared VALUES (?, ?) ON CONFLICT DO NOTHING", rows)
             for (conversation,) in session.execute("SELECT id FROM conversations").fetchall():
-                for turn in _read_turns(session, conversation, None):
-                    if is_held(turn):
-                        _clear(session, conversation, turn, is_held)
-                        cleared += 1
+                for turn in filter(is_held, _read_turns(session, conversation)):
+                    _clear(session, conversation, turn, is_held)
+                    cleared += 1
         self._state.compact()
         return cleared
 
     def admit_again(self, documents: Collection[str]) -> None:
-        """Keep answers that show documents which were dropped before, and are there again.
-
-        Args:
-            documents: Their ids.
-        """
+        """Keep answers that show documents, by id, which were dropped before, and are there again."""
         if documents and self._state.exists():
             with self._writing() as session:
-                session.executemany(
-                    "DELETE FROM cleared WHERE mark = ?", [(_hash(one),) for one in documents]
-                )
+                marks = [(_hash(one),) for one in documents]
+                session.executemany("DELETE FROM cleared WHERE mark = ?", marks)
 
     @contextmanager
     def _writing(self) -> Iterator[Session]:
         with self._holding(), self._state.begin() as session:
             yield session
 
-    def _remove(self, query: str, *parameters: str) -> int:
+    def _remove(self, condition: str, *parameters: str) -> int:
         if not self._state.exists():
             return 0
         with self._writing() as session:
+            query = f"SELECT id FROM conversations WHERE {condition}"  # noqa: S608 - one of two above
             found = session.execute(query, parameters).fetchall()
             session.executemany("DELETE FROM turns WHERE conversation = ?", found)
             session.executemany("DELETE FROM feedback WHERE conversation = ?", found)
@@ -307,29 +256,16 @@ class ConversationStore:
 
 def list_shown(answer: Mapping[str, Any]) -> dict[str, str]:
     """List the documents that an answer shows: the paths by the ids, wherever in the answer."""
-    return dict(_walk_documents(answer))
+    named = [each for each in _walk(answer) if isinstance(each, Mapping) and "document_id" in each]
+    return {str(each["document_id"]): str(each.get("uri", "")) for each in named}
 
 
-def _walk_documents(value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        if isinstance(value.get("document_id"), str):
-            yield value["document_id"], str(value.get("uri", ""))
-        for inner in value.values():
-            yield from _walk_documents(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _walk_documents(inner)
-
-
-def _list_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _list_texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _list_texts(inner)
+def _walk(value: Any) -> Iterator[Any]:
+    """Yield a value for JSON, and all values in it."""
+    yield value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for each in inner:
+        yield from _walk(each)
 
 
 def _is_owned(session: Session, conversation: str, user_id: str) -> bool:
@@ -337,7 +273,7 @@ def _is_owned(session: Session, conversation: str, user_id: str) -> bool:
     return session.execute(query, (conversation, user_id)).fetchone() is not None
 
 
-def _read_turns(session: Session, conversation: str, last: int | None) -> list[KeptTurn]:
+def _read_turns(session: Session, conversation: str, last: int | None = None) -> list[KeptTurn]:
     query = (
         "SELECT number, question, answer, asked, documents, thumb, text, given FROM turns "
         "LEFT JOIN feedback USING (conversation, number) WHERE conversation = ? ORDER BY number DESC LIMIT ?"
@@ -350,17 +286,15 @@ def _read_turns(session: Session, conversation: str, last: int | None) -> list[K
             None if answer is None else json.loads(answer),
             asked,
             json.loads(documents),
-            None if thumb is None else Feedback(thumb, text, given),
+            None if said[0] is None else Feedback(*said),
         )
-        for number, question, answer, asked, documents, thumb, text, given in reversed(rows)
+        for number, question, answer, asked, documents, *said in reversed(rows)
     ]
 
 
 def _is_cleared(session: Session, index_version: Any, documents: Mapping[str, str]) -> bool:
     query = "SELECT mark FROM cleared WHERE index_version = ?"
     marks = {mark for (mark,) in session.execute(query, (index_version,)).fetchall()}
-    if not marks:
-        return False
     # A beginning of paths is their first folder.
     named = {*documents, *(uri.partition("/")[0] + "/" for uri in documents.values())}
     return any(_hash(name) in marks for name in named)
@@ -368,20 +302,17 @@ def _is_cleared(session: Session, index_version: Any, documents: Mapping[str, st
 
 def _clear(session: Session, conversation: str, turn: KeptTurn, is_held: Callable[[KeptTurn], bool]) -> None:
     """Take an answer out; its question, what was said of it and the title go if they hold it themselves."""
-    question = turn.question
+    question, said, place = turn.question, turn.feedback, (conversation, turn.number)
     if is_held(KeptTurn(turn.number, question, None, turn.asked, {}, None)):
         question = ""
         if turn.number == 1:
             session.execute("UPDATE conversations SET title = '' WHERE id = ?", (conversation,))
-    said = turn.feedback
     if said is not None and is_held(KeptTurn(turn.number, "", None, turn.asked, {}, said)):
-        session.execute(
-            "UPDATE feedback SET text = '' WHERE conversation = ? AND number = ?", (conversation, turn.number)
-        )
-    session.execute(
-        "UPDATE turns SET question = ?, answer = NULL, documents = '{}' WHERE conversation = ? AND number = ?",
-        (question, conversation, turn.number),
+        session.execute("UPDATE feedback SET text = '' WHERE conversation = ? AND number = ?", place)
+    change = (
+        "UPDATE turns SET question = ?, answer = NULL, documents = '{}' WHERE conversation = ? AND number = ?"
     )
+    session.execute(change, (question, *place))
 
 
 def _hash(mark: str) -> bytes:

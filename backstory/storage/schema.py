@@ -1,6 +1,6 @@
 """The tables of all state, each declared once, for SQLite and Postgres alike.
 
-They lie in four parts, each a file of SQLite or a schema of Postgres: the catalog beside the tables of the user, which
+They lie in parts, each a file of SQLite or a schema of Postgres: the catalog beside the tables of the user, which
 whoever may read these may read; caches, which may be thrown away; and what only the owner of a workspace or of a
 service may read.
 """
@@ -9,49 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Final, get_args
+from typing import Final
 
 FORMAT: Final = 1
 """Number of the format of all parts. State of another format is refused."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
     """A table.
 
     Attributes:
         name: Its name.
-        columns: Type of each column: str, int, float or bytes; joined with None where a value may be absent.
+        columns: Name and type of each column, as SQLite names types; a question mark allows that a value is absent.
         key: The columns that identify a row.
         unique: Further columns of which no two rows have the same value.
-        indexes: Columns of each index.
+        index: Columns of a further index.
     """
 
     name: str
-    columns: Mapping[str, type | UnionType]
-    key: tuple[str, ...]
+    columns: str
+    key: str
     unique: tuple[str, ...] = ()
-    indexes: tuple[tuple[str, ...], ...] = ()
+    index: str = ""
 
-    def define(self, types: Mapping[type, str]) -> list[str]:
-        """Give the statements that make the table.
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.split()[0] for column in self.columns.split(", ")]
 
-        Args:
-            types: Name of each type in the database.
-        """
-        columns = [f"{name} {_name_type(kind, types)}" for name, kind in self.columns.items()]
-        keys = [f"PRIMARY KEY ({', '.join(self.key)})", *(f"UNIQUE ({name})" for name in self.unique)]
-        return [
-            f"CREATE TABLE {self.name} ({', '.join(columns + keys)})",
-            *(
-                f"CREATE INDEX {self.name}_by_{'_'.join(names)} ON {self.name} ({', '.join(names)})"
-                for names in self.indexes
-            ),
-        ]
+    def define(self, types: Mapping[str, str]) -> list[str]:
+        """Give the statements that make the table, with the names that the database has for types."""
+        columns = []
+        for column in self.columns.split(", "):
+            name, kind = column.split()
+            plain = kind.rstrip("?")
+            columns.append(f"{name} {types.get(plain, plain)}{' NOT NULL' if plain == kind else ''}")
+        keys = [f"PRIMARY KEY ({self.key})", *(f"UNIQUE ({name})" for name in self.unique)]
+        index = [f"CREATE INDEX {self.name}_index ON {self.name} ({self.index})"] if self.index else []
+        return [f"CREATE TABLE {self.name} ({', '.join(columns + keys)})", *index]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """Tables that lie together, and change together in a transaction.
 
@@ -59,232 +58,128 @@ class Part:
         name: Name of the file of SQLite without its ending, and the end of the name of a schema.
         title: What messages call it.
         remedy: What is done about damage, as a clause.
-        is_private: Whether its owner alone may read the file.
         tables: The tables.
+        is_private: Whether its owner alone may read the file.
     """
 
     name: str
     title: str
     remedy: str
-    is_private: bool
     tables: tuple[Table, ...]
-
-
-def _name_type(kind: type | UnionType, types: Mapping[type, str]) -> str:
-    if isinstance(kind, UnionType):
-        return types[get_args(kind)[0]]
-    return f"{types[kind]} NOT NULL"
+    is_private: bool = True
 
 
 PARTITIONS: Final = Table(
-    name="partitions",
-    columns={"table_name": str, "partition": str, "inputs": str, "content": str, "rows": int, "version": int},
-    key=("table_name", "partition"),
-    indexes=(("version",),),
+    "partitions",
+    "table_name TEXT, partition TEXT, inputs TEXT, content TEXT, rows INTEGER, version INTEGER",
+    key="table_name, partition",
+    index="version",
 )
 CATALOG: Final = Part(
-    name="catalog",
-    title="the catalog of the tables",
-    remedy="delete it, and `backstory run` makes every table again",
+    "catalog",
+    "the catalog of the tables",
+    "delete it, and `backstory run` makes every table again",
+    (PARTITIONS,),
     is_private=False,
-    tables=(PARTITIONS,),
 )
 
-KV: Final = Table(
-    name="kv",
-    columns={"kind": str, "key": bytes, "owner": bytes, "value": bytes},
-    key=("kind", "key"),
-    indexes=(("kind", "owner"),),
-)
+KV: Final = Table("kv", "kind TEXT, key BLOB, owner BLOB, value BLOB", key="kind, key", index="kind, owner")
 CACHE: Final = Part(
-    name="cache",
-    title="the cache",
-    remedy="delete it, and what it held is computed or requested again",
+    "cache",
+    "the cache",
+    "delete it, and what it held is computed or requested again",
+    (KV,),
     is_private=False,
-    tables=(KV,),
 )
 
+_CALLS: Final = "calls INTEGER, texts INTEGER, tokens_in INTEGER, tokens_out INTEGER"
 RUNS: Final = Table(
-    name="runs",
-    columns={
-        "run_id": str,
-        "by": str,
-        "dagster_run_id": str | None,
-        "process": int,
-        "started_at": float,
-        "heartbeat_at": float,
-        "ended_at": float | None,
-        "status": str,
-        "first_partition": str | None,
-        "last_partition": str | None,
-        "partitions": int,
-        "stage": str | None,
-        "partition": str | None,
-        "done": int,
-        "total": int,
-        "step": str | None,
-        "failures": int,
-        "failure": str | None,
-        "currency": str,
-        "budget_left": str | None,
-    },
-    key=("run_id",),
+    "runs",
+    "run_id TEXT, by TEXT, dagster_run_id TEXT?, process INTEGER, started_at REAL, heartbeat_at REAL, ended_at REAL?, "
+    "status TEXT, first_partition TEXT?, last_partition TEXT?, partitions INTEGER, stage TEXT?, partition TEXT?, "
+    "done INTEGER, total INTEGER, step TEXT?, failures INTEGER, failure TEXT?, currency TEXT, budget_left TEXT?",
+    key="run_id",
 )
 USAGE: Final = Table(
-    name="usage",
-    columns={
-        "run_id": str,
-        "day": str,
-        "purpose": str,
-        "model": str,
-        "calls": int,
-        "texts": int,
-        "tokens_in": int,
-        "tokens_out": int,
-        "cached": int,
-        "cost": float,
-        "unpriced": int,
-    },
-    key=("run_id", "day", "purpose", "model"),
+    "usage",
+    f"run_id TEXT, day TEXT, purpose TEXT, model TEXT, {_CALLS}, cached INTEGER, cost REAL, unpriced INTEGER",
+    key="run_id, day, purpose, model",
 )
 RESERVATIONS: Final = Table(
-    name="reservations",
-    columns={
-        "reservation_id": str,
-        "run_id": str,
-        "day": str,
-        "purpose": str,
-        "model": str,
-        "calls": int,
-        "texts": int,
-        "tokens_in": int,
-        "tokens_out": int,
-        "cost": float,
-        "unpriced": int,
-        "expires_at": float,
-    },
-    key=("reservation_id",),
+    "reservations",
+    f"reservation_id TEXT, run_id TEXT, day TEXT, purpose TEXT, model TEXT, {_CALLS}, cost REAL, unpriced INTEGER, "
+    "expires_at REAL",
+    key="reservation_id",
 )
 CONVERSATIONS: Final = Table(
-    name="conversations",
-    columns={"id": str, "user_id": str, "title": str, "created": float, "updated": float},
-    key=("id",),
-    indexes=(("user_id", "updated"),),
+    "conversations",
+    "id TEXT, user_id TEXT, title TEXT, created REAL, updated REAL",
+    key="id",
+    index="user_id, updated",
 )
 TURNS: Final = Table(
-    name="turns",
-    columns={
-        "conversation": str,
-        "number": int,
-        "asked": float,
-        "question": str,
-        "answer": str | None,
-        "documents": str,
-    },
-    key=("conversation", "number"),
+    "turns",
+    "conversation TEXT, number INTEGER, asked REAL, question TEXT, answer TEXT?, documents TEXT",
+    key="conversation, number",
 )
 FEEDBACK: Final = Table(
-    name="feedback",
-    columns={"conversation": str, "number": int, "thumb": str, "text": str, "given": float},
-    key=("conversation", "number"),
+    "feedback",
+    "conversation TEXT, number INTEGER, thumb TEXT, text TEXT, given REAL",
+    key="conversation, number",
 )
-CLEARED: Final = Table(
-    name="cleared", columns={"index_version": str, "mark": bytes}, key=("index_version", "mark")
-)
+CLEARED: Final = Table("cleared", "index_version TEXT, mark BLOB", key="index_version, mark")
 JOBS: Final = Table(
-    name="jobs",
-    columns={
-        "number": int,
-        "job_id": str,
-        "active": int | None,
-        "state": str,
-        "requested_by": str,
-        "requested_at": str,
-        "started_at": str | None,
-        "ended_at": str | None,
-        "attempts": int,
-        "accepts_removals": int,
-        "again": int,
-        "percent": float,
-        "step": str | None,
-        "done": int,
-        "total": int,
-        "file": str | None,
-        "counts": str,
-        "failure_code": str | None,
-        "failure": str | None,
-    },
-    key=("number",),
+    "jobs",
+    "number INTEGER, job_id TEXT, active INTEGER?, state TEXT, requested_by TEXT, requested_at TEXT, started_at TEXT?, "
+    "ended_at TEXT?, attempts INTEGER, accepts_removals INTEGER, again INTEGER, percent REAL, step TEXT?, "
+    "done INTEGER, total INTEGER, file TEXT?, counts TEXT, failure_code TEXT?, failure TEXT?",
+    key="number",
     unique=("job_id", "active"),
 )
 STATE: Final = Part(
-    name="state",
-    title="the state of the workspace",
-    remedy=(
-        "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations and jobs "
-        "begin anew"
-    ),
-    is_private=True,
-    tables=(RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS),
+    "state",
+    "the state of the workspace",
+    "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations and jobs begin "
+    "anew",
+    (RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS),
 )
 
 WORKSPACE_PARTS: Final = (CATALOG, CACHE, STATE)
 """The parts of a workspace that are copied with it."""
 
 ACCOUNTS: Final = Part(
-    name="service",
-    title="the list of accounts",
-    remedy="restore it from a copy, or move it away and add tenants, users and tokens again",
-    is_private=True,
-    tables=(
+    "service",
+    "the list of accounts",
+    "restore it from a copy, or move it away and add tenants, users and tokens again",
+    (
+        Table("users", "user_id TEXT, name TEXT, created_at TEXT", key="user_id", unique=("name",)),
         Table(
-            name="users",
-            columns={"user_id": str, "name": str, "created_at": str},
-            key=("user_id",),
-            unique=("name",),
-        ),
-        Table(
-            name="tokens",
-            columns={
-                "token_id": str,
-                "user_id": str,
-                "hash": bytes,
-                "created_at": str,
-                "expires_at": str | None,
-            },
-            key=("token_id",),
+            "tokens",
+            "token_id TEXT, user_id TEXT, hash BLOB, created_at TEXT, expires_at TEXT?",
+            key="token_id",
             unique=("hash",),
         ),
-        Table(name="sessions", columns={"hash": bytes, "token_id": str, "expires_at": str}, key=("hash",)),
-        Table(name="roles", columns={"user_id": str, "tenant": str, "role": str}, key=("user_id", "tenant")),
+        Table("sessions", "hash BLOB, token_id TEXT, expires_at TEXT", key="hash"),
+        Table("roles", "user_id TEXT, tenant TEXT, role TEXT", key="user_id, tenant"),
+        Table("sealed_keys", "tenant TEXT, name TEXT, sealed BLOB", key="tenant, name"),
+        Table("quotas", "tenant TEXT, bytes INTEGER", key="tenant"),
         Table(
-            name="sealed_keys",
-            columns={"tenant": str, "name": str, "sealed": bytes},
-            key=("tenant", "name"),
-        ),
-        Table(name="quotas", columns={"tenant": str, "bytes": int}, key=("tenant",)),
-        Table(
-            name="tenants",
-            columns={"tenant": str, "tenant_id": str, "is_removed": int},
-            key=("tenant",),
+            "tenants",
+            "tenant TEXT, tenant_id TEXT, is_removed INTEGER",
+            key="tenant",
             unique=("tenant_id",),
         ),
-        Table(
-            name="places",
-            columns={"tenant_id": str, "kind": str, "address": str},
-            key=("tenant_id", "kind", "address"),
-        ),
+        Table("places", "tenant_id TEXT, kind TEXT, address TEXT", key="tenant_id, kind, address"),
     ),
 )
 
 MARK: Final = Part(
-    name="tenant",
-    title="the mark of a tenant",
-    remedy="stop the service, and remove the schema; the next start makes it again",
-    is_private=True,
-    tables=(Table(name="owner", columns={"number": int, "tenant_id": str}, key=("number",)),),
+    "tenant",
+    "the mark of a tenant",
+    "stop the service, and remove the schema; the next start makes it again",
+    (Table("owner", "number INTEGER, tenant_id TEXT", key="number"),),
 )
 """What says whose a server is."""
 
-PARTS_OF_SERVERS: Final = (CATALOG, *WORKSPACE_PARTS, MARK)
+PARTS_OF_SERVERS: Final = (*WORKSPACE_PARTS, MARK)
 """The parts that a workspace has on a server, the mark last, so that a removal that was killed finds the others."""

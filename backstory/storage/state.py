@@ -11,12 +11,12 @@ import atexit
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
 from backstory.base.errors import StateError
-from backstory.storage.schema import Part, Table
+from backstory.storage.schema import FORMAT, Part, Table
 
 BUSY_SECONDS: Final = 60.0
 """How long a transaction waits for another one that writes."""
@@ -24,54 +24,19 @@ BUSY_SECONDS: Final = 60.0
 NO_LIMIT: Final = (1 << 63) - 1
 """For a LIMIT that takes all rows, since Postgres knows no negative one."""
 
+_ROWS_AT_ONCE: Final = 1000
 _MOST_IDLE: Final = 8
 """Connections of a process that are kept open while nothing uses them."""
-
-
-class Rows(Protocol):
-    """The rows that a statement gives, as PEP 249 describes a cursor."""
-
-    @property
-    def rowcount(self) -> int:
-        """Number of rows that the statement changed."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all remaining rows."""
-
-    def fetchmany(self, size: int, /) -> list[Any]:
-        """Return at most a number of the remaining rows."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Iterate over the remaining rows."""
 
 
 class Session(Protocol):
     """A transaction that is under way."""
 
-    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Rows:
-        """Run a statement with a value for each ``?``."""
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Any:
+        """Run a statement with a value for each ``?``, and return its cursor, as PEP 249 describes one."""
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run a statement once for each row of values."""
-
-
-class Locks(ABC):
-    """Locks that one holder has, until it gives them back, closes them or ends."""
-
-    @abstractmethod
-    def take(self, name: str, *, wait: bool = True, shared: bool = False) -> bool:
-        """Take a lock that this holder does not have, and return whether it was taken; see :meth:`State.lock`."""
-
-    @abstractmethod
-    def release(self, name: str) -> None:
-        """Give a lock back."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give all locks back."""
 
 
 class State(ABC):
@@ -96,88 +61,47 @@ class State(ABC):
         """Return whether the tables were made."""
 
     @abstractmethod
-    def measure(self) -> int:
-        """Return the bytes that the tables take; 0 before they are made."""
-
-    @abstractmethod
     def reading(self) -> AbstractContextManager[Session]:
-        """Read as the tables are at one moment; before they are made, they are there without rows.
-
-        Raises:
-            StateError: The tables are damaged, of another format, or cannot be reached.
-        """
+        """Read as the tables are at one moment; before they are made, they are there without rows."""
 
     @abstractmethod
     def begin(self) -> AbstractContextManager[Session]:
-        """Write in a transaction that excludes every other writer; an error undoes it. The tables are made if absent.
-
-        Raises:
-            StateError: The tables are damaged, of another format, busy for :data:`BUSY_SECONDS`, or cannot be written.
-        """
+        """Write in a transaction that excludes every other writer; an error undoes it. Absent tables are made."""
 
     @abstractmethod
-    def open_locks(self, by: str = "") -> Locks:
-        """Begin to hold locks.
-
-        Args:
-            by: Who holds them, for those who wait.
-        """
-
-    @contextmanager
-    def lock(self, *names: str, by: str = "", wait: bool = True, shared: bool = False) -> Iterator[bool]:
-        """Hold locks, which end with their holder, however that ends.
+    def lock(
+        self, *names: str, by: str = "", wait: bool = True, shared: bool = False
+    ) -> AbstractContextManager[bool]:
+        """Hold locks, which end with their holder, however that ends, and yield whether all were taken.
 
         Args:
             names: Names of locks, which are taken in order.
             by: Who holds them, for those who wait.
             wait: Whether to wait for other holders.
             shared: Whether others may hold them at the same time, if they share them, too.
-
-        Yields:
-            Whether all were taken; always true if ``wait``.
         """
-        with closing(self.open_locks(by)) as locks:
-            yield all(locks.take(name, wait=wait, shared=shared) for name in names)
 
     @abstractmethod
     def find_holder(self, name: str) -> str | None:
         """Return who holds a lock, as its holder said; None if nobody does. The lock is not taken."""
 
     @abstractmethod
-    def find_damage(self) -> str | None:
-        """Look at all tables, and return what is wrong with them and what to do, or None."""
+    def examine(self) -> None:
+        """Look at all tables, and raise the error of what is wrong with them."""
 
     @abstractmethod
     def compact(self) -> None:
         """Remove deleted rows from the disk."""
 
-    @abstractmethod
-    def drop(self) -> int:
-        """Remove the tables, and return the number of rows that they had."""
-
     def upsert(
-        self, session: Session, table: Table, rows: Iterable[Mapping[str, Any]], *, replace: bool = True
+        self, session: Session, table: Table, rows: Iterable[Sequence[Any]], *, replace: bool = True
     ) -> None:
-        """Insert rows.
-
-        Args:
-            session: A transaction that writes.
-            table: A table of this part.
-            rows: Value of every column, by its name.
-            replace: Whether a row replaces the one of the same key; else that one stays.
-        """
-        names = list(table.columns)
-        changes = [f"{name} = excluded.{name}" for name in names if name not in table.key]
+        """Insert rows, each with a value of every column; one replaces the row of the same key, or leaves it there."""
+        changes = [f"{name} = excluded.{name}" for name in table.names if name not in table.key.split(", ")]
         action = f"DO UPDATE SET {', '.join(changes)}" if replace and changes else "DO NOTHING"
-        session.executemany(
-            f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "  # noqa: S608
-            f"ON CONFLICT ({', '.join(table.key)}) {action}",
-            ([row[name] for name in names] for row in rows),
-        )
-
-    def close(self) -> None:
-        """Close the connections that nothing uses; the next transaction opens one again."""
-        close_idle(self.place)
+        marks = ", ".join("?" * len(table.names))
+        statement = f"INSERT INTO {table.name} VALUES ({marks}) ON CONFLICT ({table.key}) {action}"  # noqa: S608
+        session.executemany(statement, rows)
 
     def count_rows(self, session: Session) -> int:
         """Count the rows of all tables, in a transaction of this part."""
@@ -187,12 +111,47 @@ class State(ABC):
         )
         return sum(counts)
 
+    def close(self) -> None:
+        """Close the connections that nothing uses; the next transaction opens one again."""
+        close_idle(self.place)
+
+    def damaged(self, what: object) -> StateError:
+        """Make the error of damage."""
+        return self._error("damaged_file", f"is damaged ({what}); {self.part.remedy}")
+
     def _error(self, code: str, what: str) -> StateError:
         """Make the error of a part, of the rest of a sentence that begins with its name."""
         return StateError(f"{self.part.title} {self.place} {what}", code=code)
 
-    def _damaged(self, what: object) -> StateError:
-        return self._error("damaged_file", f"is damaged ({what}); {self.part.remedy}")
+    def _of_other_format(self, found: object) -> StateError:
+        return self._error(
+            "other_format", f"is of another format ({found} in place of {FORMAT}); {self.part.remedy}"
+        )
+
+    def _busy(self) -> StateError:
+        what = f"has been busy for {BUSY_SECONDS:.0f} s; try again when the other process has ended"
+        return self._error("busy_file", what)
+
+
+def copy_state(source: State, target: State) -> tuple[int, int]:
+    """Copy all rows to a place of the same part, or none; a row that is there already stays.
+
+    Returns:
+        Number of rows that were read, and of those that were not there before.
+    """
+    read = 0
+    if not source.exists():
+        return 0, 0
+    with source.reading() as reader, target.begin() as writer:
+        before = target.count_rows(writer)
+        for table in source.part.tables:
+            found = reader.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a declared name
+            while rows := found.fetchmany(_ROWS_AT_ONCE):
+                read += len(rows)
+                target.upsert(writer, table, rows, replace=False)
+        copied = target.count_rows(writer) - before
+    target.close()  # which moves the log of a file into it
+    return read, copied
 
 
 @contextmanager
@@ -222,18 +181,14 @@ def lent(place: str, connect: Callable[[], Any], suits: Callable[[Any], bool]) -
 
 def _take_idle(place: str) -> Any:
     with _keeping:
-        for at in reversed(range(len(_idle))):
-            if _idle[at][0] == place:
-                return _idle.pop(at)[1]
-    return None
+        found = next((one for one in reversed(_idle) if one[0] == place), None)
+        if found is not None:
+            _idle.remove(found)
+    return found and found[1]
 
 
 def close_idle(place: str | None = None) -> None:
-    """Close the connections that nothing uses, to one place or to all; transactions open others.
-
-    Args:
-        place: Path or address; None for all.
-    """
+    """Close the connections that nothing uses, to one place or to all; transactions open others."""
     with _keeping:
         unused = [one for one in _idle if place in (None, one[0])]
         _idle[:] = [one for one in _idle if one not in unused]

@@ -1,16 +1,13 @@
-"""The places of state: files of SQLite, or a Postgres server; opening them, and copying from one to the other."""
+"""The places of state: files of SQLite, or a Postgres server."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from backstory.base.extras import require_extra
 from backstory.storage.schema import Part
 from backstory.storage.state import State
 from backstory.storage.state_sqlite import SqliteState
-
-_ROWS_AT_ONCE: Final = 1000
 
 
 def open_state(folder: Path, address: str | None, part: Part) -> State:
@@ -30,31 +27,3 @@ def open_state(folder: Path, address: str | None, part: Part) -> State:
     from backstory.storage.state_postgres import PostgresState
 
     return PostgresState(address, part)
-
-
-def copy_state(source: State, target: State) -> tuple[int, int]:
-    """Copy all rows to a place of the same part; a row that is there already stays.
-
-    Args:
-        source: Where the rows are.
-        target: Where they are copied to, all of them or none.
-
-    Returns:
-        Number of rows that were read, and of those that were not there before.
-    """
-    read = 0
-    if not source.exists():
-        return 0, 0
-    with source.reading() as reader, target.begin() as writer:
-        before = target.count_rows(writer)
-        for table in source.part.tables:
-            names = list(table.columns)
-            found = reader.execute(f"SELECT {', '.join(names)} FROM {table.name}")  # noqa: S608 - declared names
-            while rows := found.fetchmany(_ROWS_AT_ONCE):
-                read += len(rows)
-                target.upsert(
-                    writer, table, (dict(zip(names, row, strict=True)) for row in rows), replace=False
-                )
-        copied = target.count_rows(writer) - before
-    target.close()  # which moves the log of a file into it
-    return read, copied

@@ -1,4 +1,4 @@
-"""State in a file of SQLite, and its locks in files beside it."""
+"""State in a file of SQLite, its locks in files beside it, and the bytes of such files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
 
-from backstory.base.errors import BackstoryError
 from backstory.base.files.atomic import exclusive_temporary, is_named, lock, publish
 from backstory.base.files.disk_full import naming_full_disk
 from backstory.storage.schema import FORMAT, Part
-from backstory.storage.state import BUSY_SECONDS, Locks, Session, State, lent
+from backstory.storage.state import BUSY_SECONDS, Session, State, lent
 
+LOG_SUFFIX: Final = "-wal"
+"""Ending of the name of the log that belongs to a database."""
+SHARED_SUFFIX: Final = "-shm"
+"""Ending of the name of the memory that processes share beside a log; it holds locks, and no text."""
+
+_SUFFIXES: Final = (".sqlite", ".db")
 _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
-_TYPES: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bytes: "BLOB"}
+_HEADER_OF_LOG: Final = slice(18, 20)
+"""The two bytes of the header of a file that say, if they are 2, that it is used with a log."""
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PROBE_SECONDS: Final = 0.1
 """How long who does not wait for a lock tries it again, since whoever probes it shares it for a moment."""
@@ -39,11 +45,6 @@ class SqliteState(State):
         """Return whether there is a file."""
         return self.path.exists()
 
-    def measure(self) -> int:
-        """Return the bytes of the file, with its log."""
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
-
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Read in a transaction. A folder or disk that cannot be written is enough."""
@@ -62,28 +63,29 @@ class SqliteState(State):
                 yield connection
                 connection.execute("COMMIT")
 
-    def open_locks(self, by: str = "") -> FileLocks:
-        """Lock files beside the database."""
-        with self._naming_errors():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        return FileLocks(self, by)
+    @contextmanager
+    def lock(self, *names: str, by: str = "", wait: bool = True, shared: bool = False) -> Iterator[bool]:
+        """Lock files beside the database. A killed holder leaves its files, but not the locks."""
+        with ExitStack() as held:
+            with self._naming_errors():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                taken = all(self._take(held, self._lock_path(name), by, wait, shared) for name in names)
+            yield taken
 
     def find_holder(self, name: str) -> str | None:
         """Return what is in the file of a lock while it is locked."""
         try:
-            with self.lock_path(name).open("rb") as file:
+            with self._lock_path(name).open("rb") as file:
                 return None if lock(file, shared=True, wait=False) else file.read().decode()
         except FileNotFoundError:
             return None
 
-    def find_damage(self) -> str | None:
-        """Read the whole file, and return what is wrong with it and what to do, or None."""
-        try:
-            with self.reading() as session:
-                [(found,), *_] = session.execute("PRAGMA integrity_check").fetchall()
-        except BackstoryError as error:
-            return str(error)
-        return None if found == "ok" else str(self._damaged(found))
+    def examine(self) -> None:
+        """Read the whole file, and raise the error of what is wrong with it."""
+        with self.reading() as session:
+            [(found,), *_] = session.execute("PRAGMA integrity_check").fetchall()
+            if found != "ok":
+                raise self.damaged(found)
 
     def compact(self) -> None:
         """Write the file anew without its deleted rows, and empty its log."""
@@ -92,57 +94,33 @@ class SqliteState(State):
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def drop(self) -> int:
-        """Delete the file, and return the number of rows that it had."""
-        if not self.exists():
-            return 0
-        with self.reading() as session:
-            count = self.count_rows(session)
-        self.close()
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        return count
-
     @contextmanager
     def _naming_errors(self) -> Iterator[None]:
         try:
             with naming_full_disk(self.path.parent):
                 yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            # A text that is no UTF-8 has no code.
-            if code in _DAMAGE or (not code and isinstance(error, sqlite3.OperationalError)):
-                raise self._damaged(error) from error
-            if code == sqlite3.SQLITE_BUSY:
-                what = f"has been busy for {BUSY_SECONDS:.0f} s; try again when the other process has ended"
-                raise self._error("busy_file", what) from error
+        except (sqlite3.Error, PermissionError) as error:
+            if _is_damage(error):
+                raise self.damaged(error) from error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise self._busy() from error
             what = f"cannot be used ({error}); permit reading and writing it and its folder"
             raise self._error("unusable_file", what) from error
-        except PermissionError as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> BackstoryError:
-        return self._error(
-            "unusable_file", f"cannot be used ({error}); permit reading and writing it and its folder"
-        )
 
     @contextmanager
     def _connected_to_read(self) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():
             with closing(make_empty(self.part)) as nothing:
                 yield nothing
-        elif self._is_writable():
+        elif os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
             with lent(self.place, self._connect, self._is_of_file) as connection:
                 yield connection
         else:
             # A log that nobody may write beside the file is needed only if it holds something.
-            log = self.path.with_name(f"{self.path.name}-wal")
+            log = self.path.with_name(f"{self.path.name}{LOG_SUFFIX}")
             mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
             with closing(self._connect(mode)) as connection:
                 yield connection
-
-    def _is_writable(self) -> bool:
-        return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
 
     def _connect(self, mode: str = "rw") -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -157,12 +135,10 @@ class SqliteState(State):
             failed.callback(connection.close)
             connection.file = _identify(self.path)
             connection.execute("PRAGMA temp_store = MEMORY")
-            [found] = connection.execute(
-                "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
-            ).fetchall()
+            query = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
+            [found] = connection.execute(query).fetchall()
             if found != (_APPLICATION, FORMAT):
-                what = f"is of another format ({found[1]} in place of {FORMAT}); {self.part.remedy}"
-                raise self._error("other_format", what)
+                raise self._of_other_format(found[1])
             failed.pop_all()
         return connection
 
@@ -178,36 +154,23 @@ class SqliteState(State):
         with exclusive_temporary(made):
             if self.path.exists():
                 return
-            for suffix in ("", "-journal", "-wal", "-shm"):  # left by a process that was killed here
-                made.with_name(made.name + suffix).unlink(missing_ok=True)
-            if self.part.is_private:
-                os.close(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-                _define(self.part, connection)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
-                # Last, so that nothing waits in a log, which a full disk would leave behind without a word.
-                connection.execute("PRAGMA journal_mode = WAL")
-            for suffix in ("-wal", "-shm"):  # of a file that somebody deleted
+            with closing(make_empty(self.part)) as tables:
+                content = bytearray(tables.serialize())
+            content[_HEADER_OF_LOG] = b"\2\2"
+            made.unlink(missing_ok=True)  # left by a process that was killed here
+            mode = 0o600 if self.part.is_private else 0o666
+            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content)
+            for suffix in (LOG_SUFFIX, SHARED_SUFFIX):  # of a file that somebody deleted
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             publish(made, self.path)
 
-    def lock_path(self, name: str) -> Path:
+    def _lock_path(self, name: str) -> Path:
         """Return the file of a lock, which is there while somebody holds it."""
         return self.path.with_name(f".{quote(name, safe='')}.lock")
 
-
-class FileLocks(Locks):
-    """Locked files. A killed holder leaves its files, but not the locks."""
-
-    def __init__(self, state: SqliteState, by: str) -> None:
-        self._state = state
-        self._by = by
-        self._held: dict[str, IO[bytes]] = {}
-
-    def take(self, name: str, *, wait: bool = True, shared: bool = False) -> bool:
-        """Lock the file of a name, and write the holder into it."""
-        path = self._state.lock_path(name)
+    def _take(self, held: ExitStack, path: Path, by: str, wait: bool, shared: bool) -> bool:
+        """Lock a file until the stack ends, and write the holder into it."""
         until = time.monotonic() + _PROBE_SECONDS
         while True:
             file = path.open("a+b")
@@ -219,36 +182,30 @@ class FileLocks(Locks):
                 return False
             if not is_locked:
                 time.sleep(_PROBE_SECONDS / 20)
+        held.callback(_release, file, path)
         if not shared:
             file.truncate(0)
-            file.write(self._by.encode())
+            file.write(by.encode())
             file.flush()
-        self._held[name] = file
         return True
 
-    def release(self, name: str) -> None:
-        """Remove the file, unless others share the lock."""
-        with self._held.pop(name) as file:
-            if lock(file, wait=False) and is_named(file, self._state.lock_path(name)):
-                self._state.lock_path(name).unlink()
 
-    def close(self) -> None:
-        """Give all locks back, the last one first."""
-        for name in reversed(list(self._held)):
-            self.release(name)
+def _release(file: IO[bytes], path: Path) -> None:
+    """Give a lock back, and remove its file unless others share it."""
+    with file:
+        if lock(file, wait=False) and is_named(file, path):
+            path.unlink()
 
 
 def make_empty(part: Part) -> sqlite3.Connection:
     """Make the tables of a part in memory, where nothing was stored yet."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    _define(part, connection)
-    return connection
-
-
-def _define(part: Part, connection: sqlite3.Connection) -> None:
     for table in part.tables:
-        for statement in table.define(_TYPES):
+        for statement in table.define({}):
             connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    return connection
 
 
 class _Connection(sqlite3.Connection):
@@ -263,3 +220,46 @@ def _identify(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file is one on which SQLite may hold locks, by its name: a database of ours or of Dagster's."""
+    return path.suffix in _SUFFIXES
+
+
+def is_shared_memory(path: Path) -> bool:
+    """Return whether a file is the memory that processes share beside the log of a database, by its name."""
+    return path.name.endswith(tuple(f"{suffix}{SHARED_SUFFIX}" for suffix in _SUFFIXES))
+
+
+def read_stored(path: Path) -> bytes | None:
+    """Read a database as it is on the disk, without its log and with its unused pages; None if it is none, or damaged.
+
+    The locks that this process has on it would end if it were opened as any other file.
+    """
+    # Immutable means that the log is not looked at.
+    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            return connection.serialize()
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+        return None
+
+
+def read_texts(path: Path) -> Iterator[list[str]]:
+    """Yield the texts of each column of each table of a database."""
+    with closing(sqlite3.connect(path)) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            rows = connection.execute(f'SELECT * FROM "{name}"').fetchall()  # noqa: S608 - a name of its own
+            for values in zip(*rows, strict=True):
+                yield [value for value in values if isinstance(value, str)]
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error says that a file is damaged, or no database."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # from the module itself, whose one operational error is of a text that is no UTF-8
+        return isinstance(error, sqlite3.OperationalError)
+    return code & 0xFF in _DAMAGE

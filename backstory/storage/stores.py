@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -42,86 +42,44 @@ _PATIENCE_TOLD: Final = re.compile(r" in \S+, after \d+ retries, max_retries: \d
 """What the client says of its own attempts, in the middle of what went wrong."""
 
 
-class Store(Protocol):
-    """Files by name. A name is a relative path with slashes."""
-
-    def locate(self, name: str) -> str:
-        """Return the path or the address of a file, for a program that reads it by itself."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
-
-    def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading; None if there is none."""
-
-    def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write files, each whole: readers see its earlier content or this one."""
-
-    def claim(self, name: str, content: bytes) -> None:
-        """Write a file unless there is one."""
-
-    def send(self, path: Path, name: str) -> None:
-        """Copy a file of this machine, of any size, to a name."""
-
-    def fetch(self, name: str, path: Path) -> None:
-        """Copy a file, of any size, to a path of this machine."""
-
-    def stamp(self, name: str) -> Hashable:
-        """Return what changes if a file is damaged or replaced, as far as that can be seen without reading it."""
-
-    def has(self, name: str, content: bytes) -> bool:
-        """Return whether a file has this content, as far as the store tells without sending it."""
-
-    def list_names(self, folder: str) -> Iterator[str]:
-        """List the names of all files in a folder and below it."""
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete files; those that are gone are passed over."""
-
-    def clear(self, folder: str) -> None:
-        """Delete what killed writers have left in a folder."""
-
-
 @dataclass(frozen=True)
 class Folder:
-    """A folder of this machine, or one that machines share.
+    """A folder of this machine, or one that machines share. A file is named by a relative path with slashes.
 
     Attributes:
         path: The folder; made when the first file is written.
+
+    Raises:
+        WorkspaceError: The folder may not be written (code ``unwritable``).
+        OSError: The disk is full.
     """
 
     path: Path
 
     def locate(self, name: str) -> str:
-        """Return the path of a file."""
+        """Return the path of a file, for a program that reads it by itself."""
         return str(self.path / name)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             return (self.path / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return None
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open a file for reading; None if there is none."""
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             return (self.path / name).open("rb")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return None
 
     def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write files beside their places, wait until they are on the disk, and rename them.
-
-        Raises:
-            WorkspaceError: The folder may not be written (code ``unwritable``).
-            OSError: The disk is full.
-        """
-        for folder in {(self.path / name).parent for name in contents}:
+        """Write files beside their places, wait until they are on the disk, and rename them."""
+        folders = {(self.path / name).parent for name in contents}
+        for folder in folders:
             with naming_refusal(folder):
                 folder.mkdir(parents=True, exist_ok=True)
         _at_once(self._write, contents.items())
-        for folder in {(self.path / name).parent for name in contents}:
+        for folder in folders:
             flush(folder)
 
     def claim(self, name: str, content: bytes) -> None:
@@ -133,7 +91,7 @@ class Folder:
                 file.write(content)
 
     def send(self, path: Path, name: str) -> None:
-        """Copy a file to a name, beside its place, and rename it."""
+        """Copy a file of this machine, of any size, beside its place, and rename it."""
         temporary = (self.path / name).with_name(f".{uuid4().hex}.tmp")
         with naming_refusal(temporary):
             temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -141,11 +99,11 @@ class Folder:
             temporary.replace(self.path / name)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Copy a file to a path."""
+        """Copy a file, of any size, to a path of this machine."""
         shutil.copyfile(self.path / name, path)
 
     def stamp(self, name: str) -> Hashable:
-        """Return size, time of change and number of a file; None if there is none."""
+        """Return what changes if a file is damaged or replaced, as far as that is seen without reading it."""
         try:
             found = (self.path / name).stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -164,13 +122,11 @@ class Folder:
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; those that are gone are passed over."""
-        folders = set()
-        for name in names:
-            path = self.path / name
+        paths = [self.path / name for name in names]
+        for path in paths:
             with naming_refusal(path):
                 path.unlink(missing_ok=True)
-            folders.add(path.parent)
-        for folder in filter(Path.is_dir, folders):
+        for folder in filter(Path.is_dir, {path.parent for path in paths}):
             flush(folder)
 
     def clear(self, folder: str) -> None:
@@ -197,9 +153,10 @@ class Folder:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The objects below an address such as ``s3://bucket/prefix``. Any number of threads may use it.
+    """The objects below an address such as ``s3://bucket/prefix``, with the methods of :class:`Folder`.
 
-    Keys, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID`` and others).
+    Keys, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID`` and others). Any number of threads may
+    use it. An upload that is cut leaves nothing.
 
     Attributes:
         address: The address, without a slash at its end.
@@ -207,6 +164,7 @@ class Bucket:
 
     Raises:
         MissingExtraError: The client of S3 is not installed.
+        StateError: The store cannot be reached, or refuses.
     """
 
     address: str
@@ -216,134 +174,71 @@ class Bucket:
         require_extra("s3", "A store of files", "leave out `storage: {files: ...}`")
 
     def locate(self, name: str) -> str:
-        """Return the address of an object."""
+        """Return the address of an object, for a program that reads it by itself."""
         return f"{self.address}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an object; None if there is none.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
-
-        with self._explaining():
-            try:
-                return bytes(obstore.get(self._client, name).bytes())
-            except FileNotFoundError as error:
-                self._require_bucket(error)
-                return None
+        """Return the content of an object; None if there is none."""
+        with suppress(FileNotFoundError), self._explaining():
+            return bytes(self._client.get(name).bytes())
+        return None
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Fetch an object whole, and open what came; None if there is none.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
+        """Fetch an object whole, and open what came; None if there is none."""
         content = self.read(name)
         return None if content is None else BytesIO(content)
 
     def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write objects. An upload that is cut leaves nothing.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
+        """Write objects."""
         _at_once(self._write, contents.items())
 
     def claim(self, name: str, content: bytes) -> None:
-        """Write an object unless there is one.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
+        """Write an object unless there is one."""
         from obstore.exceptions import AlreadyExistsError
 
         with self._explaining(), suppress(AlreadyExistsError):
-            obstore.put(self._client, name, content, mode="create", use_multipart=False)
+            self._client.put(name, content, mode="create", use_multipart=False)
 
     def send(self, path: Path, name: str) -> None:
-        """Copy a file to an object, in parts if it is large.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
-
+        """Copy a file to an object, in parts if it is large."""
         with self._explaining():
-            obstore.put(self._client, name, path)
+            self._client.put(name, path)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Copy an object to a path, piece by piece.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses; or the object is gone.
-        """
-        import obstore
-
-        with self._explaining():
-            found = obstore.get(self._client, name)
-            with path.open("wb") as file:
-                for chunk in found:
-                    file.write(chunk)
+        """Copy an object to a path, piece by piece."""
+        with self._explaining(), path.open("wb") as file:
+            for chunk in self._client.get(name):
+                file.write(chunk)
 
     def stamp(self, name: str) -> Hashable:
         """Return the same for whatever an object holds, since its store compares it with a checksum."""
         return name
 
     def has(self, name: str, content: bytes) -> bool:
-        """Return whether an object has the size of this content: its name holds the hash, and no upload is half.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
-
-        with self._explaining():
-            try:
-                return int(obstore.head(self._client, name)["size"]) == len(content)
-            except FileNotFoundError as error:
-                self._require_bucket(error)
-                return False
+        """Return whether an object has the size of this content: its name holds the hash, and no upload is half."""
+        with suppress(FileNotFoundError), self._explaining():
+            return self._client.head(name)["size"] == len(content)
+        return False
 
     def list_names(self, folder: str) -> Iterator[str]:
-        """List the names of all objects in a folder and below it.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
-
+        """List the names of all objects in a folder and below it."""
         with self._explaining():
-            for page in obstore.list(self._client, folder or None):
+            for page in self._client.list(folder or None):
                 yield from (found["path"] for found in page)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that are gone are passed over.
-
-        Raises:
-            StateError: The store cannot be reached, or refuses.
-        """
-        import obstore
-
+        """Delete objects; those that are gone are passed over."""
         wanted = list(names)
         if wanted:
             with self._explaining():
-                obstore.delete(self._client, wanted)
+                self._client.delete(wanted)
 
     def clear(self, folder: str) -> None:
-        """Do nothing: an upload that is cut leaves nothing."""
+        """Do nothing: killed writers leave nothing."""
 
     def _write(self, file: tuple[str, bytes]) -> None:
-        import obstore
-
         with self._explaining():
-            try:
-                obstore.put(self._client, *file)
-            except FileNotFoundError as error:
-                self._require_bucket(error)
-                raise
+            self._client.put(*file)
 
     @cached_property
     def _client(self) -> S3Store:
@@ -363,15 +258,6 @@ class Bucket:
                 retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": self.patience},
             )
 
-    def _require_bucket(self, error: FileNotFoundError) -> None:
-        """Raise if it is the bucket that is absent. Only the text of the answer tells it from an absent object."""
-        if "NoSuchBucket" in str(error):
-            bucket = urlsplit(self.address).netloc
-            raise StateError(
-                f"there is no bucket {bucket!r}; make it, or correct the address {self.address}",
-                code="no_bucket",
-            ) from error
-
     @contextmanager
     def _explaining(self) -> Iterator[None]:
         """Turn the client's errors into those of the library, without the long trace of its attempts."""
@@ -380,24 +266,35 @@ class Bucket:
         try:
             yield
         except (BaseError, OSError) as error:
-            if _NO_KEYS.search(str(error)):
-                raise StateError(
-                    f"the keys of {self.address} are not set; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in "
-                    "the environment (the role of this machine gave none)",
-                    code="missing_keys",
-                ) from error
-            if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-                raise StateError(
-                    f"{self.address} refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
-                    "AWS_SECRET_ACCESS_KEY and the policy of the bucket",
-                    code="refused_by_store",
-                ) from error
-            first_line = _PATIENCE_TOLD.sub(": ", str(error).partition("\n")[0])
-            raise StateError(
-                f"{self.address} cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, "
-                "and run the same command again: finished work is kept",
-                code="unreachable_store",
-            ) from error
+            said = str(error)
+            # Only the text of the answer tells an absent bucket from an absent object.
+            if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in said:
+                raise
+            if isinstance(error, FileNotFoundError):
+                code, what = "no_bucket", "has no bucket; make it, or correct the address"
+            elif _NO_KEYS.search(said):
+                code = "missing_keys"
+                what = (
+                    "cannot be used without keys; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                    "environment (the role of this machine gave none)"
+                )
+            elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+                code = "refused_by_store"
+                what = (
+                    "refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
+                    "AWS_SECRET_ACCESS_KEY and the policy of the bucket"
+                )
+            else:
+                code = "unreachable_store"
+                first_line = _PATIENCE_TOLD.sub(": ", said.partition("\n")[0])
+                what = (
+                    f"cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, and run the "
+                    "same command again: finished work is kept"
+                )
+            raise StateError(f"{self.address} {what}", code=code) from error
+
+
+Store: TypeAlias = Folder | Bucket
 
 
 def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
@@ -410,14 +307,12 @@ def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
     Raises:
         MissingExtraError: The client of S3 is not installed.
     """
-    if isinstance(address, str) and "://" in address:
-        parts = urlsplit(address)
-        return (
-            Folder(Path(unquote(parts.path)))
-            if parts.scheme == "file"
-            else Bucket(address.rstrip("/"), patience)
-        )
-    return Folder(Path(address))
+    if not isinstance(address, str) or "://" not in address:
+        return Folder(Path(address))
+    parts = urlsplit(address)
+    return (
+        Folder(Path(unquote(parts.path))) if parts.scheme == "file" else Bucket(address.rstrip("/"), patience)
+    )
 
 
 def _at_once(work: Callable[[tuple[str, bytes]], None], files: Collection[tuple[str, bytes]]) -> None:

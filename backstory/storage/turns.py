@@ -35,9 +35,6 @@ def running(
         by: What runs, for those that wait for it.
         while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
         days: The partitions that alone the run may write; none if it may write all.
-
-    Raises:
-        StateError: The state cannot be used.
     """
     with ExitStack() as held:
         if not _take(held, state, by, days, wait=False):
@@ -63,14 +60,10 @@ def is_running(state: State) -> bool:
 
 
 def _take(held: ExitStack, state: State, by: str, days: Sequence[str], *, wait: bool) -> bool:
-    holder = _describe_holder(by)
+    run = current_run()
+    name = by if run is None else f"run {run[:8]} ({by})"
+    holder = f"{name}, process {os.getpid()}, since {datetime.now(UTC).isoformat(' ', 'seconds')}"
     if not held.enter_context(state.lock(_RUN, by=holder, wait=wait, shared=bool(days))):
         return False
     names = [f"{_RUN} of {day}" for day in sorted(days)]
     return not names or held.enter_context(state.lock(*names, by=holder, wait=wait))
-
-
-def _describe_holder(by: str) -> str:
-    run = current_run()
-    name = by if run is None else f"run {run[:8]} ({by})"
-    return f"{name}, process {os.getpid()}, since {datetime.now(UTC).isoformat(' ', 'seconds')}"

@@ -33,7 +33,7 @@ def write_settings(chat: ChatServer, costs: str, more: str = "") -> str:
 def read_usage(workspace: Workspace) -> list[tuple[object, ...]]:
     with workspace.state.begin() as session:
         query = "SELECT run_id, purpose, model, calls, tokens_in, tokens_out, cost FROM usage"
-        return session.execute(query).fetchall()
+        return list(session.execute(query))
 
 
 def test_without_a_service_there_is_no_model(make_workspace: Callable[..., Workspace]) -> None:

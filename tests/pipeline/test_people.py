@@ -14,10 +14,10 @@ from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.chats.copies import clear_copies_of_names, find_stale_copies, record_copy
 from backstory.pipeline.chats.people import People, read_people
+from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.stages.writer_material import read_material
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.rendered_pages import list_site_pages
 from backstory.writing.prompt import load_prompt
 from tests.pipeline.test_run import hash_files
 from tests.workspaces import CHAT, DIGEST, write_workspace

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from backstory.base.errors import StateError
 from backstory.models.embeddings.embed import EmbeddingCache, embedding_key
 from backstory.models.reranker import RATING, JudgementCache, Topic
 from backstory.storage.schema import CACHE
@@ -123,7 +124,7 @@ def test_what_is_pruned_leaves_the_disk(tmp_path: Path) -> None:
     assert b"the moths" not in left
 
 
-def test_a_damaged_value_is_had_again(tmp_path: Path) -> None:
+def test_a_damaged_value_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     state = open_cache(tmp_path)
     cache = EmbeddingCache(state)
     cache.put(ID, KEYS, rows(3))
@@ -132,10 +133,9 @@ def test_a_damaged_value_is_had_again(tmp_path: Path) -> None:
     path, value = tmp_path / "cache.sqlite", rows(3)[1].tobytes()
     assert value in path.read_bytes()
     path.write_bytes(path.read_bytes().replace(value, value[:-1] + bytes([value[-1] ^ 1])))
-    assert cache.get(KEYS, 4)[0].tolist() == [True, False, True]
-    assert cache.count() == 2
-    cache.put(ID, KEYS, rows(3))
-    assert cache.get(KEYS, 4)[1].tobytes() == rows(3).tobytes()
+    with pytest.raises(StateError, match=str(path)) as found:
+        cache.get(KEYS, 4)
+    assert found.value.code == "damaged_file"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

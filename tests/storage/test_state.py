@@ -7,34 +7,39 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from backstory.base.errors import StateError
 from backstory.storage.schema import Part, Table
-from backstory.storage.state import State
-from backstory.storage.state_places import copy_state, open_state
+from backstory.storage.state import State, copy_state
+from backstory.storage.state_places import open_state
+from backstory.storage.state_postgres import PostgresState
+from backstory.storage.state_sqlite import SqliteState, read_stored
 from tests.errors import raises
 from tests.postgres import PostgresServer
 from tests.privileges import NOBODY
 
 NOTES = Table(
-    name="notes",
-    columns={"name": str, "number": int, "share": float | None, "content": bytes | None},
-    key=("name",),
+    "notes",
+    "name TEXT, number INTEGER, share REAL?, content BLOB?",
+    key="name",
     unique=("number",),
-    indexes=(("share", "number"),),
+    index="share, number",
 )
-PART = Part(name="notes", title="the list of notes", remedy="delete it", is_private=True, tables=(NOTES,))
+PART = Part("notes", "the list of notes", "delete it", (NOTES,))
 
 HOLDER = """
 import sys
 from pathlib import Path
 from backstory.storage.schema import CATALOG
-from backstory.storage.state_places import open_state
+from backstory.storage.state import open_state
 state = open_state(Path(sys.argv[1]), sys.argv[2] or None, CATALOG)
 with state.lock("run", "2024-01-01", by="the holder"):
     print("held", flush=True)
@@ -42,18 +47,29 @@ with state.lock("run", "2024-01-01", by="the holder"):
 """
 
 
-def note(
-    name: str, number: int, share: float | None = None, content: bytes | None = None
-) -> dict[str, object]:
-    return {"name": name, "number": number, "share": share, "content": content}
+WRITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    print("free")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+Note: TypeAlias = tuple[str, int, float | None, bytes | None]
 
 
-def read_all(state: State) -> list[tuple[object, ...]]:
+def note(name: str, number: int, share: float | None = None, content: bytes | None = None) -> Note:
+    return name, number, share, content
+
+
+def read_all(state: State) -> list[Note]:
     with state.reading() as session:
-        return session.execute("SELECT name, number, share, content FROM notes ORDER BY name").fetchall()
+        return list(session.execute("SELECT * FROM notes ORDER BY name"))
 
 
-def fill(state: State, *rows: dict[str, object], replace: bool = True) -> None:
+def fill(state: State, *rows: Note, replace: bool = True) -> None:
     with state.begin() as session:
         state.upsert(session, NOTES, rows, replace=replace)
 
@@ -74,12 +90,9 @@ def test_rows_are_replaced_or_kept(state: State) -> None:
         (str(name).strip("\0\N{REPLACEMENT CHARACTER}"), *rest) for name, *rest in read_all(state)
     ] == found
     assert state.exists()
-    assert state.measure() > 0
-    assert state.find_damage() is None
+    state.examine()
     state.compact()
-    assert state.drop() == 4
-    assert not state.exists()
-    assert read_all(state) == []
+    assert len(read_all(state)) == 4
 
 
 def test_an_error_undoes_a_transaction(state: State) -> None:
@@ -238,20 +251,21 @@ def test_a_damaged_file_stays_and_is_named(tmp_path: Path, content: bytes) -> No
         with pytest.raises(StateError, match=str(path)) as found:
             act(state)
         assert found.value.code in ("damaged_file", "other_format")
-    assert state.find_damage() is not None
+    with pytest.raises(StateError):
+        state.examine()
     assert path.read_bytes() == content
 
 
 def test_a_damaged_page_is_found(tmp_path: Path) -> None:
-    state = open_state(tmp_path, None, PART)
+    state = SqliteState(tmp_path / "notes.sqlite", PART)
     fill(state, *(note(str(number), number, content=bytes(500)) for number in range(500)))
     state.close()
     path = tmp_path / "notes.sqlite"
     path.write_bytes(path.read_bytes()[:8192] + b"\xff" * 8192 + path.read_bytes()[16384:])
-    assert state.find_damage() is not None
-    with pytest.raises(StateError) as found:
-        read_all(state)
-    assert found.value.code == "damaged_file"
+    for look in (SqliteState.examine, read_all):
+        with pytest.raises(StateError) as found:
+            look(state)
+        assert found.value.code == "damaged_file"
 
 
 def test_another_format_is_refused(tmp_path: Path, postgres_server: PostgresServer) -> None:
@@ -281,8 +295,7 @@ def test_only_the_owner_reads_a_private_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 def test_whoever_may_only_read_reads_and_is_told_what_writing_needs(tmp_path: Path) -> None:
-    part = Part(name="notes", title="the notes", remedy="delete it", is_private=False, tables=(NOTES,))
-    state = open_state(tmp_path, None, part)
+    state = open_state(tmp_path, None, replace(PART, is_private=False))
     fill(state, note("a", 1))
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(0o755)
@@ -330,10 +343,10 @@ def test_what_is_wrong_with_a_server_is_said(tmp_path: Path, postgres_server: Po
     socket, loopback = postgres_server.socket_address, postgres_server.loopback_address
     wrong = {
         f"{socket}&options=-csearch_path%3Dnowhere": "unusable_schema",
-        socket.replace("/postgres?", "/other?"): "absent_database",
-        loopback: "missing_password",
-        loopback.replace("backstory@", "backstory:wrong@"): "refused_password",
-        loopback.replace("backstory@", "backstory:right@") + "?sslmode=require": "no_encryption",
+        socket.replace("/postgres?", "/other?"): "refused_connection",
+        loopback: "refused_connection",
+        loopback.replace("backstory@", "backstory:wrong@"): "refused_connection",
+        loopback.replace("backstory@", "backstory:right@") + "?sslmode=require": "refused_connection",
         "postgresql://backstory@127.0.0.1:1/postgres": "unreachable_database",
     }
     for address, code in wrong.items():
@@ -349,16 +362,34 @@ def test_parts_of_a_server_share_its_schema(tmp_path: Path, postgres_server: Pos
     with postgres_server.connect() as connection:
         schema = f"{address.rpartition('%3D')[2]}_notes"
         assert connection.execute(f"SELECT name FROM {schema}.notes").fetchall() == [("a",)]
+    server = PostgresState(address, PART)
+    assert (server.drop(), server.drop(), server.exists()) == (1, 0, False)
 
 
-def test_locks_are_given_back_one_by_one(state: State) -> None:
-    with closing(state.open_locks()) as locks, closing(state.open_locks()) as others:
-        assert locks.take("a", wait=False, shared=True)
-        assert locks.take("b", wait=False)
-        assert others.take("a", wait=False, shared=True)
-        others.release("a")
-        assert not others.take("a", wait=False)
-        locks.release("a")
-        locks.release("b")
-        assert others.take("a", wait=False)
-        assert others.take("b", wait=False)
+@pytest.mark.parametrize(("read", "seen"), [(read_stored, "database is locked"), (Path.read_bytes, "free")])
+def test_reading_the_bytes_of_a_database_leaves_its_locks(
+    tmp_path: Path, read: Callable[[Path], bytes], seen: str
+) -> None:
+    state, path = open_state(tmp_path, None, PART), tmp_path / "notes.sqlite"
+    fill(state, note("old", 1, content=b"an old text" * 100))
+    state.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("BEGIN EXCLUSIVE")
+        assert b"an old text" in read(path)
+        other = subprocess.run(
+            [sys.executable, "-c", WRITE, str(path)], capture_output=True, text=True, check=True
+        )
+        assert other.stdout.strip() == seen
+
+
+def test_deleted_rows_are_on_the_disk_until_the_file_is_compacted(tmp_path: Path) -> None:
+    state, path = open_state(tmp_path, None, PART), tmp_path / "notes.sqlite"
+    with state.begin() as session:
+        session.execute("PRAGMA secure_delete = OFF")
+        state.upsert(session, NOTES, [note("old", 1, content=b"an old text" * 100)])
+        session.execute("DELETE FROM notes")
+    state.compact()
+    assert b"an old text" not in (read_stored(path) or b"")
+    path.write_bytes(b"no database")
+    assert read_stored(path) is None

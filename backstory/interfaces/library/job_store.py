@@ -216,7 +216,7 @@ class JobStore:
                 f"total = ?, file = ? WHERE {_UNDER_WAY}",
                 (progress.percent, *progress, *turn[:2]),
             )
-            return changed.rowcount == 1
+            return bool(changed.rowcount)
 
     def complete(self, turn: JobTurn, counts: Mapping[str, int]) -> bool:
         """Record a finished pass over the files. A job that was requested meanwhile becomes pending for another one.

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
@@ -278,16 +278,16 @@ class IndexJobs:
         if store is None or store.state.address is None:
             yield True
             return
-        with closing(store.state.open_locks("a service")) as locks:
-            while not locks.take(_LOCK, wait=False):
-                job = store.current()
-                with self._changed:
-                    if self._is_closing or job is None or job.state != "PENDING":
-                        break
-                    self._changed.wait(_SECONDS_BETWEEN_READS)
-            else:
-                yield True
-                return
+        while True:
+            with store.state.lock(_LOCK, by="a service", wait=False) as is_mine:
+                if is_mine:
+                    yield True
+                    return
+            job = store.current()
+            with self._changed:
+                if self._is_closing or job is None or job.state != "PENDING":
+                    break
+                self._changed.wait(_SECONDS_BETWEEN_READS)
         yield False
 
     def _work_alone(self, tenant: str) -> None:

@@ -117,9 +117,8 @@ class KeyRing:
 
     def _read(self, tenant: str) -> list[tuple[str, bytes]]:
         with self.accounts.reading() as session:
-            return session.execute(
-                "SELECT name, sealed FROM sealed_keys WHERE tenant = ? ORDER BY name", (tenant,)
-            ).fetchall()
+            query = "SELECT name, sealed FROM sealed_keys WHERE tenant = ? ORDER BY name"
+            return list(session.execute(query, (tenant,)))
 
     def _unseal(self, cipher: AESGCM, tenant: str, name: str, sealed: bytes) -> bytes:
         try:

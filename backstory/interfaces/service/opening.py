@@ -21,8 +21,8 @@ from backstory.settings.template import OWNER_ONLY
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.schema import ACCOUNTS, STATE
-from backstory.storage.state import State
-from backstory.storage.state_places import copy_state, open_state
+from backstory.storage.state import State, copy_state
+from backstory.storage.state_places import open_state
 
 logger = logging.getLogger(__name__)
 

@@ -115,8 +115,9 @@ def empty_place(kind: Kind, address: str, tenant_id: str, emptied: Emptied) -> l
             store.delete([_MARK])
         emptied.objects += len(names) + 1 - len(left) - bool(left)
         return [f"{address}/{name}" for name in left]
-    for part in PARTS_OF_SERVERS:
-        emptied.rows += open_state(Path(), address, part).drop()
+    from backstory.storage.state_postgres import PostgresState
+
+    emptied.rows += sum(PostgresState(address, part).drop() for part in PARTS_OF_SERVERS)
     return []
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 import socket
-import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +29,7 @@ from backstory.interfaces.service.place_marks import (
 )
 from backstory.settings.storage import DATABASE_SCHEMES, StorageSettings
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.state import Locks, Session, State
+from backstory.storage.state import Session, State
 
 RECORD: Final = Path(".backstory", "tenant.json")
 """Where the folder of a tenant says whose it is."""
@@ -58,12 +57,7 @@ class _Record:
 
 
 class TenantPlaces:
-    """The places of the tenants of a service. Any number of threads share it.
-
-    Attributes:
-        keeps_presence: Whether the process is a service, which follows removals, and leaves a tenant only then. Any
-            other leaves it with the last block.
-    """
+    """The places of the tenants of a service. Any number of threads share it."""
 
     def __init__(self, accounts: State) -> None:
         """Take the accounts; nothing is read or written yet.
@@ -71,13 +65,8 @@ class TenantPlaces:
         Args:
             accounts: The accounts.
         """
-        self.keeps_presence = False
         self._accounts = accounts
-        self._lock = threading.Lock()
-        self._locks: Locks | None = None
         self._settled: dict[str, tuple[tuple[int, int, int], StorageSettings]] = {}
-        self._present: dict[str, int] = {}
-        """Number of blocks that are in a tenant, by the ids of those whose lock this process shares."""
 
     @property
     def is_shared(self) -> bool:
@@ -159,36 +148,10 @@ class TenantPlaces:
         if record is None:  # its first entering makes it known
             yield
             return
-        with self._lock:
-            if record.tenant_id not in self._present:
-                self._locks = self._locks or self._accounts.open_locks("the service")
-                if not self._locks.take(_name_lock(record.tenant_id), wait=False, shared=True):
-                    raise _unknown()
-                self._present[record.tenant_id] = 0
-            self._present[record.tenant_id] += 1
-        try:
+        with self._accounts.lock(_name_lock(record.tenant_id), wait=False, shared=True) as is_present:
+            if not is_present:
+                raise _unknown()
             yield
-        finally:
-            with self._lock:
-                self._present[record.tenant_id] -= 1
-            if not self.keeps_presence:
-                self.leave(record.tenant_id)
-
-    def leave(self, tenant_id: str) -> None:
-        """Let other machines remove a tenant, unless a block is in it."""
-        with self._lock:
-            if self._locks is None or self._present.get(tenant_id) != 0:
-                return
-            del self._present[tenant_id]
-            self._locks.release(_name_lock(tenant_id))
-            if not self._present:
-                self._locks.close()
-                self._locks = None
-
-    def close(self) -> None:
-        """Let other machines remove the tenants that nobody is in."""
-        for tenant_id in list(self._present):
-            self.leave(tenant_id)
 
     def list_databases(self) -> list[str]:
         """List the addresses of the databases of all tenants, also of those that have no folder on this machine."""
@@ -432,7 +395,8 @@ class TenantPlaces:
     def _list_places(self, tenant_id: str) -> list[tuple[Kind, str]]:
         with self._accounts.reading() as session:
             query = "SELECT kind, address FROM places WHERE tenant_id = ? ORDER BY kind, address"
-            return session.execute(query, (tenant_id,)).fetchall()
+            found: list[tuple[Kind, str]] = session.execute(query, (tenant_id,)).fetchall()
+            return found
 
     def _find(self, tenant: str) -> tuple[str, int] | None:
         with self._accounts.reading() as session:

@@ -185,7 +185,6 @@ class Tenants:
         """
         if not self.places.is_shared:
             return
-        self.places.keeps_presence = True
         removed = self.places.list_removed()
         for name, tenant_id in removed.items():
             with _logging_failure():
@@ -200,7 +199,6 @@ class Tenants:
                 self._set_aside(name)
         finally:
             self._retire(name)
-            self.places.leave(tenant_id)
 
     def _clear(self, name: str) -> None:
         """Remove the folder of a removed tenant, unless somebody is in it, or a command removes it."""
@@ -341,7 +339,6 @@ class Tenants:
         """Close all workspaces, those in use after their last user. One that is entered later is opened again."""
         for name in self.open_names:
             self._retire(name)
-        self.places.close()
 
     def _is_tenant(self, name: str) -> bool:
         if not is_tenant_name(name):

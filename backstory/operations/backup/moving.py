@@ -15,7 +15,8 @@ from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.storage import DATABASE_SCHEMES, clean_store_address, require_database_address
 from backstory.storage.schema import STATE, WORKSPACE_PARTS
-from backstory.storage.state_places import copy_state, open_state
+from backstory.storage.state import copy_state
+from backstory.storage.state_places import open_state
 from backstory.storage.stores import Folder, open_store
 from backstory.storage.tables.tables import Tables
 from backstory.storage.turns import running

@@ -12,17 +12,17 @@ from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.operations.backup.members import Members
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.schema import CATALOG, WORKSPACE_PARTS, Part
-from backstory.storage.sqlite_files import DamagedDatabaseError, copy_database, is_database
-from backstory.storage.state_places import copy_state, open_state
+from backstory.storage.state import copy_state
+from backstory.storage.state_places import open_state
 from backstory.storage.state_sqlite import SqliteState
 from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.tables import WHOLE, Tables
 
 
 def add_state(members: Members, workspace: Workspace, *, keys: bool = True, scratch: Path) -> None:
-    """Add the folder ``.backstory``, the catalog, the files that it names, and every other database.
+    """Add the folder ``.backstory``, the catalog, the files that it names, and all other state.
 
-    A database of a server is added as the file that it would be on one machine.
+    State of a server is added as the file that it would be on one machine.
 
     The catalog is copied first, and files never change, so that the tables are those of one moment. A damaged file is
     left out with its entry. The documents must be whole, since they hold tombstones and revisions that nothing else
@@ -35,25 +35,21 @@ def add_state(members: Members, workspace: Workspace, *, keys: bool = True, scra
         scratch: Folder for copies of databases, which are deleted at the end.
 
     Raises:
-        StateError: The catalog is damaged.
+        StateError: A part of the state is damaged.
         ContractError: The table ``documents`` is damaged.
     """
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder:
-        if workspace.settings.storage.database is not None:
-            for part in WORKSPACE_PARTS:
-                if part is not CATALOG:
-                    _add_part_of_server(members, workspace, part, Path(folder))
         for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
-            is_kept = not path.is_relative_to(workspace.mirrors)
+            is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
             if not keys and path.suffix == KEY_SUFFIX:
                 members.leave_out(f"{path.name}, which no store is to hold; keep it yourself")
             elif path.is_file() and not path.is_symlink() and is_kept:
-                _add_settled(members, path, Path(folder))
+                members.add_file(path)
         if workspace.catalog.state.exists():
             _add_tables(members, workspace, Path(folder))
-        for path in sorted(workspace.tables_dir.glob("*.sqlite")):
-            if path.stem != CATALOG.name:
-                _add_settled(members, path, Path(folder))
+        for part in WORKSPACE_PARTS:
+            if part is not CATALOG:
+                _add_part(members, workspace, part, Path(folder))
 
 
 def add_index(members: Members, workspace: Workspace) -> None:
@@ -92,7 +88,7 @@ def _add_tables(members: Members, workspace: Workspace, scratch: Path) -> None:
     members.add_database(state.path, f"data/{state.path.name}")
 
 
-def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scratch: Path) -> None:
+def _add_part(members: Members, workspace: Workspace, part: Part, scratch: Path) -> None:
     source = workspace.open_state(part, workspace.settings.storage.database)
     here = workspace.open_state(part, None)
     copy = open_state(scratch, None, part)
@@ -100,19 +96,3 @@ def _add_part_of_server(members: Members, workspace: Workspace, part: Part, scra
     if copy.exists():
         members.add_database(Path(copy.place), members.name_of(Path(here.place)))
     copy.close()
-
-
-def _add_settled(members: Members, path: Path, scratch: Path) -> None:
-    """Add a file, or a copy of a database at this moment; a damaged one is left out."""
-    if members.holds(members.name_of(path)):
-        return  # of the time before its rows were on a server
-    if not is_database(path):
-        if not path.name.endswith(("-wal", "-shm")):
-            members.add_file(path)
-        return
-    try:
-        copy = copy_database(path, scratch / path.name)
-    except DamagedDatabaseError as error:
-        members.leave_out(f"{path.name} is {error}")
-        return
-    members.add_database(copy, members.name_of(path))

@@ -67,7 +67,7 @@ def restore_from_store(address: str, into: Path | None = None, *, replace: bool 
     """
     place, _, name = address.rpartition(f"/{_FOLDER}/") if address.endswith(_ENDING) else (address, "", "")
     store = open_store(place.rstrip("/"))
-    names = [f"{_FOLDER}/{name}"] if name else _list_backups(store, "")
+    names = [one for one in _list_backups(store, "") if not name or one == f"{_FOLDER}/{name}"]
     if not names:
         raise InputError(f"{address} holds no backup; compare the address", code="no_backup")
     latest = max(names, key=lambda one: one.rpartition("/")[2])

@@ -35,12 +35,12 @@ from backstory.operations.learning.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
+from backstory.pipeline.rendered_pages import remove_pages
 from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, list_tables
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.rendered_pages import remove_pages
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.turns import running
 

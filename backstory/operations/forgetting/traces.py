@@ -18,13 +18,7 @@ from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.sqlite_files import (
-    DamagedDatabaseError,
-    is_database,
-    is_shared_memory,
-    read_stored,
-    read_texts,
-)
+from backstory.storage.state_sqlite import is_database, is_shared_memory, read_stored, read_texts
 from backstory.writing.post_files import inspect_file
 
 _BYTES_AT_ONCE: Final = 1 << 23
@@ -137,12 +131,9 @@ def _as_written(parts: Iterable[str]) -> dict[str, str]:
 
 def _open_bytes(path: Path) -> BinaryIO:
     """Open a file, or the content of a database on the disk, which SQLite reads."""
-    if is_database(path):
-        try:
-            return BytesIO(read_stored(path))
-        except DamagedDatabaseError:
-            pass  # no connection can use it, so that none holds a lock on it
-    return path.open("rb")
+    # No connection can use a damaged one, so that none holds a lock on it.
+    stored = read_stored(path) if is_database(path) else None
+    return path.open("rb") if stored is None else BytesIO(stored)
 
 
 def _search_bytes(file: BinaryIO, patterns: dict[str, str]) -> Iterator[str]:

@@ -119,8 +119,7 @@ def _describe_catalog(workspace: Workspace) -> str:
     Raises:
         StateError: It is damaged.
     """
-    if damage := workspace.catalog.state.find_damage():
-        raise StateError(damage)
+    workspace.catalog.state.examine()
     if workspace.catalog.state.exists():
         return "can be read"
     store = workspace.tables.store
@@ -137,8 +136,7 @@ def _describe_cache(workspace: Workspace) -> str:
     Raises:
         StateError: It is damaged, or cannot be read.
     """
-    if damage := workspace.cache.find_damage():
-        raise StateError(damage)
+    workspace.cache.examine()
     caches = (
         (workspace.embeddings, "vectors"),
         (workspace.drafts, "drafts"),
@@ -167,8 +165,7 @@ def _describe_history(workspace: Workspace) -> str:
     Raises:
         StateError: The state is damaged, or the table differs.
     """
-    if damage := workspace.state.find_damage():
-        raise StateError(damage)
+    workspace.state.examine()
     if months := workspace.runs.find_damaged_months():
         raise StateError(
             f"the table runs differs from the history in {', '.join(months)}; `backstory run` writes it again"

@@ -23,10 +23,10 @@ from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.folding import UNSPACED, is_unspaced
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
+from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import list_drafted, list_windows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
-from backstory.storage.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.storage.tables.catalog import Entry
 from backstory.writing.post_files import inspect_file
 

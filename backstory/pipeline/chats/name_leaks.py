@@ -19,8 +19,8 @@ from backstory.base.ids import digest
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.pipeline.incremental.fingerprints import code_version
+from backstory.pipeline.rendered_pages import remove_pages
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import remove_pages
 from backstory.storage.tables.catalog import Entry
 
 MARK_FILE: Final = "holds-real-names.txt"

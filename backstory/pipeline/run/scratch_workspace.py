@@ -18,18 +18,12 @@ from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings
 from backstory.settings.paths import Place
 from backstory.settings.storage import StorageSettings
-from backstory.storage.sqlite_files import DamagedDatabaseError, copy_database, is_database
+from backstory.storage.state import copy_state
 from backstory.storage.tables.tables import copy_tables
 from backstory.storage.turns import running
 from backstory.writing.draft import Writer
 
-_NOT_COPIED = (
-    "cache.sqlite*",
-    "*.duckdb*",
-    "*.sqlite-wal",
-    "*.sqlite-shm",
-    "mirrors",
-)
+_NOT_COPIED = ("*.sqlite*", "mirrors")
 
 
 class _OriginalPlace(Place):
@@ -125,18 +119,6 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
                     workspace.secret.parent,
                     scratch.secret.parent,
                     ignore=shutil.ignore_patterns(*_NOT_COPIED),
-                    copy_function=_copy_settled,
                 )
+            copy_state(workspace.state, scratch.state)
         yield scratch
-
-
-def _copy_settled(made: str, copy: str) -> None:
-    """Copy a file, and of a database what it holds at this moment; a damaged one is copied as it is."""
-    if is_database(Path(made)):
-        try:
-            copy_database(Path(made), Path(copy))
-        except DamagedDatabaseError:
-            pass
-        else:
-            return
-    shutil.copy2(made, copy)

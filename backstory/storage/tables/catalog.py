@@ -103,7 +103,7 @@ class Catalog:
             self._take_changes(session)
             session.execute("DELETE FROM partitions WHERE rows = ?", (_GONE,))
             # Under another name, others read everything again, since nothing tells them what was removed.
-            self._write(session, [(*_COUNTER, uuid4().hex, "", 0, self._version + 1)])
+            self.state.upsert(session, PARTITIONS, [(*_COUNTER, uuid4().hex, "", 0, self._version + 1)])
         self.state.compact()
 
     def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
@@ -152,12 +152,7 @@ class Catalog:
                     rows.append((*key, entry.inputs, entry.content, entry.rows, version))
                 elif key in self._versions:
                     rows.append((*key, "", "", _GONE, version))
-            self._write(session, rows)
-
-    def _write(self, session: Session, rows: Iterable[tuple[object, ...]]) -> None:
-        self.state.upsert(
-            session, PARTITIONS, (dict(zip(PARTITIONS.columns, row, strict=True)) for row in rows)
-        )
+            self.state.upsert(session, PARTITIONS, rows)
 
     def _look(self) -> None:
         with self.state.reading() as session:

@@ -18,7 +18,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from backstory.base.errors import ContractError, InputError
-from backstory.storage.state_places import copy_state
+from backstory.storage.state import copy_state
 from backstory.storage.stores import Bucket, Folder, Store
 from backstory.storage.tables.catalog import Catalog, Changes, Entries, Entry, Key
 from backstory.storage.tables.contracts import Table, empty, validate
@@ -262,7 +262,7 @@ class Tables:
 
     def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
         stamp = self.store.stamp(name)
-        kept = _read_once(self.store, stamp, table, name)  # type: ignore[arg-type] # a store is frozen
+        kept = _read_once(self.store, stamp, table, name)  # a store is frozen
         if kept is not None:
             return kept.clone() if columns is None else kept.select(columns)
         file = self.store.open(name)

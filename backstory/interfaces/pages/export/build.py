@@ -19,14 +19,14 @@ from backstory.interfaces.pages.site.folder import Written, claim_folder
 from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.chats.copies import record_copy
-from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import (
+from backstory.pipeline.rendered_pages import (
     EXPORT_MARK,
     EXPORTS_FOLDER,
     SITE_MARK,
     list_site_pages,
     read_export_mark,
 )
+from backstory.pipeline.workspace import Workspace
 
 _EXPLANATION: Final = (
     "`backstory export` made these files: it replaces and removes them, and touches no others.\n"

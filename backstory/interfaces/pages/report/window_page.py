@@ -17,8 +17,8 @@ from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.interfaces.pages.report.wording import STATUS_WORDS, describe_moment
 from backstory.pipeline.chats.copies import record_copy
+from backstory.pipeline.rendered_pages import REPORTS_FOLDER
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import REPORTS_FOLDER
 from backstory.text.conversation_names import name_conversation
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

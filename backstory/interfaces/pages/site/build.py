@@ -21,8 +21,8 @@ from backstory.interfaces.pages.site.state import (
     record_pages,
 )
 from backstory.pipeline.chats.copies import record_copy
+from backstory.pipeline.rendered_pages import SITE_FOLDER, list_site_pages
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import SITE_FOLDER, list_site_pages
 
 
 @dataclass(frozen=True)

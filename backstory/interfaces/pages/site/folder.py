@@ -11,7 +11,7 @@ from typing import Final
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
 from backstory.interfaces.pages.site.page import Page
-from backstory.storage.rendered_pages import SITE_MARK, list_site_pages
+from backstory.pipeline.rendered_pages import SITE_MARK, list_site_pages
 from backstory.storage.tables.catalog import Entry
 
 _EXPLANATION: Final = "`backstory site` made this folder: it replaces and removes the pages in it.\n"

@@ -18,8 +18,8 @@ from backstory.base.ids import digest
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
+from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.rendered_pages import list_site_pages
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.schemas import TABLES
 

@@ -24,11 +24,11 @@ from backstory.interfaces.pages.site.library import Library, Quote
 from backstory.interfaces.pages.site.pages import list_pages as list_site
 from backstory.interfaces.pages.site.picture import draw_picture
 from backstory.interfaces.pages.site.state import hash_inputs
+from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import RAGSettings, SiteSettings
-from backstory.storage.rendered_pages import list_site_pages, remove_pages
 from tests.browser import load_page
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run
