@@ -39,7 +39,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from backstory.storage.schema import CATALOG
-from backstory.storage.state import open_state
+from backstory.storage.state_places import open_state
 state = open_state(Path(sys.argv[1]), sys.argv[2] or None, CATALOG)
 with state.lock("run", "2024-01-01", by="the holder"):
     print("held", flush=True)
