@@ -46,7 +46,7 @@ test: $(STAMP) ## Run every test on every core, without a network; the slowest 5
 	@$(PYTEST) --durations=50
 
 test-long: $(STAMP) ## Run every test, with those that take long and more random repetitions (about half an hour)
-	@export BACKSTORY_LONG_TESTS=1 BACKSTORY_EDIT_SEQUENCES=4 BACKSTORY_KILLS=10 BACKSTORY_CANCELS=20; $(PYTEST)
+	@export BACKSTORY_LONG_TESTS=1 BACKSTORY_HISTORIES=4 BACKSTORY_KILLS=10 BACKSTORY_CANCELS=20; $(PYTEST)
 
 ui: $(STAMP) ## Open the Dagster UI on WORKSPACE (default: the demo's) and PORT (default: 3000)
 	@test -f $(WORKSPACE)/backstory.yaml || { echo "$(WORKSPACE) holds no backstory.yaml, so it is not a workspace. \`make demo\` makes $(DEMO); name your own with: make ui WORKSPACE=DIR"; exit 2; }

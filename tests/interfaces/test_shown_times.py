@@ -15,7 +15,7 @@ from backstory.operations.inspection.windows import find_window, list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.views import read_writer_inputs
 from tests.interfaces.cli.invocation import run
-from tests.pipeline.workspace_states import first_inputs, write_inputs
+from tests.world import first_inputs, write_inputs
 
 LATE = "2025-03-15T23:30:00Z"
 """In Berlin, this is half past midnight of the next day."""

@@ -8,7 +8,7 @@ from backstory.index.calibration import LEAST_DOCUMENTS
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
-from tests.pipeline.workspace_states import Inputs, describe, first_inputs, run, write_inputs
+from tests.world import Inputs, describe, first_inputs, run, write_inputs
 
 THINGS = (
     "kettle",

@@ -19,8 +19,8 @@ from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
 from tests.forms import ONE_MACHINE, Share, is_shared
 from tests.long_tests import each_of
-from tests.pipeline.workspace_states import describe, first_inputs, run, write_inputs
 from tests.workspaces import build_table, copy_made, find_file, replace_recorded
+from tests.world import describe, first_inputs, run, write_inputs
 
 Damage = Callable[[Path], object]
 

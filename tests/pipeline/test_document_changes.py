@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 from backstory.base.errors import SettingsError
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -74,47 +72,6 @@ def test_a_renamed_file_keeps_its_vectors_and_a_deleted_one_leaves_the_index(wor
     assert [states[f"{name}.md"] for name in ("note-1", "renamed", "note-2")] == ["deleted", "ok", "deleted"]
     served = documents.filter(pl.col("status") == "ok")["document_id"]
     assert set(workspace.tables.read("document_chunks")["document_id"]) == set(served)
-
-
-def test_after_any_edits_the_tables_are_those_of_a_fresh_workspace(
-    workspace: Workspace, make_workspace: MakeWorkspace
-) -> None:
-    random = Random(5)
-    for number in range(6):
-        write(workspace.documents_dir, number)
-    make(workspace.root)
-    unchanged = []
-    for step in range(8):
-        number = random.randrange(6)
-        path = workspace.documents_dir / f"note-{number}.md"
-        act = random.choice(["edit", "edit", "remove", "swap", "shrink"])
-        if act == "edit" or not path.exists():
-            write(workspace.documents_dir, number, "added " * (step + 1))
-        elif act == "remove":
-            path.unlink()
-        elif act == "shrink":
-            path.write_text(f"# Note {number}\n\nShort {'x' * step}.", encoding="utf-8")
-        else:
-            other = workspace.documents_dir / f"note-{(number + 1) % 6}.md"
-            if other.exists():
-                aside = workspace.documents_dir / "aside.tmp"
-                path.rename(aside)
-                other.rename(path)
-                aside.rename(other)
-        unchanged.append(make(workspace.root)["files_unchanged"])
-    assert max(unchanged) >= 4
-    fresh = make_workspace(f"{SETTINGS}chunks: {{max_tokens: 30, overlap_tokens: 0}}\n", "fresh")
-    for path in fresh.documents_dir.iterdir():
-        path.unlink()
-    for path in workspace.documents_dir.iterdir():
-        (fresh.documents_dir / path.name).write_bytes(path.read_bytes())
-    make(fresh.root)
-    ok = pl.col("status") == "ok"
-    assert_frame_equal(
-        workspace.tables.read("documents").filter(ok), fresh.tables.read("documents").filter(ok)
-    )
-    for table in ("document_chunks", "sources"):
-        assert_frame_equal(workspace.tables.read(table), fresh.tables.read(table))
 
 
 def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: MakeWorkspace) -> None:

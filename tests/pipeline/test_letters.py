@@ -1,9 +1,6 @@
 """Letters: one post tells of all windows of a week, and follows every change of them."""
 
-import random
 import re
-import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -16,22 +13,14 @@ from backstory.pipeline.stages.letters import Assignment, read_assignment, read_
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.views import read_writer_inputs
-from tests.long_tests import LONG_TESTS
 from tests.models.services import chat_server
 from tests.models.services.chat_server import run_chat_server
-from tests.pipeline.disturbed_runs import run_one_day
 from tests.pipeline.feedback_workspaces import SETTINGS, TOPICS, list_lines
-from tests.pipeline.test_post_edit_sequences import describe, find_differences, write_state
-from tests.pipeline.workspace_states import run
+from tests.world import run, write_inputs
 
 WEEKLY = SETTINGS.replace("{provider: digest", "{provider: digest, grain: week")
-STEPS = 25 if LONG_TESTS else 3
 DAYS = 7
 """Five days of one week, from Wednesday 1 January 2025 on, and two of the next one."""
-
-
-def write_chat_text(days: int, skipped: int = 0) -> str:
-    return "".join(f"{line}\n" for line in list_lines(days, windows=2)[skipped:])
 
 
 def first_inputs(settings: str) -> dict[str, str]:
@@ -39,11 +28,15 @@ def first_inputs(settings: str) -> dict[str, str]:
         f"posts/{topic.replace(' ', '-')}.md": f"---\ntitle: {topic}\ndate: 2024-05-01\n---\n\nAll about {topic}.\n"
         for topic in TOPICS[:3]
     }
-    return {"backstory.yaml": settings, "chats/garden.txt": write_chat_text(DAYS), **documents}
+    return {
+        "backstory.yaml": settings,
+        "chats/garden.txt": "\n".join(list_lines(DAYS, windows=2)) + "\n",
+        **documents,
+    }
 
 
 def make(root: Path, settings: str = WEEKLY) -> Workspace:
-    write_state(root, first_inputs(settings))
+    write_inputs(root, first_inputs(settings))
     assert run(root).success
     return open_workspace(root)
 
@@ -128,71 +121,3 @@ def test_a_model_is_asked_once_for_each_week_and_not_again(
     assert sorted(user.count("How is the") for _, user in asked) == [4, 10]
     assert sorted("<earlier>" in user for _, user in asked) == [False, True]
     assert read_posts(workspace)["status"].to_list().count("written") == 2
-
-
-def edit_message(inputs: dict[str, str], rng: random.Random) -> None:
-    before, after = rng.sample(TOPICS, 2)
-    inputs["chats/garden.txt"] = inputs["chats/garden.txt"].replace(before, after, rng.randrange(1, 3))
-
-
-def cut_chat(inputs: dict[str, str], rng: random.Random) -> None:
-    lines = inputs["chats/garden.txt"].splitlines(keepends=True)
-    inputs["chats/garden.txt"] = "".join(lines[: max(4, len(lines) - rng.randrange(1, 9))])
-
-
-def remove_day(inputs: dict[str, str], rng: random.Random) -> None:
-    lines = inputs["chats/garden.txt"].splitlines(keepends=True)
-    day = rng.choice(sorted({line[:10] for line in lines})[:-1] or ["none"])
-    inputs["chats/garden.txt"] = "".join(line for line in lines if not line.startswith(day))
-
-
-def go_on(inputs: dict[str, str], rng: random.Random) -> None:
-    inputs["chats/garden.txt"] = write_chat_text(DAYS + rng.randrange(3))
-
-
-def edit_document(inputs: dict[str, str], rng: random.Random) -> None:
-    name = rng.choice([name for name in sorted(inputs) if name.startswith("posts/")])
-    inputs[name] += f"\nMore about {rng.choice(TOPICS)}.\n"
-
-
-def try_grain(inputs: dict[str, str], rng: random.Random) -> None:
-    grain = rng.choice(
-        ("grain: week", "grain: day", "grain: month", "grains: {garden: week}", "grain: window")
-    )
-    inputs["backstory.yaml"] = re.sub(r"grain: \w+|grains: {garden: week}", grain, inputs["backstory.yaml"])
-
-
-Edit = Callable[[dict[str, str], random.Random], None]
-EDITS: tuple[Edit, ...] = (go_on, edit_message, remove_day, edit_document, cut_chat, try_grain)
-"""The edits; of the short tests, one makes the first three, the other the last three."""
-
-
-@pytest.mark.parametrize(
-    ("feedback", "edits"),
-    [
-        pytest.param("on", EDITS, id="on"),
-        pytest.param("off", EDITS[::-1], id="off", marks=pytest.mark.long),
-    ],
-)
-def test_a_history_of_edits_ends_as_a_workspace_without_one(
-    feedback: str, edits: Sequence[Edit], letters: Workspace, tmp_path: Path
-) -> None:
-    rng = random.Random(7)
-    root = tmp_path / "workspace"
-    inputs = first_inputs(WEEKLY.replace('"on"', f'"{feedback}"'))
-    shutil.copytree(letters.root, root)
-    write_state(root, inputs)
-    assert run(root).success
-    for step in range(STEPS):
-        edit = edits[step] if step < len(edits) else rng.choice(edits)
-        edit(inputs, rng)
-        write_state(root, inputs)
-        if step % 2:
-            run_one_day(root, rng)
-        outcome = run(root)
-        assert outcome.success, outcome.failures
-        if LONG_TESTS or step == STEPS - 1:
-            fresh = tmp_path / f"fresh-{step}"
-            write_state(fresh, inputs)
-            assert run(fresh).success
-            assert find_differences(describe(root), describe(fresh)) == {}, (step, edit.__name__)

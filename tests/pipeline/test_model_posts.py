@@ -206,7 +206,7 @@ def test_a_killed_run_has_kept_its_drafts(
         over.wait()
 
     chat.script.extend([chat_server.post(), chat_server.post(), hang])
-    process = start_process(["-m", "tests.pipeline.posting_run", str(unwritten.root)], os.environ)
+    process = start_process(["-m", "tests.world", str(unwritten.root), "-1", "run"], os.environ)
     assert arrived.wait(timeout=600)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -9,7 +9,7 @@ from backstory import run_pipeline
 from backstory.pipeline.workspace import open_workspace
 from tests.models.services.chat_server import ChatServer, run_chat_server
 from tests.models.services.embedding_answers import embed, refuse_word
-from tests.pipeline.workspace_states import describe
+from tests.world import describe
 
 TEXTS = {"pump": "The pump failed.", "letter": "A poisoned letter.", "frost": "Frost in May."}
 

@@ -10,7 +10,7 @@ import pytest
 
 from backstory.pipeline.workspace import open_workspace
 from tests.long_tests import LONG_TESTS
-from tests.pipeline.workspace_states import (
+from tests.world import (
     FreshWorkspaces,
     describe,
     feedback_inputs,

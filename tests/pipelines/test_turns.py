@@ -26,9 +26,9 @@ from pipelines.dagster_internals.instance import end_lost_runs, open_instance, p
 from pipelines.definitions import JOB
 from pipelines.run_plan import tag_range
 from tests.long_tests import LONG_TESTS
-from tests.pipeline.workspace_states import describe, first_inputs, write_inputs
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.started_python import StartedPython
+from tests.world import describe, first_inputs, write_inputs
 
 DAYS = ("2025-03-12", "2025-03-16")
 FORTY = partition_range("2025-03-01", "2025-04-09", "day")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.forms import Share
-from tests.pipeline.workspace_states import first_inputs, run, write_inputs
+from tests.world import first_inputs, run, write_inputs
 
 LATER_POST = (
     "---\ntitle: Frost\ndate: 2025-01-01\n---\n\n# Frost\n\nA frost that cracked the plastic elbow.\n"

@@ -20,9 +20,9 @@ from tests.forms import BOTH_FORMS, is_shared
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as invoke
 from tests.models.rerankers.rerank_requests import RATED
-from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
 from tests.workspaces import find_file
+from tests.world import describe, run
 
 
 @pytest.fixture(scope="module")

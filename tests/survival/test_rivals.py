@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.forms import SHARED
-from tests.pipeline.workspace_states import describe, run, write_inputs
 from tests.started_python import StartedPython
 from tests.survival.conftest import LATER_POST
 from tests.workspaces import CHAT
+from tests.world import describe, run, write_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 2

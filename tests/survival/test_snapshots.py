@@ -22,8 +22,8 @@ from backstory.pipeline.workspace import open_workspace
 from tests.forms import BOTH_FORMS
 from tests.interfaces.cli.invocation import run as invoke
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
-from tests.pipeline.workspace_states import describe, run
 from tests.survival.conftest import flip
+from tests.world import describe, run
 
 
 def damage(root: Path) -> None:

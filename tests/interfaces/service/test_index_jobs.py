@@ -24,9 +24,9 @@ from backstory.interfaces.service.tenants import Tenants
 from tests.caches import open_accounts, open_own_state
 from tests.errors import raises
 from tests.interfaces.service.tenant_folders import SETTINGS, open_tenants, write_tenant
-from tests.pipeline.workspace_states import describe
 from tests.started_python import run_python
 from tests.workspaces import copy_made
+from tests.world import describe
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
 CANCELS = int(os.environ.get("BACKSTORY_CANCELS", "2"))

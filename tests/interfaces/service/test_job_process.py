@@ -22,9 +22,9 @@ from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenants import Tenants
 from tests.caches import open_accounts, open_own_state
 from tests.interfaces.service.tenant_folders import open_tenants, write_tenant
-from tests.pipeline.workspace_states import SECRET, describe
 from tests.started_python import run_python
 from tests.workspaces import CHAT
+from tests.world import SECRET, describe
 
 KILLS = int(os.environ.get("BACKSTORY_KILLS", "1"))
 PROJECT = Path(__file__).resolve().parents[3]

@@ -35,8 +35,8 @@ from tests.interfaces.service.several_machines import (
     write_document,
     write_settings,
 )
-from tests.pipeline.workspace_states import describe
 from tests.started_python import StartedPython
+from tests.world import describe
 
 
 def test_a_tenant_goes_on_on_another_machine(machines: Machines) -> None:

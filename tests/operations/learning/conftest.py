@@ -7,8 +7,8 @@ import pytest
 from backstory.operations.learning.learn import learn
 from backstory.pipeline.workspace import Workspace
 from tests.builders.communities import DAYS, write_community
-from tests.pipeline.workspace_states import run, write_inputs
 from tests.workspaces import copy_made
+from tests.world import run, write_inputs
 
 
 @pytest.fixture(scope="session")

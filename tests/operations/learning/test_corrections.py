@@ -17,8 +17,8 @@ from tests.builders.communities import LINKED as LINKS
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as run_cli
-from tests.pipeline.workspace_states import describe, run, write_inputs
 from tests.workspaces import copy_made
+from tests.world import describe, run, write_inputs
 
 DAY = str(FIRST)
 UNLINKED, UNWANTED, LATER = f"{DAY}-phrase-0.md", f"{DAY}-shared-0.md", f"{DAY}-digest.md"

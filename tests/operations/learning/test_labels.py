@@ -22,8 +22,8 @@ from backstory.operations.learning.labels import (
 )
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.writing.post_files import draft_path
-from tests.pipeline.workspace_states import run
 from tests.workspaces import DIGEST, write_workspace
+from tests.world import run
 
 NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
 MOMENTS = st.one_of(st.none(), st.integers(-3, 3).map(lambda hours: NOON + timedelta(hours=hours)))

@@ -23,7 +23,7 @@ from tests.builders.communities import DAYS, FIRST, SETTINGS, write_community
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as run_cli
-from tests.pipeline.workspace_states import describe, run, write_inputs
+from tests.world import describe, run, write_inputs
 
 CHANGED = {"decisions", "contexts", "window_contexts"}
 
