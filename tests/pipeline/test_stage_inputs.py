@@ -17,8 +17,6 @@ from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.pipeline.incremental.fingerprints import (
     CODE_VERSIONS,
     hash_dependencies,
-    name_settings,
-    read_by,
 )
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -266,7 +264,7 @@ MODEL_CHANGES = (
     ({}, "embedding.provider", "gemini", SPACE),
     ({}, "storage.database", "postgresql:///backstory", set()),
     ({}, "storage.files", "s3://bucket/prefix", set()),
-    ({}, "index.uri", "https://milvus.example", set()),
+    ({}, "index.uri", "https://milvus.example", {"search_index"}),
     ({}, "index.allow_http", True, set()),
     (SERVED, "index.uri", "https://other.example", {"search_index"}),
     ({"index.uri": "https://milvus.example"}, "index.engine", "milvus", {"search_index"}),
@@ -345,7 +343,7 @@ def test_a_changed_model_changes_the_inputs_of_what_it_makes(
     ("constant", "given", "expected"),
     [
         ("KEYWORD_TERMS", {}, {"hits", "window_contexts"}),
-        ("KEYWORD_TERMS", {"rag.ranking": "dense"}, set()),
+        ("WIDENING", {}, {"hits", "window_contexts"}),
         ("QUERY_CHARACTERS", CROSS, RERANKED),
         ("TEXT_CHARACTERS", CROSS, RERANKED),
     ],
@@ -364,18 +362,6 @@ def test_a_constant_that_was_a_setting_is_an_input_of_what_it_decides(
     assert {table for table in before if hash_dependencies(workspace, table) != before[table]} == expected
 
 
-def test_how_wide_milvus_searches_is_an_input_of_what_it_finds(
-    with_and_without_hnsw: tuple[Workspace, Workspace], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = with_and_without_hnsw[0].root
-    given: list[Mapping[str, Any]] = [{}, SERVED, {**SERVED, "rag.mode": "exact"}]
-    workspaces = [Workspace(root, validate_settings(each) or pytest.fail(f"{each}")) for each in given]
-    before = [hash_dependencies(workspace, "hits") for workspace in workspaces]
-    monkeypatch.setattr("backstory.pipeline.incremental.fingerprints.WIDENING", 7)
-    after = [hash_dependencies(workspace, "hits") for workspace in workspaces]
-    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
-
-
 def test_every_setting_is_changed_by_some_test() -> None:
     groups = {name: info.annotation for name, info in Settings.model_fields.items()}
     settings = {
@@ -390,19 +376,6 @@ def test_every_setting_is_changed_by_some_test() -> None:
     assert {setting for setting, _ in changes if not setting.startswith("services.")} == settings
     entries = [value for setting, value in changes if setting.startswith("services.")]
     assert set().union(*entries) == set(Service.model_fields)
-
-
-def test_the_named_settings_of_a_stage_are_those_that_it_reads(model_folders: Path) -> None:
-    given = [{**change.given, change.setting: change.value} for change in CHANGES]
-    given += [CROSS, {"rerank.provider": "gemini"}]
-    given += [{"writers.provider": "gemini", "writers.model": "gemini-2.5-flash"}]
-    workspaces = [Workspace(model_folders, settings) for one in given if (settings := validate_settings(one))]
-    for stage in STAGES:
-        read = {name for workspace in workspaces for name in read_by(workspace, stage.table)}
-        named = [name for name in name_settings(stage.table) if name != "embedding"]
-        holders = {name: {one for one in named if f"{name}.".startswith(f"{one}.")} for name in read}
-        assert all(holders.values()), stage.table
-        assert set().union(*holders.values()) == set(named), stage.table
 
 
 def test_every_stage_has_a_version_of_its_code() -> None:

@@ -10,7 +10,7 @@ import dagster as dg
 from backstory.base.ids import digest_json
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.incremental.fingerprints import code_version, name_settings
+from backstory.pipeline.incremental.fingerprints import code_version, name_groups
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -169,11 +169,7 @@ def specify_code_version(workspace: Workspace, stage: type[Stage]) -> str:
     After a change, the UI shows the asset as out of date.
     """
     settings = workspace.settings.model_dump(mode="json")
-    read = {
-        name: settings[group] if not setting else settings[group][setting]
-        for name in name_settings(stage.table)
-        for group, _, setting in [name.partition(".")]
-    }
+    read = {group: settings[group] for group in name_groups(stage.table)}
     return f"{code_version(stage.table)}-{digest_json(read, length=8)}"
 
 
