@@ -243,15 +243,15 @@ def read_opened(
     if read is not None:
         return read
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
-    opened.seek(0)
-    content = opened.read(limits.most_bytes + 1)
-    if len(content) > limits.most_bytes:
+    size = opened.seek(0, os.SEEK_END)
+    if size > limits.most_bytes:
         reason = (
             f"it has more than {limits.most_bytes:,} bytes, too many to read within {limits.megabytes} MB of memory "
             "(`conversations.read_megabytes`); split it, or raise the setting"
         )
         return _refuse(source, "failed", reason)
-    return parse_content(content, name, source, settings, latest_year)
+    opened.seek(0)
+    return parse_content(opened.read(size), name, source, settings, latest_year)
 
 
 def parse_content(

@@ -74,8 +74,9 @@ class DocumentFile:
             self._require_name()
             return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
         with self.open(most_bytes=most_bytes) as file:
-            # A file that grows meanwhile is not read beyond its limit.
-            return file.read(size if size >= 0 or most_bytes is None else most_bytes)
+            # A file that grows meanwhile is not read beyond its limit. The limit itself would be allocated for each file.
+            is_limited = size < 0 and most_bytes is not None
+            return file.read(os.fstat(file.fileno()).st_size if is_limited else size)
 
     def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
         """Open the file, or the archive that it is a member of.
