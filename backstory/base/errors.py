@@ -5,12 +5,15 @@ Every message says what is wrong, where, and what to do. A program reads the cod
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
-if TYPE_CHECKING:
-    import tenacity
+_LONGEST_SECONDS: Final = 60.0
+
+Result = TypeVar("Result")
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -131,19 +134,28 @@ class TransientError(ModelError):
         self.delay = delay
 
 
-def failure_of(state: tenacity.RetryCallState) -> TransientError:
-    """Return the error of the last attempt of a call."""
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, TransientError):
-        raise TypeError(f"only transient errors are retried, not {type(error).__name__}")
-    return error
+def retry(
+    call: Callable[[], Result],
+    attempts: int,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    report: Callable[[TransientError, int, float], None] | None = None,
+) -> Result:
+    """Call until no :class:`TransientError` is raised; the error of the last attempt is raised.
 
-
-def choose_delay(state: tenacity.RetryCallState) -> float:
-    """Return the seconds before the next attempt: as many as the service asks for, else more with each attempt."""
-    from tenacity import wait_exponential_jitter
-
-    return failure_of(state).delay or wait_exponential_jitter(initial=1, max=60, jitter=1)(state)
+    It waits as long as the service asks, else ever longer. Before that it reports the error, the number of the attempt,
+    from 1, and the seconds.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return call()
+        except TransientError as error:
+            growing = min(_LONGEST_SECONDS, 2.0 ** (attempt - 1) + random.uniform(0, 1))
+            delay = error.delay or growing
+            if report is not None:
+                report(error, attempt, delay)
+        wait(delay)
+    return call()
 
 
 class EmbeddingError(ModelError):

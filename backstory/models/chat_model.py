@@ -59,19 +59,16 @@ class AnswerForm:
     cut_advice: str = ""
 
 
-@dataclass(frozen=True)
-class Withheld:
-    """Reason why a service gave no whole answer: ``blocked (SAFETY)``, ``cut (length)``, or ``refused``.
+class UnusableAnswerError(Exception):
+    """An answer was withheld, is not whole, or is not of the form.
 
-    The detail is the length of a refusal, or the advice of the form for an answer that was cut, and may be empty: the
-    model's own words may name somebody, and nobody has checked them.
+    The reason is short: ``blocked (SAFETY)``, ``cut (length)``, ``refused``, or what is missing. The detail may be
+    empty; it never repeats the model's own words, which may name somebody, and which nobody has checked.
     """
 
-    reason: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -90,15 +87,7 @@ class Answer:
     model: str
     tokens_in: int
     tokens_out: int
-    withheld: Withheld | None = None
-
-
-class UnusableAnswerError(Exception):
-    """An answer was withheld, or is not of the form; the reason is short, and without the model's own words."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(str(Withheld(reason, detail)))
-        self.reason = reason
+    withheld: UnusableAnswerError | None = None
 
 
 class ChatModel:
@@ -231,7 +220,7 @@ def ask_until_usable(
     def ask_once(messages: Messages) -> Answer:
         answer = ask(messages, form)
         if answer.withheld is not None:
-            raise UnusableAnswerError(answer.withheld.reason, answer.withheld.detail)
+            raise answer.withheld
         return answer
 
     answer = ask_once(messages)
@@ -240,6 +229,16 @@ def ask_until_usable(
     except UnusableAnswerError as error:
         again = repair(messages, answer, str(error)) if repair is not None else messages
     return read(ask_once(again))
+
+
+def describe_object(**properties: Any) -> dict[str, Any]:
+    """Make the JSON schema of an object with these properties, all of them required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def parse_answer(text: str) -> Any:
@@ -251,7 +250,9 @@ def parse_answer(text: str) -> Any:
         raise ValueError("the JSON is nested too deeply") from None
 
 
-def _read_completion(completion: Mapping[str, Any], form: AnswerForm) -> tuple[str, Withheld | None]:
+def _read_completion(
+    completion: Mapping[str, Any], form: AnswerForm
+) -> tuple[str, UnusableAnswerError | None]:
     """Read the text of an answer of OpenAI's API, or why it is not whole."""
     choices = completion.get("choices")
     if not isinstance(choices, list):
@@ -261,16 +262,18 @@ def _read_completion(completion: Mapping[str, Any], form: AnswerForm) -> tuple[s
     message = message if isinstance(message, Mapping) else {}
     text, refusal = message.get("content"), message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        return "", Withheld("refused", count(len(refusal), "character"))
+        return "", UnusableAnswerError("refused", count(len(refusal), "character"))
     withheld = _find_withheld(choice.get("finish_reason"), form)
     return text if withheld is None and isinstance(text, str) else "", withheld
 
 
-def _read_candidate(response: GenerateContentResponse, form: AnswerForm) -> tuple[str, Withheld | None]:
+def _read_candidate(
+    response: GenerateContentResponse, form: AnswerForm
+) -> tuple[str, UnusableAnswerError | None]:
     """Read the text of Gemini's answer, or why it is not whole."""
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        return "", Withheld(f"blocked ({feedback.block_reason.value})")
+        return "", UnusableAnswerError(f"blocked ({feedback.block_reason.value})")
     if not response.candidates:
         raise TransientError("the answer holds no candidates")
     answer = response.candidates[0]
@@ -279,12 +282,12 @@ def _read_candidate(response: GenerateContentResponse, form: AnswerForm) -> tupl
     return "".join(part.text or "" for part in parts or [] if not part.thought), withheld
 
 
-def _find_withheld(reason: Any, form: AnswerForm) -> Withheld | None:
+def _find_withheld(reason: Any, form: AnswerForm) -> UnusableAnswerError | None:
     if reason in _FINISHED:
         return None
     if reason in _CUT:
-        return Withheld(f"cut ({reason})", form.cut_advice)
-    return Withheld(f"blocked ({str(reason)[:_REASON_CHARACTERS]})")
+        return UnusableAnswerError(f"cut ({reason})", form.cut_advice)
+    return UnusableAnswerError(f"blocked ({str(reason)[:_REASON_CHARACTERS]})")
 
 
 def _read_gemini_usage(response: GenerateContentResponse, most: Usage) -> Usage:

@@ -118,12 +118,12 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
     if not isinstance(embedding_model, str):
         return embedding_model
     if embedding_model in ("local", *LOCAL_MODELS):
-        return _resolve_local(None if embedding_model == "local" else embedding_model)
+        return _open(None if embedding_model == "local" else embedding_model)
     if embedding_model == "hashing":
         return make_embedder(EmbeddingSettings(provider="hashing"))
     namespace, _, model = embedding_model.rpartition(":")
     if namespace in _GEMINI_NAMESPACES and model.removeprefix("models/").startswith(_GEMINI_FAMILIES):
-        return _resolve_gemini(model, client, None if client else read_api_key())
+        return _open(model, client, None if client else read_api_key())
     raise InputError(
         f"no embedder is called {embedding_model!r}; pass local, multilingual, hashing, a Gemini model such as "
         "google-gla:gemini-embedding-001, or an embedder from make_embedder(EmbeddingSettings(...))",
@@ -131,15 +131,12 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
     )
 
 
-@lru_cache(maxsize=len(LOCAL_MODELS) + 1)
-def _resolve_local(model: str | None) -> Embedder:
-    return make_embedder(EmbeddingSettings(provider="local", model=model))
-
-
 @lru_cache(maxsize=8)
-def _resolve_gemini(model: str, client: genai.Client | None, api_key: SecretStr | None) -> Embedder:
+def _open(model: str | None, client: genai.Client | None = None, key: SecretStr | None = None) -> Embedder:
+    if client is None and key is None:
+        return make_embedder(EmbeddingSettings(model=model))
     from backstory.models.embeddings.service_embedder import GeminiEmbedder
     from backstory.models.service import Service
 
     settings = EmbeddingSettings(provider="gemini", model=model)
-    return GeminiEmbedder(settings, Service(settings, key=api_key, client=client))
+    return GeminiEmbedder(settings, Service(settings, key=key, client=client))

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError, ModelFileError, SettingsError
 from backstory.base.files.atomic import require_built_file
+from backstory.models.embeddings.protocol import group_in_order
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -102,9 +103,15 @@ class TextTokenizer:
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the tokens of each text, special tokens included; a text that no model reads whole counts by parts."""
         counts = np.zeros(len(texts), np.int64)
-        for block in _group_parts(texts):
-            found = self._tokenizer.encode_batch_fast([part for _, part in block])
-            np.add.at(counts, [row for row, _ in block], list(map(len, found)))
+        parts = [
+            (row, text[start : start + _LONG_TEXT])
+            for row, text in enumerate(texts)
+            for start in range(0, max(len(text), 1), _LONG_TEXT)
+        ]
+        sizes = np.fromiter((len(part) for _, part in parts), np.int64, len(parts))
+        for block in group_in_order(sizes, max_texts=_TOKENIZED_AT_ONCE, max_tokens=_CHARACTERS_AT_ONCE):
+            found = self._tokenizer.encode_batch_fast([parts[at][1] for at in block])
+            np.add.at(counts, [parts[at][0] for at in block], list(map(len, found)))
         return counts
 
     def encode(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
@@ -173,16 +180,10 @@ class OnnxText:
         most_tokens: int | None = None,
         least_filled: float = 0.0,
     ) -> None:
-        """Set the files.
+        """Set the ONNX file, what builds it if it is absent, and a ``tokenizer.json``, or what reads one.
 
-        Args:
-            path: The ONNX file.
-            tokenizer: A ``tokenizer.json``, or what reads one.
-            limit: The setting of the most tokens, for the error if the model fails.
-            build: Makes the content of the file if it is absent; None for a file that is there.
-            runtime: Where the model runs; None for a GPU if onnxruntime has one, else the CPU.
-            most_tokens: Tokens to which a pair is cut, the longer text first; None to cut nothing.
-            least_filled: Least tokens of a text as a share of the longest one of its batch.
+        An error names the setting ``limit`` if the model fails. With the runtime None a GPU is used if there is one. A
+        pair is cut to ``most_tokens``. ``least_filled`` is that of :func:`group_by_length`.
         """
         self.path = path
         self.padded_tokens = PADDED_TOKENS_OF_GPU if runtime == "cuda" else PADDED_TOKENS
@@ -225,7 +226,7 @@ class OnnxText:
         """
         session = self._open()
         names = [found.name for found in session.get_inputs()]
-        counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
+        counts = np.array([len(each.ids) for each in tokens], np.int64)
         # A model without a mask takes no padding.
         filled = self._least_filled if ATTENTION_MASK in names else 1.0
         rows: NDArray[Any] | None = None
@@ -295,7 +296,8 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
         failures.NotImplemented,
     ) as error:
         raise ModelFileError(
-            f"{path} cannot be run ({error}); export it to ONNX again, or delete it if Backstory built it",
+            f"{path} cannot be run ({error}); allow the process more memory if it says bad_alloc, else export it to "
+            "ONNX again, or delete it if Backstory built it",
             code="damaged_file",
         ) from error
     if runtime == "cuda":
@@ -319,9 +321,9 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
 
 def choose_providers(runtime: Runtime | None, available: Collection[str]) -> list[Provider]:
     """Return the providers of onnxruntime for a runtime, in order of preference, of those that it reports."""
-    if runtime == "cuda":
-        return [_ON_GPU]
-    return [_ON_GPU, _CPU] if runtime is None and _CUDA in available else [_CPU]
+    if runtime is None:
+        return [_ON_GPU, _CPU] if _CUDA in available else [_CPU]
+    return [_ON_GPU] if runtime == "cuda" else [_CPU]
 
 
 def group_by_length(
@@ -343,21 +345,6 @@ def group_by_length(
         batches.append(batch[:filled])
         start += filled
     return batches
-
-
-def _group_parts(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-    """Group texts, very long ones in parts, into blocks of bounded length; each part comes with its text's place."""
-    block: list[tuple[int, str]] = []
-    characters = 0
-    for place, text in enumerate(texts):
-        for start in range(0, max(len(text), 1), _LONG_TEXT):
-            block.append((place, text[start : start + _LONG_TEXT]))
-            characters += len(block[-1][1])
-            if len(block) == _TOKENIZED_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-                yield block
-                block, characters = [], 0
-    if block:
-        yield block
 
 
 def _pad(tokens: Sequence[Tokens], padding: int) -> dict[str, NDArray[np.int64]]:

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from backstory.base.addresses import OPENAI_ADDRESS
 from backstory.base.environment import Keys, read_api_key, read_service_key
-from backstory.base.errors import TransientError, choose_delay, failure_of
+from backstory.base.errors import TransientError, retry
 from backstory.base.extras import require_extra
 from backstory.base.telemetry import log_event, observe
 from backstory.models.failures import Failure, explain_failure, redact
@@ -27,7 +27,6 @@ from backstory.models.usage import CallMeter, RateLimiter, Unmetered, Usage
 from backstory.settings.groups import ServiceSettings
 
 if TYPE_CHECKING:
-    import tenacity
     from google import genai
     from google.genai.types import HttpOptions
 
@@ -40,20 +39,13 @@ Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 
-def _wait_in_real_time(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
 class Service:
     """Sends requests to one model of a service, from any number of threads, within limits that they share.
 
     Attributes:
-        settings: Model, address, time-out, attempts and limits.
         model: Name of the model at the service.
-        is_gemini: Whether the service is Gemini.
         address: Address of the API if the service is not Gemini.
         name: The service, as the subject of a sentence.
-        meter: Counts what calls use, within budgets.
         units_per_minute: Most texts or requests per minute, whichever the quota counts.
         tokens_per_minute: Most tokens sent per minute.
         api_calls: Requests sent so far, retries included.
@@ -68,7 +60,7 @@ class Service:
         key: SecretStr | None = None,
         client: genai.Client | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], None] = _wait_in_real_time,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         """Prepare calls. The first call reads the key from ``keys``, unless there is a key, and makes the client.
 
@@ -134,25 +126,16 @@ class Service:
         most: Usage,
     ) -> Result:
         """Send a request by a client, read the answer, and retry after transient failures."""
-        import tenacity
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            stop=tenacity.stop_after_attempt(self.settings.max_attempts),
-            wait=choose_delay,
-            sleep=self._wait,
-            before_sleep=self._prepare_retry,
-            reraise=True,
-        )
+        attempts = self.settings.max_attempts
+        attempt = partial(self._attempt, send, read, find_usage, most)
         try:
-            result: Result = retrying(self._attempt, send, read, find_usage, most)
+            return retry(attempt, attempts, wait=self._wait, report=self._prepare_retry)
         except TransientError as error:
             raise self.settings.failure(
-                f"{self.name} gave no usable answer in {self.settings.max_attempts} attempts; the last error: {error}. "
+                f"{self.name} gave no usable answer in {attempts} attempts; the last error: {error}. "
                 "Finished work is kept, so run the same command again",
                 code="no_answer",
             ) from error
-        return result
 
     def _attempt(
         self,
@@ -244,17 +227,10 @@ class Service:
     def _key_text(self) -> str | None:
         return self._key.get_secret_value() if self._key else None
 
-    def _prepare_retry(self, state: tenacity.RetryCallState) -> None:
-        error, delay = failure_of(state), state.upcoming_sleep
-        log_event(
-            logger,
-            "call failed",
-            level=logging.WARNING,
-            service=self.settings.provider,
-            attempt=state.attempt_number,
-            retry_in=delay,
-            cause=error,
-        )
+    def _prepare_retry(self, error: TransientError, attempt: int, delay: float) -> None:
+        provider = self.settings.provider
+        figures = {"service": provider, "attempt": attempt, "retry_in": delay, "cause": error}
+        log_event(logger, "call failed", figures, level=logging.WARNING)
         if error.delay is not None:
             self._limiter.pause(delay)  # the other threads would be refused as well
 

@@ -13,14 +13,7 @@ PERIOD_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Usage:
-    """Usage of calls.
-
-    Attributes:
-        calls: Number of calls, retries included.
-        texts: Texts that were embedded, or windows that were reranked.
-        tokens_in: Tokens that are sent.
-        tokens_out: Tokens that the model writes, its thoughts included.
-    """
+    """Usage of calls: their number with retries, embedded texts or windows, and tokens that are sent and written."""
 
     calls: int = 0
     texts: int = 0
@@ -105,14 +98,14 @@ class RateLimiter:
                 self._grants.popleft()
             if self._paused_until > now:
                 return self._paused_until - now
-            units_used = sum(granted for _, granted, _ in self._grants)
-            tokens_used = sum(granted for _, _, granted in self._grants)
+            all_units = units + sum(granted for _, granted, _ in self._grants)
+            all_tokens = tokens + sum(granted for _, _, granted in self._grants)
             free_from = now
             for expires, granted_units, granted_tokens in self._grants:
-                if units_used + units <= self._units and tokens_used + tokens <= self._tokens:
+                if all_units <= self._units and all_tokens <= self._tokens:
                     break
-                units_used -= granted_units
-                tokens_used -= granted_tokens
+                all_units -= granted_units
+                all_tokens -= granted_tokens
                 free_from = expires
             if free_from == now:
                 self._grants.append((now + PERIOD_SECONDS, units, tokens))

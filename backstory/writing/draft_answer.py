@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from backstory.base.wording import count
-from backstory.models.chat_model import Answer, AnswerForm, parse_answer
+from backstory.models.chat_model import Answer, AnswerForm, describe_object, parse_answer
 from backstory.writing.draft import Draft
 
-ANSWER_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "title": {"type": "string"},
-        "text": {"type": "string"},
-        "tags": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["title", "text", "tags"],
-    "additionalProperties": False,
-}
+ANSWER_SCHEMA: Final = describe_object(
+    title={"type": "string"}, text={"type": "string"}, tags={"type": "array", "items": {"type": "string"}}
+)
 """JSON schema of an answer."""
 
 

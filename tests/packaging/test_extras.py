@@ -38,7 +38,7 @@ def test_the_modules_of_an_extra_come_from_its_requirements(extra: Extra) -> Non
     require_extra(extra, "Nothing", "do nothing")
 
 
-@pytest.mark.parametrize("absent", ["google", "google.genai", "tenacity"])
+@pytest.mark.parametrize("absent", ["google", "google.genai"])
 def test_an_absent_module_is_told_with_the_extra_to_install(
     absent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

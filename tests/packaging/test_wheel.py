@@ -54,7 +54,7 @@ def test_the_wheel_holds_the_library_and_the_code_location_of_dagster(wheel: Pat
 
 
 def test_the_environment_holds_neither_the_checkout_nor_what_only_extras_need(plain: Installation) -> None:
-    unwanted = ["assets", "pipelines", "tests", "dagster", "google.genai", "ibis", "pandas", "tenacity"]
+    unwanted = ["assets", "pipelines", "tests", "dagster", "google.genai", "ibis", "pandas"]
     code = f"""
 import importlib, backstory
 print(backstory.__file__)

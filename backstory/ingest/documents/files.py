@@ -74,7 +74,7 @@ class DocumentFile:
             self._require_name()
             return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
         with self.open(most_bytes=most_bytes) as file:
-            # A file that grows meanwhile is not read beyond its limit. The limit itself would be allocated for each file.
+            # A file that grows meanwhile is not read beyond its limit; the limit would be allocated for each file.
             is_limited = size < 0 and most_bytes is not None
             return file.read(os.fstat(file.fileno()).st_size if is_limited else size)
 

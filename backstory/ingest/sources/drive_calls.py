@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.environment import Keys
-from backstory.base.errors import ReadError, TransientError
+from backstory.base.errors import ReadError, TransientError, retry
 from backstory.ingest.sources.drive_account import name_account, open_session
 
 if TYPE_CHECKING:
@@ -86,18 +87,8 @@ class DriveCalls:
         Raises:
             ReadError: As :meth:`ask`.
         """
-        import tenacity
-
-        from backstory.base.errors import choose_delay
-
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            wait=choose_delay,
-            stop=tenacity.stop_after_attempt(_ATTEMPTS),
-            reraise=True,
-        )
         try:
-            return attempts(self._get_once, call, parameters)
+            return retry(partial(self._get_once, call, parameters), _ATTEMPTS)
         except TransientError as error:
             raise ReadError(f"{error}, {_ATTEMPTS} times in a row") from error
 

@@ -35,7 +35,7 @@ class ExternalEmbedder:
     """
 
     default_min_similarity = 0.0
-    languages = None
+    languages: tuple[str, ...] | None = None
     workers = 1
 
     def __init__(self, provider: BaseEmbeddingProvider) -> None:

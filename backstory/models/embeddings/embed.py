@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError, StateError
+from backstory.base.errors import EmbeddingError
 from backstory.base.ids import digest
 from backstory.base.telemetry import bind, log_event, observe
 from backstory.models.embeddings.protocol import (
@@ -84,14 +84,8 @@ class EmbeddingCache(Cache):
 class EmbeddingStats:
     """The figures of one call of :func:`embed_texts`.
 
-    Attributes:
-        texts: Texts that were passed.
-        unique: Distinct texts among them.
-        cached: Distinct texts found in the cache.
-        computed: Distinct texts that the embedder computed.
-        tokens: Tokens of the computed texts.
-        api_calls: Requests sent to a service, retries included.
-        seconds: Wall-clock time.
+    They are the texts that were passed, and the distinct ones among them, found in the cache or computed; the tokens of
+    the computed ones, requests to a service with retries, and seconds of wall-clock time.
     """
 
     texts: int
@@ -193,15 +187,7 @@ def _look_up(
 ) -> tuple[NDArray[np.bool_], Vectors]:
     if cache is None:
         return np.zeros(count, np.bool_), np.empty((count, embedder.dimension), np.float32)
-    known, vectors = cache.get(keys, embedder.dimension)
-    try:
-        found = vectors if known.all() else vectors[known]
-        require_unit_rows(found, len(found), embedder.dimension, "the cache")
-    except EmbeddingError as error:
-        raise StateError(
-            f"{error}; delete {cache.state.place}, and the next run makes a new one", code=error.code
-        ) from error
-    return known, vectors
+    return cache.get(keys, embedder.dimension)
 
 
 def _begin_anywhere(batches: list[Rows]) -> list[Rows]:

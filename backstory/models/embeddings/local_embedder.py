@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,6 @@ class LocalEmbedder:
         prompts: Prefix that the model expects before a query or a document.
     """
 
-    workers: ClassVar[int] = 1
-    api_calls: ClassVar[int] = 0
-    default_query_tokens: ClassVar[int] = _QUERY_TOKENS
-
     onnx: OnnxText
     id: str
     read: ReadOutput
@@ -64,6 +60,9 @@ class LocalEmbedder:
     default_min_similarity: float
     languages: tuple[str, ...] | None
     prompts: Mapping[Task, str]
+    default_query_tokens: int = _QUERY_TOKENS
+    workers: int = 1
+    api_calls: int = 0
 
     @property
     def dimension(self) -> int:

@@ -19,41 +19,28 @@ _CHARACTERS_PER_TOKEN: Final = 100
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one embedding space."""
+    """Turns texts into unit vectors of one embedding space.
 
-    @property
-    def id(self) -> str:
-        """Name of the embedding space: provider, model, revision, width. Vectors of two spaces are never compared."""
-        ...
+    Attributes:
+        id: Name of the space: provider, model, revision, width. Vectors of two spaces are never compared.
+        max_input_tokens: Most tokens, by :meth:`count_tokens`, of a text that is embedded whole.
+        default_min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence; 0 if its
+            scale is not known.
+        languages: Languages that the model knows, ISO 639-1; None if it knows all or states none.
+        default_query_tokens: Tokens that a query chunk should reach; higher where a quota counts texts.
+        workers: Number of batches that may run at once.
+    """
+
+    id: str
+    max_input_tokens: int
+    default_min_similarity: float
+    languages: tuple[str, ...] | None
+    default_query_tokens: int
+    workers: int
 
     @property
     def dimension(self) -> int:
         """Width of a vector."""
-        ...
-
-    @property
-    def max_input_tokens(self) -> int:
-        """Most tokens, by :meth:`count_tokens`, of a text that is embedded whole."""
-        ...
-
-    @property
-    def default_min_similarity(self) -> float:
-        """Threshold: cosine similarity below which a hit of this model is no evidence; 0 if its scale is not known."""
-        ...
-
-    @property
-    def languages(self) -> tuple[str, ...] | None:
-        """Languages that the model knows, ISO 639-1; None if it knows all or states none."""
-        ...
-
-    @property
-    def default_query_tokens(self) -> int:
-        """Tokens that a query chunk should reach; higher where a quota counts texts."""
-        ...
-
-    @property
-    def workers(self) -> int:
-        """Number of batches that may run at once."""
         ...
 
     @property

@@ -146,23 +146,14 @@ class ServiceEmbedder:
         entries = answer.get("data")
         if not isinstance(entries, list) or not entries:
             raise TransientError("the answer holds no vectors")
-        by_index = {
-            entry.get("index"): entry.get("embedding") for entry in entries if isinstance(entry, Mapping)
-        }
-        if sorted(by_index, key=str) != sorted(range(len(entries)), key=str):
+        try:
+            rows = {entry["index"]: [float(value) for value in entry["embedding"]] for entry in entries}
+            return [rows[place] for place in range(len(entries))]
+        except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingError(
-                f"{self.id} answered with vectors whose `index` does not count from 0",
-                code="wrong_order",
-            )
-        vectors: list[Any] = [by_index[index] for index in range(len(entries))]
-        if not all(
-            isinstance(row, list) and all(type(value) in (int, float) for value in row) for row in vectors
-        ):
-            raise EmbeddingError(
-                f"{self.id} answered with an embedding that is no list of numbers",
-                code="no_numbers",
-            )
-        return vectors
+                f"{self.id} answered with something else than a list of numbers for each `index` from 0",
+                code="unusable_vectors",
+            ) from error
 
     def _embed_batch(
         self, texts: list[str], counts: NDArray[np.int64], task: Task, *, is_part: bool = False

@@ -11,7 +11,14 @@ from typing import Any, Final, cast, get_args
 
 from backstory.base.ids import digest
 from backstory.base.wording import shorten
-from backstory.models.chat_model import Answer, AnswerForm, Messages, UnusableAnswerError, parse_answer
+from backstory.models.chat_model import (
+    Answer,
+    AnswerForm,
+    Messages,
+    UnusableAnswerError,
+    describe_object,
+    parse_answer,
+)
 from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.answers.answer import Kind, Passage, Route, Turn
 from backstory.writing.answers.citations import StatedCitation, StatedClaim
@@ -26,22 +33,13 @@ _QUESTION_CHARACTERS: Final = 1000
 _LINK: Final = re.compile(r"\]\(")
 
 
-def _make_object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 _TEXT: Final = {"type": "string"}
-_CITATIONS: Final = {"type": "array", "items": _make_object(id=_TEXT, quote=_TEXT)}
+_CITATIONS: Final = {"type": "array", "items": describe_object(id=_TEXT, quote=_TEXT)}
 _PARTS: Final = {"type": "array", "items": {"type": "integer"}}
-_CLAIM: Final = _make_object(text=_TEXT, citations=_CITATIONS, parts=_PARTS)
-_CLAIMS_SCHEMA: Final = _make_object(claims={"type": "array", "items": _CLAIM})
-_QUESTION_SCHEMA: Final = _make_object(question=_TEXT)
-_ROUTE_SCHEMA: Final = _make_object(kind={"type": "string", "enum": list(get_args(Kind))}, reason=_TEXT)
+_CLAIM: Final = describe_object(text=_TEXT, citations=_CITATIONS, parts=_PARTS)
+_CLAIMS_SCHEMA: Final = describe_object(claims={"type": "array", "items": _CLAIM})
+_QUESTION_SCHEMA: Final = describe_object(question=_TEXT)
+_ROUTE_SCHEMA: Final = describe_object(kind={"type": "string", "enum": list(get_args(Kind))}, reason=_TEXT)
 _ADVICE: Final = "raise answers.max_output_tokens, or ask for less"
 
 

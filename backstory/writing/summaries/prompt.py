@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from backstory.models.chat_model import Answer, AnswerForm, Messages, UnusableAnswerError, parse_answer
+from backstory.models.chat_model import (
+    Answer,
+    AnswerForm,
+    Messages,
+    UnusableAnswerError,
+    describe_object,
+    parse_answer,
+)
 from backstory.text.prompts.escaping import escape_block, escape_line
 from backstory.writing.draft_checks import find_refusal
 from backstory.writing.summaries.request import SectionRequest, Source, Style
 
-_ANSWER_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-    "additionalProperties": False,
-}
+_ANSWER_SCHEMA: Final = describe_object(summary={"type": "string"})
 _STYLES: Final[dict[Style, str]] = {
     "brief": "Write one short paragraph that says what matters most.",
     "detailed": "Write paragraphs that give every main point with its facts, figures and reasons, in their order.",
